@@ -7,8 +7,8 @@ import click
 
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import ControllerConfiguration, ControllerMode
-from dra.cli import configurations
-from dra.cli.stopping import until_stopped
+from dra.cli import configuration_loader
+from dra.cli.shutdown import run_until_stopped
 from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
@@ -31,17 +31,17 @@ from dra.telemetry import logs
 )
 def controller(kubeconfig: str | None, context: str | None, config: Path | None, mode: str | None) -> None:
     """Run the ResourceClaim controller."""
-    configuration = read(config, mode=mode)
+    configuration = read_configuration(config, mode=mode)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)
-        asyncio.run(until_stopped(application.run()))
+        asyncio.run(run_until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of ours is taken
         raise click.ClickException(str(error)) from error
 
 
-def read(path: Path | None, *, mode: str | None) -> ControllerConfiguration:
+def read_configuration(path: Path | None, *, mode: str | None) -> ControllerConfiguration:
     """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
-    return configurations.read(path, ControllerConfiguration, **({"mode": mode} if mode else {}))
+    return configuration_loader.load_configuration(path, ControllerConfiguration, **({"mode": mode} if mode else {}))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KUBELET: Final = Path("/var/lib/kubelet")
+KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 DRIVER_NAMES: Final = ("cpu.reserve.dra", "gpu.reserve.dra")
 
 
-def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
+def _combine_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for option in reversed(options):
             function = option(function)
@@ -34,12 +34,12 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def _folder(name: str, default: str, text: str) -> Callable[[F], F]:
+def _folder_option(name: str, default: str, text: str) -> Callable[[F], F]:
     path = click.Path(file_okay=False, path_type=Path)
     return click.option(name, type=path, default=default, show_default=True, help=text)
 
 
-_of_drivers: Final = _all(
+_driver_flags: Final = _combine_options(
     click.option("--drivers", default="cpu,gpu", show_default=True, help="Which drivers: cpu, gpu, or both."),
     click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's."),
     click.option(
@@ -71,16 +71,18 @@ _of_drivers: Final = _all(
         default="",
         help="The kubelet's cgroup of all pods, where there are several kubelets; none: CPUs are only named.",
     ),
-    _folder("--nvidia-root", "/", "Where NVIDIA's driver is seen from here."),
+    _folder_option("--nvidia-root", "/", "Where NVIDIA's driver is seen from here."),
     click.option("--nvidia-root-on-host", default="/", show_default=True, help="And where on the host."),
-    _folder("--kubelet", str(KUBELET), "The kubelet's root folder."),
+    _folder_option("--kubelet", str(KUBELET_ROOT), "The kubelet's root folder."),
 )
-_of_folders: Final = _all(
-    _folder("--plugins", str(KUBELET / "plugins"), "Where each driver has its folder; the same path as on the host."),
-    _folder("--registry", str(KUBELET / "plugins_registry"), "Where the kubelet looks for plugins."),
-    _folder("--cdi", "/var/run/cdi", "Where the container runtime looks for CDI files."),
+_folder_flags: Final = _combine_options(
+    _folder_option(
+        "--plugins", str(KUBELET_ROOT / "plugins"), "Where each driver has its folder; the same path as on the host."
+    ),
+    _folder_option("--registry", str(KUBELET_ROOT / "plugins_registry"), "Where the kubelet looks for plugins."),
+    _folder_option("--cdi", "/var/run/cdi", "Where the container runtime looks for CDI files."),
 )
-_of_cluster: Final = _all(
+_cluster_flags: Final = _combine_options(
     click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False),
@@ -91,9 +93,9 @@ _of_cluster: Final = _all(
 
 
 @click.group(invoke_without_command=True)
-@_of_drivers
-@_of_folders
-@_of_cluster
+@_driver_flags
+@_folder_flags
+@_cluster_flags
 @click.option("--pod-uid", envvar="POD_UID", default="", help="Tells the instances of a rolling update apart.")
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")
@@ -112,32 +114,32 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
     raise_recursion_limit()
     try:
-        _run(_application(options))
+        _run_until_stopped(_create_application(options))
     except (ApiError, ValueError, OSError) as error:
-        raise click.ClickException(_first(error)) from error
+        raise click.ClickException(_innermost_message(error)) from error
 
 
 @kubelet_plugin.command()
-@_of_drivers
+@_driver_flags
 @click.option("--output", "-o", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
 def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each option
     """Show what would be published; needs neither a kubelet nor an API server."""
     try:
-        click.echo(_inspected(output, options))
+        click.echo(_inspection_text(output, options))
     except (ValueError, OSError) as error:
-        raise click.ClickException(_first(error)) from error
+        raise click.ClickException(_innermost_message(error)) from error
 
 
 @kubelet_plugin.command()
-@_of_drivers
-@_of_folders
-@_of_cluster
+@_driver_flags
+@_folder_flags
+@_cluster_flags
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="The archive to write.")
 def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one for each option
     """Write a support bundle (tar.gz): versions, checkpoints, CDI files, slices, sockets, cgroups; no secrets."""
     from kubeletplugin import support_bundle  # noqa: PLC0415
 
-    node = _node(options)
+    node = _node_name(options)
     path = output or Path(f"dra-reserve-{node}.tar.gz")
     sources = support_bundle.BundleSources(
         plugins=options["plugins"],
@@ -147,10 +149,10 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
         drivers=DRIVER_NAMES,
     )
     try:
-        published = _inspected("table", options)
+        published = _inspection_text("table", options)
     except (ValueError, OSError) as error:
-        published = f"{_first(error)}\n"
-    content = support_bundle.build_bundle(sources, slices=_slices(options, node), published=published)
+        published = f"{_innermost_message(error)}\n"
+    content = support_bundle.build_bundle(sources, slices=_published_slices(options, node), published=published)
     try:
         support_bundle.write_bundle(path, content)
     except OSError as error:
@@ -159,8 +161,8 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
 
 
 @kubelet_plugin.command()
-@_of_folders
-@_of_cluster
+@_folder_flags
+@_cluster_flags
 @click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's.")
 @click.option("--pod-uid", envvar="POD_UID", default="", help="Of the plugin's pod, if this is in one.")
 @click.option("--claim-uid", required=True, help="The claim; messages name it as uid.")
@@ -187,25 +189,25 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
         if not found:
             others = "; ".join(map(str, known)) or "nothing at all"
             raise click.ClickException(f"claim with uid {claim_uid}: has nothing on this node. Held are: {others}")
-        because = _unused(found[0], pods, options, force=force)
+        because = _reason_to_release(found[0], pods, options, force=force)
         for each in found:
             asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
             click.echo(f"{each} is free.")
     except (CheckpointError, Refused, OSError) as error:
-        raise click.ClickException(_first(error)) from error
+        raise click.ClickException(_innermost_message(error)) from error
 
 
-def _unused(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
+def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
     """Return why a claim may be taken for unused; raises ClickException if it may not."""
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
 
-    node, claim = _node(options), found.preparation.claim
+    node, claim = _node_name(options), found.preparation.claim
     try:
-        there = _pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
+        there = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
         users = manual_release.pods_using_claim(claim, there, node=node, own=options["pod_uid"])
     except (ApiError, ValueError, OSError) as error:
-        doubt = f"which pods use it on node {node} is not known: {_first(error)}"
+        doubt = f"which pods use it on node {node} is not known: {_innermost_message(error)}"
         way_out = (
             f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
             f"dra-reserve kubelet-plugin release --claim-uid {claim.uid} --pods - in the plugin's pod"
@@ -224,7 +226,7 @@ def _unused(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any],
     return f"by force: {doubt}"
 
 
-def _pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
+def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     """Return the pods of a node as the API server knows them; raises ApiError."""
     import asyncio  # noqa: PLC0415
 
@@ -244,14 +246,14 @@ def _pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     return asyncio.run(ask())
 
 
-def _inspected(output: str, options: dict[str, Any]) -> str:
+def _inspection_text(output: str, options: dict[str, Any]) -> str:
     from kubeletplugin import driver_factory, inspection  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="dra-inspect-") as folder:  # a driver may want one; none is changed
-        drivers = driver_factory.create_drivers(_choice(options, plugins=Path(folder)))
+        drivers = driver_factory.create_drivers(_driver_options(options, plugins=Path(folder)))
         if output == "table":
             return inspection.device_table(drivers)
-        found = inspection.slice_manifests(drivers, node=_node(options))
+        found = inspection.slice_manifests(drivers, node=_node_name(options))
     if output == "json":
         import json  # noqa: PLC0415
 
@@ -261,7 +263,7 @@ def _inspected(output: str, options: dict[str, Any]) -> str:
     return yaml.safe_dump_all(found, sort_keys=False).rstrip("\n")
 
 
-def _slices(options: dict[str, Any], node: str) -> bytes:
+def _published_slices(options: dict[str, Any], node: str) -> bytes:
     """Return the slices of this node as the API server has them, or why not."""
     import asyncio  # noqa: PLC0415
 
@@ -285,16 +287,16 @@ def _slices(options: dict[str, Any], node: str) -> bytes:
         return f"{error}\n".encode()
 
 
-def _node(options: dict[str, Any]) -> str:
+def _node_name(options: dict[str, Any]) -> str:
     return options["node_name"] or socket.gethostname().lower()
 
 
-def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) -> "DriverOptions":
+def _driver_options(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) -> "DriverOptions":
     from kubeletplugin import driver_factory  # noqa: PLC0415
 
     return driver_factory.DriverOptions(
         drivers=driver_factory.parse_driver_names(options["drivers"]),
-        node=_node(options),
+        node=_node_name(options),
         inventory=options["inventory"],
         plugins=plugins,
         cdi=cdi,
@@ -310,7 +312,7 @@ def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) 
     )
 
 
-def _application(options: dict[str, Any]) -> "PluginApplication":
+def _create_application(options: dict[str, Any]) -> "PluginApplication":
     from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from kubeletplugin import driver_factory  # noqa: PLC0415
@@ -319,19 +321,19 @@ def _application(options: dict[str, Any]) -> "PluginApplication":
 
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
     settings = KubeletPluginOptions(
-        node=_node(options),
+        node=_node_name(options),
         folders=PluginDirectories(
             plugins=plugins, registry=registry, cdi=options["cdi"].absolute(), pod_uid=options["pod_uid"]
         ),
-        probes=_endpoint("--probes", options["probes"]),
-        metrics=_endpoint("--metrics", options["metrics"]),
+        probes=_parse_endpoint("--probes", options["probes"]),
+        metrics=_parse_endpoint("--metrics", options["metrics"]),
     )
-    drivers = driver_factory.create_drivers(_choice(options, plugins=plugins, cdi=options["cdi"].absolute()))
+    drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
     return PluginApplication(drivers, transport, settings)
 
 
-def _endpoint(option: str, text: str | None) -> "Endpoint | None":
+def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":
     from dra.api.configuration import Endpoint  # noqa: PLC0415
 
     if not text:
@@ -342,7 +344,7 @@ def _endpoint(option: str, text: str | None) -> "Endpoint | None":
     return Endpoint(address=host, port=int(port))
 
 
-def _run(application: "PluginApplication") -> None:
+def _run_until_stopped(application: "PluginApplication") -> None:
     """Run until SIGTERM or SIGINT, then stop in order."""
     import asyncio  # noqa: PLC0415
     import contextlib  # noqa: PLC0415
@@ -359,10 +361,10 @@ def _run(application: "PluginApplication") -> None:
     try:
         asyncio.run(until_stopped())
     except* (ValueError, OSError) as failures:
-        raise click.ClickException(_first(failures)) from None
+        raise click.ClickException(_innermost_message(failures)) from None
 
 
-def _first(failures: BaseException) -> str:
+def _innermost_message(failures: BaseException) -> str:
     """Return the text of the innermost failure: task groups nest. Of the system's errors it begins with the file."""
     while isinstance(failures, BaseExceptionGroup):
         failures = failures.exceptions[0]

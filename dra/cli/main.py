@@ -4,9 +4,9 @@ from typing import Final
 
 import click
 
-from dra.cli.lazily import Lazily, Places
+from dra.cli.lazy_group import LazyGroup, LazySubcommands
 
-COMMANDS: Final[Places] = {
+COMMANDS: Final[LazySubcommands] = {
     "controller": ("dra.cli.controller:controller", "Run the ResourceClaim controller."),
     "kubelet-plugin": ("dra.cli.kubelet_plugin:kubelet_plugin", "Run the DRA drivers of a node."),
     "scheduler-extender": (
@@ -18,17 +18,17 @@ COMMANDS: Final[Places] = {
         "Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process.",
     ),
     "demo": (
-        "dra.cli.demo.commands:demo",
+        "dra.cli.demo.command:demo",
         "Show what this is good for, on planes of its own: a minute, no cluster, nothing left behind.",
     ),
 }
 
 
-class _Parts(Lazily):
+class _ComponentGroup(LazyGroup):
     places = COMMANDS
 
 
-@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_ComponentGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dra-reserve")
 def main() -> None:
     """Reserve Kubernetes devices for workloads instead of single pods, on unmodified clusters."""

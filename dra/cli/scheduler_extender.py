@@ -8,8 +8,8 @@ import click
 
 from controller.extender.application import Extender
 from dra.api.extender_configuration import ExtenderConfiguration
-from dra.cli import configurations
-from dra.cli.stopping import until_stopped
+from dra.cli import configuration_loader
+from dra.cli.shutdown import run_until_stopped
 from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
@@ -27,11 +27,11 @@ from dra.telemetry import logs
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
 def scheduler_extender(kubeconfig: str | None, context: str | None, config: Path | None) -> None:
     """Tell kube-scheduler where reserved capacity is, and bind pods."""
-    configuration = configurations.read(config, ExtenderConfiguration)
+    configuration = configuration_loader.load_configuration(config, ExtenderConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
-        asyncio.run(until_stopped(Extender(configuration, transport).run()))
+        asyncio.run(run_until_stopped(Extender(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

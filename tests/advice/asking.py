@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.options import Style
-from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.cli.kubectl.why import audit as auditing
-from dra.cli.kubectl.why import words
+from dra.cli.kubectl.diagnosis import audit as auditing
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -43,7 +43,7 @@ async def snapshot(server: ApiServer) -> Snapshot:
     """Read a world as `kubectl dra` does."""
     transport = LocalTransport(server)
     connection = Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport)
-    return await Reader(connection, namespace=None, lease=LEASE).read(Parts.ALL)
+    return await SnapshotReader(connection, namespace=None, lease=LEASE).read(SnapshotScope.ALL)
 
 
 def printed(found: Snapshot) -> list[Printed]:
@@ -53,13 +53,13 @@ def printed(found: Snapshot) -> list[Printed]:
     for claim in found.claims:
         facts = claims.explain(scene, claim.metadata.key)
         assert facts is not None
-        answers += _in([*words.claim_lines(facts, found)], asked=claim.metadata.namespace)
+        answers += _in([*describer.describe_claim(facts, found)], asked=claim.metadata.namespace)
     for key in scene.pods:
         about = pods.explain(scene, key)
         assert about is not None
-        answers += _in([*words.pod_lines(about, found)], asked=key[0])
+        answers += _in([*describer.describe_pod(about, found)], asked=key[0])
     for problem in audit(scene):
-        text = auditing._written((problem,), Style())
+        text = auditing._format_problems((problem,), PrintOptions())
         _, _, todo = text.partition("\n\nTo do:\n")
         todo = todo.partition("\n\nTo weigh:\n")[0]
         if problem.subject.kind == "Lease":

@@ -20,9 +20,9 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
+from dra.cli.kubectl.diagnosis import problem_texts
+from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS, ProblemText
 from dra.cli.kubectl.main import main
-from dra.cli.kubectl.why import remedies
-from dra.cli.kubectl.why.remedies import WORDS, Words
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.remedies import SafeCommand, changing_commands
 from localplane.https_server import serve_https
@@ -166,8 +166,8 @@ PLANTED: Final = {
 
 @pytest.mark.parametrize("trouble", PLANTED, ids=str)
 async def test_a_planted_remedy_that_harms_is_found(tmp_path, monkeypatch, trouble):
-    planted = {**WORDS, trouble: Words(WORDS[trouble].text, SafeCommand(PLANTED[trouble]))}
-    monkeypatch.setattr(remedies, "WORDS", planted)
+    planted = {**PROBLEM_TEXTS, trouble: ProblemText(PROBLEM_TEXTS[trouble].text, SafeCommand(PLANTED[trouble]))}
+    monkeypatch.setattr(problem_texts, "WORDS", planted)
     for seed in range(1, 60):
         folder = tmp_path / str(seed)
         folder.mkdir()

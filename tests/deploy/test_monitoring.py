@@ -16,14 +16,14 @@ from deploy.monitoring.__main__ import files, main
 from deploy.monitoring.alerts import ALERTS, RUNBOOKS
 from deploy.monitoring.alerts import tests as unit_tests
 from deploy.monitoring.dashboard import PANELS, dashboard
-from dra.cli.reference.metrics import families
+from dra.cli.reference.metrics import metric_families
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.reasons import Code
 from dra.engine.messages.impairments import Impairment
 from tests.cluster import binaries
 
 ROOT = Path(__file__).parents[2]
-SERIES = {name: family for found in families().values() for family in found for name in family.series}
+SERIES = {name: family for found in metric_families().values() for family in found for name in family.series}
 OF_PROMETHEUS = {"job", "instance", "pod", "le"}
 """Labels that scraping adds, and that histograms have."""
 

@@ -114,7 +114,7 @@ NOBODY_ANSWERS = {
     re.compile(r"^kubectl top\b"): "a plane has no metrics API",
     re.compile(
         r"^dra-reserve local up --plugins own"
-    ): "one more plane: tests/dra/cli/local/test_plugins.py starts such",
+    ): "one more plane: tests/dra/cli/local/test_plugin_processes.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
     re.compile(
         r"-k deploy/(kustomize|kubelet-plugin|reservations)|-f deploy/policies/"

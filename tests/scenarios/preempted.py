@@ -20,7 +20,7 @@ from tests.scenarios import simulated
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dra.cli.kubectl.simulate.playing import Fate
+    from dra.cli.kubectl.simulate.simulation import PodOutcome
     from dra.engine.diagnosis.snapshot import Snapshot
     from dra.model.scheduling import SchedulerPod
 
@@ -28,7 +28,7 @@ SECOND: Final = len("2026-11-20T10:00:00Z")
 
 
 def difference(
-    snapshot: Snapshot, manifest: dict[str, Any], namespace: str, said: Fate, node: str, ended: set[str]
+    snapshot: Snapshot, manifest: dict[str, Any], namespace: str, said: PodOutcome, node: str, ended: set[str]
 ) -> str | None:
     """Return what was otherwise than said, for reasons other than chance; None if nothing was.
 
@@ -62,7 +62,7 @@ def orders(pods: tuple[SchedulerPod, ...]) -> Iterator[tuple[SchedulerPod, ...]]
         yield tuple(_numbered(pod, number) for group in each for number, pod in enumerate(group))
 
 
-def _fates(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: str) -> Iterator[Fate]:
+def _fates(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: str) -> Iterator[PodOutcome]:
     """Yield what may become of a pod that can have this node alone."""
     there = tuple(each for each in snapshot.pods if each.spec.node_name == node)
     others = tuple(each for each in snapshot.pods if each.spec.node_name != node)
@@ -78,10 +78,10 @@ def _numbered(pod: SchedulerPod, number: int) -> SchedulerPod:
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, start_time=f"{began}{number:03d}"))
 
 
-def _victims(fate: Fate) -> set[str]:
+def _victims(fate: PodOutcome) -> set[str]:
     return {each.metadata.name for each in fate.victims}
 
 
-def _cost(fate: Fate) -> tuple[Any, ...]:
+def _cost(fate: PodOutcome) -> tuple[Any, ...]:
     *numbers, began = candidate_cost(PreemptionCandidate(fate.node, fate.victims, fate.violating))
     return (*numbers, type(began)(str(began)[:SECOND]))

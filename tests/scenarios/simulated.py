@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dra.cli.kubectl.connection import connect
-from dra.cli.kubectl.options import Place
-from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.cli.kubectl.simulate.playing import Fate, play
-from dra.cli.kubectl.simulate.priorities import prioritized
-from dra.cli.kubectl.simulate.wishes import read
+from dra.cli.kubectl.options import ClusterFlags
+from dra.cli.kubectl.simulate.priority_admission import with_priority
+from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
+from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,8 +24,10 @@ Json = dict[str, Any]
 
 async def look(kubeconfig: Path, *, nodes: Collection[str]) -> Snapshot:
     """Return the cluster as the command would read it, as far as it is about these nodes and who waits for them."""
-    async with connect(Place(kubeconfig=str(kubeconfig))) as connection:
-        found = await Reader(connection, namespace=None, lease=("dra-reserve", "nobody")).read(Parts.EVERYTHING)
+    async with connect(ClusterFlags(kubeconfig=str(kubeconfig))) as connection:
+        found = await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "nobody")).read(
+            SnapshotScope.EVERYTHING
+        )
     return msgspec.structs.replace(
         found,
         nodes=tuple(each for each in found.nodes if each.metadata.name in nodes),
@@ -33,13 +35,13 @@ async def look(kubeconfig: Path, *, nodes: Collection[str]) -> Snapshot:
     )
 
 
-def fate(snapshot: Snapshot, manifest: Json, *, namespace: str) -> Fate:
+def fate(snapshot: Snapshot, manifest: Json, *, namespace: str) -> PodOutcome:
     """Return what is said to become of the one object of a manifest."""
-    wishes = read([manifest], namespace=namespace)
+    wishes = parse_manifests([manifest], namespace=namespace)
     wishes.pods = [
-        prioritized(pod, wishes.priorities.get(pod.metadata.key, ""), snapshot.priorities) for pod in wishes.pods
+        with_priority(pod, wishes.priorities.get(pod.metadata.key, ""), snapshot.priorities) for pod in wishes.pods
     ]
-    (found,) = (each for each in play(snapshot, wishes).fates if each.new)
+    (found,) = (each for each in simulate_scheduling(snapshot, wishes).fates if each.new)
     return found
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from dra.cli.kubectl.reading import bundle
-from dra.cli.kubectl.simulate.playing import play
-from dra.cli.kubectl.simulate.wishes import Wishes, read
+from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_manifests
+from dra.cli.kubectl.simulate.simulation import simulate_scheduling
+from dra.cli.kubectl.snapshots import bundle_file
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
 from tests.cluster import fake_nodes
@@ -160,7 +160,7 @@ async def _played(
     verdicts.pods.update("placed" if node else "waits" for node in bound.values())
     if told == {name for name, node in bound.items() if node}:
         verdicts.alike += 1
-    taken_then = await asyncio.to_thread(bundle.read, taken)
+    taken_then = await asyncio.to_thread(bundle_file.read_bundle, taken)
     verdicts.told += [f"case {seed}: {each}" for each in _differences(taken_then, case, bound, claims, namespace.name)]
 
 
@@ -170,8 +170,14 @@ async def _told(target: Target, namespace: str, manifest: Path, taken: Path, *, 
         options = (f"--filename={manifest}", f"--namespace={namespace}", "--output=json")
         _, text = await plugin_of_kubectl.dra(target.admin, "simulate", *options)
         return {each["metadata"]["name"] for each in json.loads(text)["items"] if each["placed"]}
-    wishes = read([json.loads(await asyncio.to_thread(manifest.read_text, encoding="utf-8"))], namespace=namespace)
-    return {each.pod.metadata.name for each in play(bundle.read(taken), wishes).fates if each.new and each.node}
+    wishes = parse_manifests(
+        [json.loads(await asyncio.to_thread(manifest.read_text, encoding="utf-8"))], namespace=namespace
+    )
+    return {
+        each.pod.metadata.name
+        for each in simulate_scheduling(bundle_file.read_bundle(taken), wishes).fates
+        if each.new and each.node
+    }
 
 
 def _hopeless(pod: Json) -> bool:
@@ -191,8 +197,8 @@ def _differences(
     allocated = {each["metadata"]["name"]: msgspec.convert(each, ResourceClaim) for each in claims}
     for manifest in case.pods:
         name, node = manifest["metadata"]["name"], bound[manifest["metadata"]["name"]]
-        wishes = read([manifest], namespace=namespace)
-        (fate,) = (each for each in play(snapshot, wishes).fates if each.new)
+        wishes = parse_manifests([manifest], namespace=namespace)
+        (fate,) = (each for each in simulate_scheduling(snapshot, wishes).fates if each.new)
         if bool(fate.node) != bool(node):
             found.append(f"{name}: said {fate.node or fate.why!r}, is on {node or 'no node'!r}")
         elif node and fate.node != node and not _possible(snapshot, wishes, node):
@@ -202,13 +208,17 @@ def _differences(
     return found
 
 
-def _possible(snapshot: Snapshot, wishes: Wishes, node: str) -> bool:
+def _possible(snapshot: Snapshot, wishes: Manifests, node: str) -> bool:
     """Whether a pod could be placed on that node."""
     only = tuple(each for each in snapshot.nodes if each.metadata.name == node)
-    return any(each.node for each in play(msgspec.structs.replace(snapshot, nodes=only), wishes).fates if each.new)
+    return any(
+        each.node
+        for each in simulate_scheduling(msgspec.structs.replace(snapshot, nodes=only), wishes).fates
+        if each.new
+    )
 
 
-def _after(snapshot: Snapshot, wishes: Wishes, node: str, allocated: dict[str, ResourceClaim]) -> Snapshot:
+def _after(snapshot: Snapshot, wishes: Manifests, node: str, allocated: dict[str, ResourceClaim]) -> Snapshot:
     """Return the cluster with the pod where the scheduler has put it, and its claims as they were then."""
     (pod,) = wishes.pods
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))

@@ -11,11 +11,11 @@ from typing import Final, TextIO
 
 from dra.kube.clock import SYSTEM, Clock
 
-PLAIN_EVERY: Final = 5.0
+PLAIN_PROGRESS_INTERVAL: Final = 5.0
 """Seconds between two progress lines where they cannot be rewritten."""
 
 _BOLD, _DIM, _GREEN, _RED, _CYAN = "1", "2", "32", "31", "36"
-_BAR: Final = 24
+_BAR_WIDTH: Final = 24
 
 
 class Screen:
@@ -60,14 +60,14 @@ class Screen:
 
     def progress(self, done: int, of: int, text: str) -> None:
         """Show how far something has come."""
-        filled = _BAR * done // max(of, 1)
-        line = f"  {'█' * filled}{'░' * (_BAR - filled)} {text}"
+        filled = _BAR_WIDTH * done // max(of, 1)
+        line = f"  {'█' * filled}{'░' * (_BAR_WIDTH - filled)} {text}"
         now = self._clock.now()
         if self._live:
             if line != self._pending:
                 self._write(f"\r\033[K{self._cut(line)}")
                 self._pending = line
-        elif now - self._printed_at >= PLAIN_EVERY:
+        elif now - self._printed_at >= PLAIN_PROGRESS_INTERVAL:
             self._line(line)
 
     def settle(self) -> None:
@@ -88,7 +88,7 @@ class Screen:
         self._printed_at = self._clock.now()
 
     def _write(self, text: str) -> None:
-        self._out.write(text.translate(_ASCII) if self._plain else text)
+        self._out.write(text.translate(_ASCII_SUBSTITUTES) if self._plain else text)
         self._out.flush()
 
     def _cut(self, line: str) -> str:
@@ -103,7 +103,7 @@ class Screen:
         return f"\033[{colour}m{text}\033[0m" if self._coloured else text
 
 
-_ASCII: Final = str.maketrans(
+_ASCII_SUBSTITUTES: Final = str.maketrans(
     {"█": "#", "░": ".", "✓": "+", "✗": "x", "·": "-", "–": "-", "…": "...", "×": "x", "→": "->"}
 )
 """For terminals that know no other letters."""

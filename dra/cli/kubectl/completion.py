@@ -13,22 +13,22 @@ from click.shell_completion import ShellComplete
 
 from dra.cli.kubectl.main import main as program
 
-NO_FILES: Final = 4
-FILES: Final = 0
+DIRECTIVE_NO_FILE_COMP: Final = 4
+DIRECTIVE_DEFAULT: Final = 0
 
 
-def candidates(words: Sequence[str]) -> tuple[list[str], int]:
+def completions(words: Sequence[str]) -> tuple[list[str], int]:
     """Return what the last word can become, with its help behind a tab, and what else kubectl is to offer."""
     *typed, last = list(words) or [""]
     found = ShellComplete(program, {}, "kubectl dra", "_").get_completions(typed, last)
     if any(each.type in {"file", "dir"} for each in found):
-        return [], FILES
-    return [f"{each.value}\t{each.help}" if each.help else str(each.value) for each in found], NO_FILES
+        return [], DIRECTIVE_DEFAULT
+    return [f"{each.value}\t{each.help}" if each.help else str(each.value) for each in found], DIRECTIVE_NO_FILE_COMP
 
 
 def main() -> None:
     """Answer kubectl."""
-    lines, directive = candidates(sys.argv[1:])
+    lines, directive = completions(sys.argv[1:])
     for line in lines:
         click.echo(line)
     click.echo(f":{directive}")

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from dra.cli.kubectl.options import Place
+from dra.cli.kubectl.options import ClusterFlags
 from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -22,7 +22,7 @@ QPS: Final = 50.0
 BURST: Final = 300
 """kubectl's own limits."""
 
-GROUP: Final = CLAIMS.group
+RESOURCE_API_GROUP: Final = CLAIMS.group
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(place: Place) -> AsyncIterator[Connection]:
+async def connect(place: ClusterFlags) -> AsyncIterator[Connection]:
     """Yield a connection to the cluster; raises ApiError."""
     from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
 
@@ -56,23 +56,24 @@ async def connect(place: Place) -> AsyncIterator[Connection]:
         await transport.close()
 
 
-ADVICE: Final[Mapping[type[ApiError], str]] = {
+ERROR_ADVICE: Final[Mapping[type[ApiError], str]] = {
     Unauthorized: "the server does not accept these credentials: log in again, or see kubectl config current-context",
     Forbidden: "See what you may do: kubectl auth can-i --list",
     Unreachable: "Is it the right cluster, and is it up? See: kubectl config current-context",
 }
 
 
-def advised(error: ApiError) -> str:
+def error_text(error: ApiError) -> str:
     """Return the text of an error of the API, with what to do next."""
-    if isinstance(error, NotFound) and error.what.endswith(f".{GROUP}") and not error.details.name:
-        return f"{error.what}: this server has no DRA ({GROUP}/v1), which takes Kubernetes 1.34. See: kubectl version"
-    advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), "")
+    if isinstance(error, NotFound) and error.what.endswith(f".{RESOURCE_API_GROUP}") and not error.details.name:
+        group = RESOURCE_API_GROUP
+        return f"{error.what}: this server has no DRA ({group}/v1), which takes Kubernetes 1.34. See: kubectl version"
+    advice = next((text for kind, text in ERROR_ADVICE.items() if isinstance(error, kind)), "")
     text = str(error).rstrip(".")
     return f"{text}. {advice}" if advice and "See:" not in text and "there are" not in text else str(error)
 
 
-def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+def run(place: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Do something with a connection; an error of the API ends the command with its text."""
     found: list[T] = []
 
@@ -84,7 +85,7 @@ def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T
     try:
         asyncio.run(connected())
     except ApiError as error:
-        raise FailedError(advised(error)) from error
+        raise FailedError(error_text(error)) from error
     except KeyboardInterrupt:
         raise FailedError("interrupted; nothing is under way any more") from None
     return found[0]

@@ -48,7 +48,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def epilog(name: str) -> str:
+def examples_epilog(name: str) -> str:
     """Return what stands at the end of a command's help; click leaves paragraphs with a backspace as they are."""
     lines = EXAMPLES.get(name, ())
     return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines))) if lines else ""

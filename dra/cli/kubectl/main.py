@@ -9,30 +9,30 @@ from typing import Any, Final
 
 import click
 
-from dra.cli.kubectl.examples import epilog
-from dra.cli.kubectl.terminal import printable
-from dra.cli.lazily import Lazily, Places
+from dra.cli.kubectl.examples import examples_epilog
+from dra.cli.kubectl.printable_streams import printable_streams
+from dra.cli.lazy_group import LazyGroup, LazySubcommands
 
-COMMANDS: Final[Places] = {
+COMMANDS: Final[LazySubcommands] = {
     "explain": (
-        "dra.cli.kubectl.why.explain:explain",
+        "dra.cli.kubectl.diagnosis.explain:explain",
         "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
     ),
     "why": (
-        "dra.cli.kubectl.why.explain:explain",
+        "dra.cli.kubectl.diagnosis.explain:explain",
         "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
     ),
     "audit": (
-        "dra.cli.kubectl.why.audit:audit",
+        "dra.cli.kubectl.diagnosis.audit:audit",
         "Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.",
     ),
-    "get": ("dra.cli.kubectl.why.listing:get", "List claims, devices or Reservations with who uses them now."),
+    "get": ("dra.cli.kubectl.diagnosis.get:get", "List claims, devices or Reservations with who uses them now."),
     "tree": (
-        "dra.cli.kubectl.why.listing:tree",
+        "dra.cli.kubectl.diagnosis.get:tree",
         "Show workloads, the claims reserved for them, their devices and the pods that use these.",
     ),
     "usage": (
-        "dra.cli.kubectl.why.listing:usage",
+        "dra.cli.kubectl.diagnosis.get:usage",
         "Sum up who has how many devices, and how many of them pods use now.",
     ),
     "simulate": (
@@ -40,7 +40,7 @@ COMMANDS: Final[Places] = {
         "Say where the pods of manifests would be placed, with which devices, and what would wait and why.",
     ),
     "apply": (
-        "dra.cli.kubectl.applying.command:apply",
+        "dra.cli.kubectl.apply:apply",
         "Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.",
     ),
     "reserve": (
@@ -48,16 +48,16 @@ COMMANDS: Final[Places] = {
         "Reserve CPUs, memory and other resources of a node for pods that do not exist yet.",
     ),
     "reservations": (
-        "dra.cli.kubectl.reservations.listing:reservations",
+        "dra.cli.kubectl.reservations.reservation_list:reservations",
         "List Reservations: where each is, how much of it is used, by whom, and until when.",
     ),
     "release": (
-        "dra.cli.kubectl.release.commands:release",
+        "dra.cli.kubectl.claim_commands:release",
         "Give a claim back: you vouch that nobody uses it any more.",
     ),
-    "wait": ("dra.cli.kubectl.release.commands:wait", "Wait until a claim is released, or allocated."),
+    "wait": ("dra.cli.kubectl.claim_commands:wait", "Wait until a claim is released, or allocated."),
     "bundle": (
-        "dra.cli.kubectl.why.bundle:bundle",
+        "dra.cli.kubectl.diagnosis.bundle:bundle",
         "Write what explanations need into a file that may be sent to somebody else.",
     ),
     "preflight": (
@@ -65,7 +65,7 @@ COMMANDS: Final[Places] = {
         "Check whether this cluster is ready for dra-reserve.",
     ),
     "adopt": (
-        "dra.cli.kubectl.adopt:adopt",
+        "dra.cli.kubectl.downgrade.adopt:adopt",
         "Come back from a downgrade: let the controllers act again, and see that they do.",
     ),
     "downgrade": (
@@ -84,14 +84,14 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
 }
 """The list of commands, in the order in which a newcomer meets them."""
 
-NAME: Final = "kubectl dra"
+PROGRAM_NAME: Final = "kubectl dra"
 """What people type, whatever the file is called that kubectl runs for it."""
 
-WATCHED: Final = "kubectl dra get claims, kubectl dra get devices and kubectl dra reservations"
+WATCHABLE_COMMANDS: Final = "kubectl dra get claims, kubectl dra get devices and kubectl dra reservations"
 """What goes on with ``-w``."""
 
 
-class _Verbs(Lazily):
+class _KubectlGroup(LazyGroup):
     places = COMMANDS
     sections = SECTIONS
 
@@ -99,12 +99,12 @@ class _Verbs(Lazily):
         """Return the command, with its examples."""
         found = super().get_command(ctx, cmd_name)
         if found is not None and not found.epilog:
-            found.epilog = epilog("explain" if cmd_name == "why" else cmd_name)
+            found.epilog = examples_epilog("explain" if cmd_name == "why" else cmd_name)
         return found
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
-        with printable():
-            return super().main(*arguments, **{**settings, "prog_name": NAME})
+        with printable_streams():
+            return super().main(*arguments, **{**settings, "prog_name": PROGRAM_NAME})
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         """Run a command; one that cannot be watched says what can."""
@@ -113,12 +113,15 @@ class _Verbs(Lazily):
         except click.NoSuchOption as error:
             if error.option_name not in {"-w", "--watch"} or error.ctx is None:
                 raise
-            what = f"{error.ctx.info_name} tells of one moment and ends: no --watch. What goes on with -w: {WATCHED}"
-            raise click.UsageError(what, ctx=error.ctx) from error
+            raise click.UsageError(
+                f"{error.ctx.info_name} tells of one moment and ends: no --watch. "
+                f"What goes on with -w: {WATCHABLE_COMMANDS}",
+                ctx=error.ctx,
+            ) from error
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="dra-reserve", prog_name=NAME)
+@click.group(cls=_KubectlGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dra-reserve", prog_name=PROGRAM_NAME)
 def main() -> None:
     """Ask who holds the devices of a cluster, and why; check it, and change it."""
 

@@ -12,15 +12,15 @@ class MalformedManifestError(ValueError):
     """A manifest that cannot be read; the text names the object."""
 
 
-def documents(paths: Sequence[str]) -> Iterator[Any]:
+def load_documents(paths: Sequence[str]) -> Iterator[Any]:
     """Yield what is in the files; ends the command where one cannot be read."""
     import yaml  # noqa: PLC0415 - help needs none
 
     for path in paths:
-        for file in _files(path):
+        for file in _manifest_files(path):
             try:
                 text = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
-                yield from _loaded(text, path)
+                yield from _load_bounded(text, path)
             except (OSError, UnicodeDecodeError) as error:
                 raise FailedError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
             except yaml.YAMLError as error:
@@ -34,23 +34,23 @@ LEVELS_MAX: Final = 256
 """Levels of maps and lists of one document."""
 
 
-def _loaded(text: str, path: str) -> Iterator[Any]:
+def _load_bounded(text: str, path: str) -> Iterator[Any]:
     """Yield the documents of a text, each of them measured before anybody walks through it."""
     import yaml  # noqa: PLC0415 - help needs none
 
     made = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    _look_at_levels(yaml.parse(text, Loader=made), path)
+    _check_nesting(yaml.parse(text, Loader=made), path)
     loader = made(text)
     try:
         while loader.check_node():
             node = loader.get_node()
-            _measure(node, path)
+            _check_size(node, path)
             yield loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _look_at_levels(events: Iterable[Any], path: str) -> None:
+def _check_nesting(events: Iterable[Any], path: str) -> None:
     """Refuse what is nested too deep while it is still flat: composing it recurses, in C. Ends the command."""
     level = 0
     for event in events:
@@ -60,7 +60,7 @@ def _look_at_levels(events: Iterable[Any], path: str) -> None:
             raise FailedError(f"{path}: is nested more than {LEVELS_MAX} levels deep")
 
 
-def _measure(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
+def _check_size(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
     """Refuse a document that aliases make endless, too large or too deep. Ends the command."""
     sizes: dict[int, tuple[int, int]] = {}
     """Values in a node, and levels."""
@@ -69,7 +69,7 @@ def _measure(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
     stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
         node, done = stack.pop()
-        children = _children(node)
+        children = _child_nodes(node)
         if done:
             open_.discard(id(node))
             below = [sizes[id(child)] for child in children]
@@ -86,14 +86,14 @@ def _measure(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
             stack += [(child, False) for child in children]
 
 
-def _children(node: Any) -> list[Any]:  # noqa: ANN401 - likewise
+def _child_nodes(node: Any) -> list[Any]:  # noqa: ANN401 - likewise
     value = node.value
     if not isinstance(value, list):
         return []
     return [part for each in value for part in (each if isinstance(each, tuple) else (each,))]
 
 
-def _files(path: str) -> Sequence[Path | None]:
+def _manifest_files(path: str) -> Sequence[Path | None]:
     if path == "-":
         return [None]
     place = Path(path)
@@ -102,7 +102,7 @@ def _files(path: str) -> Sequence[Path | None]:
     return sorted(each for each in place.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
 
 
-def flat(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def flatten_lists(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield the objects of documents, those of lists one by one; raises MalformedManifestError."""
     for each in found:
         if each is None:
@@ -110,6 +110,6 @@ def flat(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
         if not isinstance(each, Mapping):
             raise MalformedManifestError(f"a manifest is an object, not {each!r:.40}")
         if str(each.get("kind", "")).endswith("List") and "items" in each:
-            yield from flat(each["items"] or ())
+            yield from flatten_lists(each["items"] or ())
         else:
             yield dict(each)

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 import click
 
-from dra.cli.kubectl.formats import DATA, ROWS, Output, Style
-from dra.cli.kubectl.output import Format
+from dra.cli.kubectl.print_flags import LIST_FORMATS, OBJECT_FORMATS, OutputParam, PrintOptions
+from dra.cli.kubectl.printers import OutputFormat
 
 __all__ = [
-    "Place",
-    "Style",
-    "manifests_option",
+    "ClusterFlags",
+    "PrintOptions",
+    "cluster_options",
+    "filename_option",
+    "list_print_options",
     "namespace_options",
-    "place_options",
-    "rows_options",
-    "style_options",
+    "print_options",
     "watch_option",
 ]
 
@@ -25,14 +25,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ClusterFlags:
     """Which cluster is meant."""
 
     kubeconfig: str | None = None
     context: str | None = None
 
 
-manifests_option = click.option(
+filename_option = click.option(
     "-f",
     "--filename",
     "paths",
@@ -48,7 +48,7 @@ watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and prin
 """``-w``; the command gets it as `watch`."""
 
 
-def place_options(command: Command) -> Command:
+def cluster_options(command: Command) -> Command:
     """Add ``--kubeconfig`` and ``--context``; the command gets them as `place`."""
 
     @click.option(
@@ -59,33 +59,33 @@ def place_options(command: Command) -> Command:
     @click.option("--context", help="Context of the kubeconfig.")
     @functools.wraps(command)
     def wrapped(*, kubeconfig: str | None, context: str | None, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(place=Place(kubeconfig=kubeconfig, context=context), **rest)
+        return command(place=ClusterFlags(kubeconfig=kubeconfig, context=context), **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added
 
 
-def style_options(command: Command) -> Command:
+def print_options(command: Command) -> Command:
     """Add ``-o`` and ``--no-headers`` for an answer about one thing; the command gets them as `style`."""
-    return _styled(command, DATA)
+    return _add_print_options(command, OBJECT_FORMATS)
 
 
-def rows_options(command: Command) -> Command:
+def list_print_options(command: Command) -> Command:
     """Add the same for a list of things."""
-    return _styled(command, ROWS)
+    return _add_print_options(command, LIST_FORMATS)
 
 
-def _styled(command: Command, formats: Sequence[Format]) -> Command:
+def _add_print_options(command: Command, formats: Sequence[OutputFormat]) -> Command:
     @click.option(
         "-o",
         "--output",
-        type=Output(formats),
-        default=Format.TABLE.value,
+        type=OutputParam(formats),
+        default=OutputFormat.TABLE.value,
         show_default=True,
         help="How the answer is written.",
     )
     @click.option("--no-headers", is_flag=True, help="A table without its first line.")
     @functools.wraps(command)
-    def wrapped(*, output: Style, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+    def wrapped(*, output: PrintOptions, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
         return command(style=replace(output, headers=not no_headers), **rest)
 
     return wrapped  # type: ignore[return-value] # as above

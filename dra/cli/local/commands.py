@@ -13,9 +13,17 @@ from pathlib import Path
 
 import click
 
-from dra.cli.local import background, plugins
-from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
-from dra.cli.program import path, program
+from dra.cli.installed_commands import dra_reserve_command, path_export
+from dra.cli.local import detached_plane, plugin_processes
+from dra.cli.local.plane_folder import (
+    DEFAULT_FOLDER,
+    KUBECONFIG_FILE,
+    LOG_FILE,
+    SNAPSHOT_FILE,
+    PlaneFolder,
+    PlaneFolderInUseError,
+    PlaneRecord,
+)
 from dra.kube.errors import ApiError
 from localplane.plane.supervisor import ComponentDiedError
 from localplane.schemas.builtin_schemas import Dialect
@@ -28,29 +36,31 @@ def local() -> None:
     """Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process."""
 
 
-_folder = click.option(
+_folder_option = click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT,
+    default=DEFAULT_FOLDER,
     show_default=True,
     help="Where its state is.",
 )
 
 
-def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """Return the drivers to start plugins for; `OWN` alone is none of them."""
     if value is None:
         return None
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-    unknown = [name for name in names if name not in (*plugins.DRIVERS, plugins.OWN)]
+    unknown = [
+        name for name in names if name not in (*plugin_processes.SIMULATED_DRIVERS, plugin_processes.OWN_PLUGINS)
+    ]
     if unknown:
-        there_are = ", ".join((*plugins.DRIVERS, plugins.OWN))
+        there_are = ", ".join((*plugin_processes.SIMULATED_DRIVERS, plugin_processes.OWN_PLUGINS))
         raise click.BadParameter(f"{', '.join(map(repr, unknown))}: there are {there_are}")
-    return tuple(name for name in names if name != plugins.OWN)
+    return tuple(name for name in names if name != plugin_processes.OWN_PLUGINS)
 
 
 @local.command(short_help="Start a plane; Ctrl-C ends it.")
-@_folder
+@_folder_option
 @click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="How many nodes it has.")
 @click.option("--devices", type=click.IntRange(0, 1000), default=8, show_default=True, help="How many each node has.")
 @click.option(
@@ -78,7 +88,7 @@ def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | 
 @click.option(
     "--plugins",
     "drivers",
-    callback=_plugins,
+    callback=_parse_plugins,
     metavar="gpu|own",
     help="Have devices prepared by DRA plugins over sockets: gpu starts ours on each node, own waits for yours.",
 )
@@ -99,11 +109,12 @@ def up(  # noqa: PLR0913 - one for each option
     detach: bool,
 ) -> None:
     """Start a plane, in the foreground: Ctrl-C ends it and removes what it has made."""
-    if drivers and nodes > plugins.NODES_MAX:
+    if drivers and nodes > plugin_processes.PLUGIN_NODES_MAX:
         raise click.UsageError(
-            f"--plugins={','.join(drivers)} starts a process for each node: {plugins.NODES_MAX} nodes at most"
+            f"--plugins={','.join(drivers)} starts a process for each node: "
+            f"{plugin_processes.PLUGIN_NODES_MAX} nodes at most"
         )
-    place = Folder(folder)
+    place = PlaneFolder(folder)
     try:
         if detach:
             shape = [
@@ -116,62 +127,68 @@ def up(  # noqa: PLR0913 - one for each option
                 "--controller" if controller else "--no-controller",
                 "--reservations" if reservations else "--no-reservations",
                 *(["--processes"] if processes else []),
-                *([f"--plugins={','.join((plugins.OWN, *drivers))}"] if drivers is not None else []),
+                *([f"--plugins={','.join((plugin_processes.OWN_PLUGINS, *drivers))}"] if drivers is not None else []),
             ]
-            record = background.start(place, shape)
-            _tell(record, place, detached=True)
+            record = detached_plane.start_detached(place, shape)
+            _print_started(record, place, detached=True)
             return
-        from dra.cli.local import running  # noqa: PLC0415 - see above
+        from dra.cli.local import foreground_plane  # noqa: PLC0415 - see above
         from localplane.plane.options import PlaneOptions  # noqa: PLC0415
 
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
         options = PlaneOptions(
             api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
         )
-        company = running.Company(controller=controller, reservations=reservations, plugins=drivers)
+        company = foreground_plane.PlaneCompanions(controller=controller, reservations=reservations, plugins=drivers)
         with place.held():
-            asyncio.run(running.run(place, options, company, port=port, up=lambda r, n: _up(r, place, restored=n)))
-    except TakenError as error:
-        raise click.ClickException(f"{error}; it goes on. Look at it: {_command('status', folder)}") from error
+            asyncio.run(
+                foreground_plane.run_plane(
+                    place, options, company, port=port, up=lambda r, n: _print_resumed(r, place, restored=n)
+                )
+            )
+    except PlaneFolderInUseError as error:
+        raise click.ClickException(f"{error}; it goes on. Look at it: {_command_line('status', folder)}") from error
     except MalformedSnapshotError as error:
-        message = f"{place / SNAPSHOT}: {error}; nothing was started, the file stays. Without it a new plane starts"
+        message = (
+            f"{place / SNAPSHOT_FILE}: {error}; nothing was started, the file stays. Without it a new plane starts"
+        )
         raise click.ClickException(message) from error
-    except (ComponentDiedError, background.StartError) as error:
+    except (ComponentDiedError, detached_plane.PlaneStartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"folder {place.path}: {error}; nothing runs") from error
 
 
 @local.command()
-@_folder
+@_folder_option
 @click.option("--save", is_flag=True, help="Keep the objects in the folder; the next plane there goes on with them.")
 def down(folder: Path, *, save: bool) -> None:
     """Stop the plane of the folder and remove what it has made."""
-    place = Folder(folder)
+    place = PlaneFolder(folder)
     try:
-        record = background.stop(place, save=save)
-    except (background.StopError, ApiError, OSError) as error:
+        record = detached_plane.stop_plane(place, save=save)
+    except (detached_plane.PlaneStopError, ApiError, OSError) as error:
         raise click.ClickException(f"folder {place.path}: {error}") from error
     if record is None:
         click.echo(f"No plane runs in {place.path}.")
         return
     click.echo(f"The plane in {place.path} (pid {record.pid}) has ended.")
     if save:
-        click.echo(f"Its objects are in {place / SNAPSHOT}; go on with them: {_command('up', folder)}")
+        click.echo(f"Its objects are in {place / SNAPSHOT_FILE}; go on with them: {_command_line('up', folder)}")
 
 
 @local.command(short_help="Show the plane of the folder, and how to reach it.")
-@_folder
+@_folder_option
 def status(folder: Path) -> None:
     """Show the plane of the folder: its nodes and pods, and how to reach it."""
-    from dra.cli.local.reports import report  # noqa: PLC0415 - see above
+    from dra.cli.local.status_report import format_status  # noqa: PLC0415 - see above
 
-    place = Folder(folder)
+    place = PlaneFolder(folder)
     record = place.record if place.taken else None
     if record is None:
-        raise click.ClickException(f"no plane runs in {place.path}. Start one: {_command('up', folder)}")
+        raise click.ClickException(f"no plane runs in {place.path}. Start one: {_command_line('up', folder)}")
     try:
-        click.echo(asyncio.run(report(place, record)))
+        click.echo(asyncio.run(format_status(place, record)))
     except ApiError as error:
         raise click.ClickException(
             f"folder {place.path}: pid {record.pid} runs and does not answer: {error}"
@@ -179,13 +196,15 @@ def status(folder: Path) -> None:
     click.echo(_how_to_reach(place))
 
 
-def _up(record: Record, place: Folder, *, restored: int | None) -> None:
+def _print_resumed(record: PlaneRecord, place: PlaneFolder, *, restored: int | None) -> None:
     if restored is not None:
-        click.echo(f"It goes on with the {restored} objects of {place / SNAPSHOT}; without that file it would be new.")
-    _tell(record, place, detached=False)
+        click.echo(
+            f"It goes on with the {restored} objects of {place / SNAPSHOT_FILE}; without that file it would be new."
+        )
+    _print_started(record, place, detached=False)
 
 
-def _tell(record: Record, place: Folder, *, detached: bool) -> None:
+def _print_started(record: PlaneRecord, place: PlaneFolder, *, detached: bool) -> None:
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {record.nodes} nodes with {record.devices} devices each"
     who = "with our controller" if record.controller else "without our controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
@@ -193,18 +212,22 @@ def _tell(record: Record, place: Folder, *, detached: bool) -> None:
         click.echo(f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(place))
     if detached:
-        click.echo(f"Its log is {place / LOG}. Stop it: {_command('down', place.path)}")
+        click.echo(f"Its log is {place / LOG_FILE}. Stop it: {_command_line('down', place.path)}")
     else:
         click.echo("Ctrl-C ends it.")
     sys.stdout.flush()
 
 
-def _how_to_reach(place: Folder) -> str:
-    lines = (f"export KUBECONFIG={shlex.quote(str(place / KUBECONFIG))}", *path(), "kubectl dra get devices")
+def _how_to_reach(place: PlaneFolder) -> str:
+    lines = (
+        f"export KUBECONFIG={shlex.quote(str(place / KUBECONFIG_FILE))}",
+        *path_export(),
+        "kubectl dra get devices",
+    )
     return "\n  ".join(("In another terminal:", *lines))
 
 
-def _command(verb: str, folder: Path) -> str:
+def _command_line(verb: str, folder: Path) -> str:
     """Return the command that does something with a folder."""
-    there = folder.absolute() != DEFAULT.absolute()
-    return f"{program()} local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")
+    there = folder.absolute() != DEFAULT_FOLDER.absolute()
+    return f"{dra_reserve_command()} local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")

@@ -12,12 +12,12 @@ import threading
 from dra.cli.main import main
 
 
-def _watch() -> None:
+def _terminate_with_parent() -> None:
     while sys.stdin.buffer.read(1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=_terminate_with_parent, daemon=True).start()
     main(prog_name="dra-reserve")

@@ -9,9 +9,9 @@ from dra.cli.reference import pages
 def main(arguments: list[str], root: Path) -> int:
     """Write or compare; return the exit code."""
     if arguments != ["--check"]:
-        pages.write(root)
+        pages.write_pages(root)
         return 0
-    wrong = list(pages.differing(root))
+    wrong = list(pages.outdated_pages(root))
     for path in wrong:
         sys.stderr.write(f"error: {path}: not what the code makes; run: python -m dra.cli.reference\n")
     return 1 if wrong else 0

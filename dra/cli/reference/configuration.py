@@ -14,32 +14,32 @@ from dra.api.configuration import ControllerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli.reference import markdown
 
-_HEAD: Final = ("field", "default", "or else", "tells")
+_COLUMNS: Final = ("field", "default", "or else", "tells")
 
 
-def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, str, str]]:
+def configuration_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Yield path, default, other values and meaning of each field."""
-    said = docstrings(model)
+    said = field_docstrings(model)
     for name, field in model.model_fields.items():
         where = f"{path}{field.alias or name}"
         default = field.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
-            section = said.get(name, "") or summary(type(default))
+            section = said.get(name, "") or first_docstring_line(type(default))
             yield f"`{where}`", "", "", section
-            for line in fields(type(default), f"{where}."):
-                value = getattr(default, _named(type(default), line[0]), None)
-                yield (line[0], _shown(value) if value is not None else line[1], line[2], line[3])
+            for line in configuration_fields(type(default), f"{where}."):
+                value = getattr(default, _field_name(type(default), line[0]), None)
+                yield (line[0], _format_default(value) if value is not None else line[1], line[2], line[3])
             continue
-        yield f"`{where}`", _shown(default), _choices(default), said.get(name, "")
+        yield f"`{where}`", _format_default(default), _other_values(default), said.get(name, "")
 
 
-def _named(model: type[BaseModel], where: str) -> str:
+def _field_name(model: type[BaseModel], where: str) -> str:
     """Return the name of the field that a path ends with."""
     last = where.strip("`").rpartition(".")[2]
     return next((name for name, field in model.model_fields.items() if (field.alias or name) == last), last)
 
 
-def docstrings(model: type[BaseModel]) -> dict[str, str]:
+def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return what stands below each field in the source of a model."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     found: dict[str, str] = {}
@@ -54,12 +54,12 @@ def docstrings(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def summary(model: type[BaseModel]) -> str:
+def first_docstring_line(model: type[BaseModel]) -> str:
     """Return the first line of a model's docstring."""
     return (model.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - the default of any field
+def _format_default(value: Any) -> str:  # noqa: ANN401 - the default of any field
     if value is PydanticUndefined:
         return "required"
     if isinstance(value, Enum):
@@ -71,7 +71,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - the default of any field
     return f"`{value}`" if value != "" else "empty"
 
 
-def _choices(value: Any) -> str:  # noqa: ANN401 - the default of any field
+def _other_values(value: Any) -> str:  # noqa: ANN401 - the default of any field
     if not isinstance(value, Enum):
         return ""
     return ", ".join(f"`{each.value}`" for each in type(value) if each is not value)
@@ -85,7 +85,7 @@ def page() -> str:
         "[config.yaml](../../deploy/kustomize/base/config.yaml) with a comment on each field. With Helm the\n"
         "controller's are values below `config`.\n",
         "## Of the controller\n",
-        markdown.table(_HEAD, fields(ControllerConfiguration)),
+        markdown.table(_COLUMNS, configuration_fields(ControllerConfiguration)),
         "## Of the scheduler extender\n",
-        markdown.table(_HEAD, fields(ExtenderConfiguration)),
+        markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
     )

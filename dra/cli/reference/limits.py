@@ -23,7 +23,7 @@ from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
 
 
-class Bound(NamedTuple):
+class ProcessLimit(NamedTuple):
     """One bound of one process."""
 
     limits: str
@@ -38,13 +38,13 @@ class Bound(NamedTuple):
 
 
 _CLIENT: Final = (
-    Bound(
+    ProcessLimit(
         "requests to the API server under way at a time, watches and renewals of the lease not counted",
         str(dra.kube.sender.MAX_IN_FLIGHT),
         "a request waits until another one is answered, up to its own deadline",
         "the log: `not sent in time`",
     ),
-    Bound(
+    ProcessLimit(
         "bytes of a page of a list; of a list that comes in one piece since the server forgot where its pages were",
         f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
         f"no more is read; a page is asked for again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
@@ -59,10 +59,10 @@ _DROPPED: Final = (
 )
 
 
-def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
+def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
     """Return what the clients of a listener may cost."""
     return (
-        Bound(
+        ProcessLimit(
             "connections at a time",
             str(bounds.connections),
             "the oldest connection that waits for a request is closed, of the address that has most of them; where "
@@ -71,7 +71,7 @@ def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
         ),
         *(
             [
-                Bound(
+                ProcessLimit(
                     "connections at a time whose first request has not come",
                     str(bounds.opening),
                     "the oldest is closed, of the address that has most of them",
@@ -83,7 +83,7 @@ def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
         ),
         *(
             [
-                Bound(
+                ProcessLimit(
                     "new connections of one address",
                     f"{bounds.pace:g} a second, {2 * bounds.pace:g} at once",
                     "further connections of the address are closed",
@@ -93,7 +93,7 @@ def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
             if bounds.pace is not None
             else []
         ),
-        Bound(
+        ProcessLimit(
             "time for the TLS handshake; for the first request, its body included; between two requests, or until an "
             "answer has been read" + ("; a connection is closed after one answer" if bounds.once else ""),
             f"{bounds.handshake:g} s; {bounds.request:g} s; {bounds.idle:g} s",
@@ -105,7 +105,7 @@ def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
 
 _TELEMETRY: Final = (
     *_listening(telemetry_server.CONNECTION_LIMITS),
-    Bound(
+    ProcessLimit(
         "renderings of metrics",
         f"1 in {telemetry_server.RENDER_CACHE_SECONDS:g} s",
         "the text that was rendered last is given once more",
@@ -115,14 +115,14 @@ _TELEMETRY: Final = (
 """Bounds of each port, that of the probes and that of the metrics."""
 
 _EXTENDER: Final = (
-    Bound(
+    ProcessLimit(
         "characters of annotations kept in memory of each pod",
         f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
         "only annotations that a rule reads are kept, each cut off after "
         f"{well_known.MAX_ANNOTATION_LENGTH} characters",
         "–",
     ),
-    Bound(
+    ProcessLimit(
         "bindings under way at a time",
         f"{binding_limiter.LIMIT_MIN} to {binding_limiter.LIMIT_MAX}, fewer on a slow API server: one third less "
         f"when a binding takes longer than {binding_limiter.SLOW_SHARE:g} of `bindSeconds`",
@@ -133,13 +133,13 @@ _EXTENDER: Final = (
         "slow API server` in the scheduler's Event on the pod",
     ),
     *_listening(controller.extender.server.CONNECTION_LIMITS),
-    Bound(
+    ProcessLimit(
         "bytes of one call",
         f"{controller.extender.server.REQUEST_BYTES_MAX >> 20} MiB",
         "the call is answered with 413, and nothing of it is kept",
         "kube-scheduler's Event on the pod: `code 413`",
     ),
-    Bound(
+    ProcessLimit(
         "clients, where `tls.clientAuthority` is set",
         "those with a name of `tls.clientNames` (`kube-scheduler`)",
         "the call is answered with 403 before it is read",
@@ -147,7 +147,7 @@ _EXTENDER: Final = (
     ),
 )
 
-_MEMORY: Final = Bound(
+_MEMORY: Final = ProcessLimit(
     "characters of annotations kept in memory of each claim and pod",
     f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
     "only annotations that a rule reads are kept, each cut off after "
@@ -159,13 +159,13 @@ _MEMORY: Final = Bound(
 
 _CONTROLLER: Final = (
     _MEMORY,
-    Bound(
+    ProcessLimit(
         "reads of nodes, devices and pods for rule 9, for all claims together",
         f"1 in {placement_reader.READ_PAUSE_MIN:g} s, and a fifth of the time",
         "further questions are answered by the next read",
         "Event `AllocationUnusable` or `AllocationStuck` comes later",
     ),
-    Bound(
+    ProcessLimit(
         "seconds of work of rule 9, selectors of users included: in one go; for one claim; between two reads",
         f"{placement_reader.TIME_SLICE:g} s, and one selector for one device; {placement_reader.TIME_BUDGET:g} s; "
         f"{placement_reader.TIME_BUDGET:g} s",
@@ -173,32 +173,32 @@ _CONTROLLER: Final = (
         "the next read, those of namespaces first that have taken less",
         "Event `AllocationUnusable` on the claim: `takes more than`",
     ),
-    Bound(
+    ProcessLimit(
         "memory that rule 9 loses for good by selectors which call `quantity`, `semver`, `ip`, `cidr`, `url` or "
         "functions of their values (2 KiB for a comparison, and long texts as they are); for claims of one namespace",
         f"{placement_reader.LEAK_LIMIT >> 20} MiB; {placement_reader.LEAK_LIMIT_PER_NAMESPACE >> 20} MiB",
         "claims with such selectors stay reserved until the controller is started again",
         "Event `AllocationUnusable` on the claim: `have used up their memory`",
     ),
-    Bound(
+    ProcessLimit(
         "different selectors in the requests of a claim, and of the claims of the same pod, for rule 9",
         str(dra.engine.allocator.resource_slice_tracker.SELECTOR_RESULTS_MAX),
         "the claim stays reserved",
         "Event `AllocationUnusable` on the claim: `selectors are more than`",
     ),
-    Bound(
+    ProcessLimit(
         "pods that rule 9 looks at for one claim; unlike ones among them; picks of the allocator for a node",
         f"{stuck_allocations.LOOKUP_PODS}; {placements.MAX_SHAPES}; {placements.MAX_STEPS:,}",
         "further pods are not looked at; a node on which the allocator gives up counts as one without devices",
         "Event `AllocationUnusable` on the claim",
     ),
-    Bound(
+    ProcessLimit(
         "listed pods that do not use the claim, read by one decision",
         str(consumer_entries.LOOKUP_BATCH),
         f"the others are read by the next decision; an answer is believed for {claim_state.LIVE_READ_VALID:g} s",
         "–",
     ),
-    Bound(
+    ProcessLimit(
         "kinds of workloads watched for the claims of one namespace; kinds with a release rule and built-in kinds are "
         "not counted",
         str(dra.engine.claims.workload_kinds.KINDS_PER_NAMESPACE),
@@ -206,7 +206,7 @@ _CONTROLLER: Final = (
         "namespace names any more",
         "Event `WorkloadKindsExceeded` on the claim",
     ),
-    Bound(
+    ProcessLimit(
         "first looks for kinds under way at a time",
         str(workload_informers.PARALLEL_RESOLVES),
         "further kinds wait for their turn; a kind that the API server does not serve is looked for again after "
@@ -214,21 +214,21 @@ _CONTROLLER: Final = (
         f"{1 / workload_informers.RESOLVE_INTERVAL:g} kinds a second at most",
         "the claim has no entry of its workload yet",
     ),
-    Bound(
+    ProcessLimit(
         "Events that wait to be posted; namespaces take turns",
         str(dra.kube.events.QUEUE_MAX),
         "an Event of the namespace that has most of them is discarded; what it tells is told again after "
         f"{controller.claim_events.REPEAT_AFTER / 60:g} minutes, if it still is the case",
         "metric `dra_reserve_events_discarded_total`",
     ),
-    Bound(
+    ProcessLimit(
         "iterations of a release rule for one object",
         "10,000",
         "the object counts as not finished; its claims stay reserved until it is deleted or its controller releases "
         "them; other objects of the kind are judged as before",
         "Event `ReleaseRuleFailed` on the claim",
     ),
-    Bound(
+    ProcessLimit(
         f"objects of more than {workload_informers.LARGE_OBJECT_BYTES >> 10} KiB that a release rule is evaluated for",
         f"one at a time, half of the time at most; {workload_informers.LARGE_OBJECT_QUEUE_MAX:,} wait, and namespaces "
         "take turns",
@@ -236,13 +236,13 @@ _CONTROLLER: Final = (
         "object of the namespace that has most of them counts as not finished until it is written again",
         "–",
     ),
-    Bound(
+    ProcessLimit(
         "levels of maps and lists in an object that a release rule is evaluated for",
         str(dra.cel.nesting.NESTING_MAX),
         "the same",
         "Event `ReleaseRuleFailed` on the claim",
     ),
-    Bound(
+    ProcessLimit(
         "API groups whose kinds are remembered",
         str(dra.kube.discovery.GROUPS_MAX),
         "the oldest is forgotten, and asked for again when it is needed",
@@ -264,9 +264,9 @@ def page() -> str:
         "Limits",
         "Bounds on what one tenant, one node or one client may cost each process, and what happens when a bound is\n"
         "reached. None of them can be configured, unless the table names the field.\n",
-        *(part for title, bounds in PROCESSES.items() for part in (f"## {title}\n", _table(bounds))),
+        *(part for title, bounds in PROCESSES.items() for part in (f"## {title}\n", _limits_table(bounds))),
     )
 
 
-def _table(bounds: Iterable[Bound]) -> str:
+def _limits_table(bounds: Iterable[ProcessLimit]) -> str:
     return markdown.table(("limited", "to", "when it is reached", "told by"), bounds)

@@ -22,7 +22,7 @@ from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
 from kubeletplugin.metrics import PluginMetrics
 
-LABELS: Final = {
+LABEL_VALUES: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
     "cause": ", ".join(f"`{each.value}`" for each in DropReason),
@@ -50,7 +50,7 @@ LABELS: Final = {
 """Every label there is → its values."""
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """One metric."""
 
     name: str
@@ -68,20 +68,20 @@ class Family(NamedTuple):
         return (self.name,)
 
 
-def families() -> dict[str, tuple[Family, ...]]:
+def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     """Return all metrics by the process that has them."""
     controller = ControllerMetrics()
     controller.count_claims(list)
     world = ClaimCache()
     controller.count_devices(lambda: device_counts.count_devices(world))
     return {
-        "controller": tuple(_families(controller.registry)),
-        "scheduler-extender": tuple(_families(ExtenderMetrics(dict).registry)),
-        "kubelet-plugin": tuple(_families(PluginMetrics().registry)),
+        "controller": tuple(_registry_families(controller.registry)),
+        "scheduler-extender": tuple(_registry_families(ExtenderMetrics(dict).registry)),
+        "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
     }
 
 
-def _families(registry: CollectorRegistry) -> Iterator[Family]:
+def _registry_families(registry: CollectorRegistry) -> Iterator[MetricFamily]:
     labels = {
         getattr(each, "_name", ""): tuple(getattr(each, "_labelnames", ()))
         for each in getattr(registry, "_collector_to_names")  # noqa: B009 - private, and nothing public tells labels
@@ -89,7 +89,7 @@ def _families(registry: CollectorRegistry) -> Iterator[Family]:
     for found in registry.collect():
         own: Any = getattr(found, "_labelnames", None)
         name = f"{found.name}_total" if found.type == "counter" else found.name
-        yield Family(
+        yield MetricFamily(
             name, found.type, tuple(own) if own is not None else labels.get(found.name, ()), found.documentation
         )
 
@@ -110,15 +110,15 @@ _INTRODUCTION: Final = (
 def page() -> str:
     """Return the page."""
     parts = [_INTRODUCTION]
-    for process, found in families().items():
-        rows = [(f"`{each.name}`", each.type, _codes(each.labels), each.tells) for each in found]
+    for process, found in metric_families().items():
+        rows = [(f"`{each.name}`", each.type, _code_list(each.labels), each.tells) for each in found]
         parts += [_TITLES[process], markdown.table(("metric", "type", "labels", "tells"), rows)]
     parts += [
         "## Labels\n",
-        markdown.table(("label", "values"), [(f"`{name}`", said) for name, said in LABELS.items()]),
+        markdown.table(("label", "values"), [(f"`{name}`", said) for name, said in LABEL_VALUES.items()]),
     ]
     return markdown.page("Metrics", *parts)
 
 
-def _codes(names: tuple[str, ...]) -> str:
+def _code_list(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "–"

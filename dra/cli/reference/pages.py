@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.cli.reference import commands, configuration, definitions, limits, metrics, reasons, rules
+from dra.cli.reference import command_help, configuration, crds, limits, metrics, reasons, rules
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/explanation/rules.md": rules.page,
-    "docs/explanation/rules-chain.svg": rules.chain,
-    "docs/explanation/rules-pod.svg": rules.life,
-    "docs/explanation/rules-reservation.svg": rules.phases,
-    "docs/reference/commands.md": commands.page,
+    "docs/explanation/rules-chain.svg": rules.draw_rule_chain,
+    "docs/explanation/rules-pod.svg": rules.draw_pod_stages,
+    "docs/explanation/rules-reservation.svg": rules.draw_reservation_phases,
+    "docs/reference/commands.md": command_help.page,
     "docs/reference/configuration.md": configuration.page,
-    "docs/reference/crds.md": definitions.page,
+    "docs/reference/crds.md": crds.page,
     "docs/reference/limits.md": limits.page,
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,
@@ -21,7 +21,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 """Path in the repository → what it should contain."""
 
 
-def differing(root: Path) -> Iterator[str]:
+def outdated_pages(root: Path) -> Iterator[str]:
     """Yield the pages that are not what the code makes."""
     for path, page in PAGES.items():
         file = root / path
@@ -29,7 +29,7 @@ def differing(root: Path) -> Iterator[str]:
             yield path
 
 
-def write(root: Path) -> None:
+def write_pages(root: Path) -> None:
     """Write them all."""
     for path, page in PAGES.items():
         file = root / path

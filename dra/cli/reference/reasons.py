@@ -14,7 +14,7 @@ from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
-_HEAD: Final = ("reason", "means", "comes about", "what to do")
+_COLUMNS: Final = ("reason", "means", "comes about", "what to do")
 
 
 def page() -> str:
@@ -28,39 +28,39 @@ def page() -> str:
         "Reasons of Events; the metric `dra_reserve_reasons_total` counts them. *kept*: whether the claim keeps its\n"
         "devices meanwhile. A type `Warning` is one that somebody should look at.\n",
         markdown.table(
-            ("reason", "type", "kept", *_HEAD[1:]),
+            ("reason", "type", "kept", *_COLUMNS[1:]),
             [
-                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.kept.value, *_said(each))
+                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.kept.value, *_guidance_cells(each))
                 for code, each in CODES.items()
             ],
         ),
         "## Found by `kubectl dra explain` and `audit`\n",
         "Problems that are no Events; those of the table above mean the same there.\n",
-        _table((each, said) for each, said in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
+        _guidance_table((each, said) for each, said in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
         "## Of Reservations\n",
         "Reasons of conditions and Events.\n",
-        _table(RESERVATION_REASON_GUIDANCE.items()),
+        _guidance_table(RESERVATION_REASON_GUIDANCE.items()),
         "## Why a pod has no place in a reservation\n",
         "The scheduler's Event has the words of the second column, with counts, as Koordinator's users know them.\n",
         markdown.table(
-            ("reason", "text", *_HEAD[1:]),
+            ("reason", "text", *_COLUMNS[1:]),
             [
-                (f"`{why.value}`", Rejection(why=why, subject="…").text, *_said(each))
+                (f"`{why.value}`", Rejection(why=why, subject="…").text, *_guidance_cells(each))
                 for why, each in REJECTION_GUIDANCE.items()
             ],
         ),
         "## Of the kubelet plugin\n",
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",
-        _table(IMPAIRMENTS.items()),
+        _guidance_table(IMPAIRMENTS.items()),
         "## Why no CPUs are given\n",
-        _table((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS),
+        _guidance_table((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS),
     )
 
 
-def _said(each: Guidance) -> tuple[str, str, str]:
+def _guidance_cells(each: Guidance) -> tuple[str, str, str]:
     return each.meaning, each.cause, each.remedy
 
 
-def _table(meanings: Iterable[tuple[StrEnum, Guidance]]) -> str:
-    return markdown.table(_HEAD, [(f"`{member.value}`", *_said(each)) for member, each in meanings])
+def _guidance_table(meanings: Iterable[tuple[StrEnum, Guidance]]) -> str:
+    return markdown.table(_COLUMNS, [(f"`{member.value}`", *_guidance_cells(each)) for member, each in meanings])

@@ -3,13 +3,13 @@
 import itertools
 from typing import Final
 
-from dra.cli.reference import drawing, markdown
+from dra.cli.reference import markdown, svg_diagrams
 from dra.engine.claims.consumers import Stage
 from dra.engine.claims.rules import RULES
 from dra.engine.diagnosis.cluster_state import AllocationHold
 from dra.engine.reservations.phases import TERMINAL_PHASES, TRANSITIONS
 
-_STAGES: Final = {
+_STAGE_TEXTS: Final = {
     Stage.GATED: "behind a scheduling gate",
     Stage.WAITING: "the scheduler may bind it at any moment",
     Stage.STARTING: "bound, no sandbox yet: its kubelet asks for its entry",
@@ -29,17 +29,17 @@ def page() -> str:
         "![the rules, from top to bottom](rules-chain.svg)\n",
         "## The life of a pod, as the rules see it\n",
         "![the stages of a pod, from gated to finished](rules-pod.svg)\n",
-        markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGES[each]) for each in Stage]),
+        markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGE_TEXTS[each]) for each in Stage]),
         "## What keeps an allocation\n",
         "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
-        markdown.table(("hold", "rule"), [(f"`{each.value}`", _RULES[each]) for each in AllocationHold]),
+        markdown.table(("hold", "rule"), [(f"`{each.value}`", _HOLD_RULE_TEXTS[each]) for each in AllocationHold]),
         "## The life of a Reservation\n",
         "From `TABLE` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
         "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
     )
 
 
-_RULES: Final = {
+_HOLD_RULE_TEXTS: Final = {
     AllocationHold.WORKLOAD: "2, 7: the workload that the claim is reserved for may still use it",
     AllocationHold.CONSUMING: "8: bound pods use it",
     AllocationHold.WAITING: "3, 8: listed pods may be bound any moment",
@@ -56,9 +56,9 @@ _RULES: Final = {
 }
 
 
-def chain() -> str:
+def draw_rule_chain() -> str:
     """Return the drawing of the rules in their order."""
-    return drawing.chain(
+    return svg_diagrams.draw_chain(
         {
             rule.__name__.removesuffix("_rule"): (rule.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
             for rule in RULES
@@ -66,20 +66,20 @@ def chain() -> str:
     )
 
 
-def life() -> str:
+def draw_pod_stages() -> str:
     """Return the drawing of the stages of a pod."""
     names = [each.name.lower() for each in Stage]
     moves = dict.fromkeys(itertools.pairwise(names), "")
     moves |= {("started", "starting"): "sandbox lost", ("waiting", "finished"): "deleted"}
-    return drawing.states(names, moves, first=("gated", "waiting"), last=("finished",))
+    return svg_diagrams.draw_states(names, moves, first=("gated", "waiting"), last=("finished",))
 
 
-def phases() -> str:
+def draw_reservation_phases() -> str:
     """Return the drawing of the phases of a Reservation."""
-    moves: dict[drawing.Move, str] = {}
+    moves: dict[svg_diagrams.StateTransition, str] = {}
     for (before, happening), outcome in sorted(TRANSITIONS.items(), key=str):
         if before is not outcome.phase:
             move = (before.value, outcome.phase.value)
             moves[move] = ", ".join(filter(None, (moves.get(move), happening.value)))
     ends = sorted((phase.value for phase in TERMINAL_PHASES), reverse=True)
-    return drawing.states(("Pending", "Available", *ends), moves, first=("Pending",), last=ends)
+    return svg_diagrams.draw_states(("Pending", "Available", *ends), moves, first=("Pending",), last=ends)

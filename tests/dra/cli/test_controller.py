@@ -2,17 +2,17 @@ import pytest
 from click import ClickException
 
 from dra.api.configuration import ControllerConfiguration, ControllerMode
-from dra.cli.controller import read
+from dra.cli.controller import read_configuration
 
 
 def test_without_a_file_the_defaults_hold():
-    assert read(None, mode=None) == ControllerConfiguration()
+    assert read_configuration(None, mode=None) == ControllerConfiguration()
 
 
 def test_the_command_line_has_the_last_word_on_the_mode(tmp_path):
     path = tmp_path / "configuration.yaml"
     path.write_text("mode: replace\nqps: 5\n")
-    chosen = read(path, mode="alongside")
+    chosen = read_configuration(path, mode="alongside")
     assert (chosen.mode, chosen.qps) == (ControllerMode.ALONGSIDE, 5.0)
 
 
@@ -20,13 +20,13 @@ def test_the_command_line_has_the_last_word_on_the_mode(tmp_path):
 def test_an_empty_file_sets_nothing(tmp_path, text):
     path = tmp_path / "configuration.yaml"
     path.write_text(text)
-    assert read(path, mode=None) == ControllerConfiguration()
+    assert read_configuration(path, mode=None) == ControllerConfiguration()
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
     path = tmp_path / "configuration.yaml"
     path.write_text("mode: both\nqps: -1\n")
     with pytest.raises(ClickException) as refused:
-        read(path, mode=None)
+        read_configuration(path, mode=None)
     assert refused.value.message.startswith(f"configuration {path}: mode: ")
     assert "; qps: " in refused.value.message

@@ -150,7 +150,7 @@ async def test_what_makes_no_sense_is_refused(made, method, path, body, status, 
 
 
 def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
-    modules = "localplane.plane.local_plane, dra.cli.local.commands, dra.cli.local.running"
+    modules = "localplane.plane.local_plane, dra.cli.local.commands, dra.cli.local.foreground_plane"
     told = f"import sys, {modules}; print('grpc' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "False\n"

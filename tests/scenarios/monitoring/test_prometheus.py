@@ -15,7 +15,7 @@ import pytest
 
 from deploy.monitoring.alerts import ALERTS
 from deploy.monitoring.dashboard import PANELS
-from dra.cli.reference.metrics import LABELS, families
+from dra.cli.reference.metrics import LABEL_VALUES, metric_families
 from dra.engine.claims.reasons import Code
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.waiting import until
@@ -68,7 +68,7 @@ EXPRESSIONS: Final = {each.name: each.expression for each in ALERTS} | {
 
 def closed(label: str) -> str:
     """Return the pattern of a label's values."""
-    return OPEN.get(label) or "|".join(re.findall("`([^`]+)`", LABELS[label]))
+    return OPEN.get(label) or "|".join(re.findall("`([^`]+)`", LABEL_VALUES[label]))
 
 
 def exposed(port: int) -> str:
@@ -91,13 +91,13 @@ def test_every_metric_of_the_reference_page_has_its_type_and_help_and_no_other_i
 ) -> None:
     for each in world.exposed:
         found = server.metadata(pod=each.pod)
-        expected = {family.name: (family.type, family.tells) for family in families()[PROCESSES[each.component]]}
+        expected = {family.name: (family.type, family.tells) for family in metric_families()[PROCESSES[each.component]]}
         assert {name: (told["type"], told["help"]) for name, told in found.items()} == expected
 
 
 def test_every_metric_has_series_and_they_have_their_labels_alone(server: Prometheus, world: World) -> None:
     for each in world.exposed:
-        for family in families()[PROCESSES[each.component]]:
+        for family in metric_families()[PROCESSES[each.component]]:
             for name in family.series:
                 series = server.series(f'{name}{{pod="{each.pod}"}}')
                 assert series, f"{each.pod}: {name}: no series"

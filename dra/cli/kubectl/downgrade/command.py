@@ -8,41 +8,41 @@ from typing import Any, Final
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.kubectl import findings, remedies, standdown
+from dra.cli.kubectl import checklist, remedy_printer
+from dra.cli.kubectl.checklist import CheckResult
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.downgrade import advice, outside
-from dra.cli.kubectl.downgrade.converting import Converter
-from dra.cli.kubectl.downgrade.outside import Wish
-from dra.cli.kubectl.downgrade.reading import Reader, Survey, UnreadableError
-from dra.cli.kubectl.findings import Finding
-from dra.cli.kubectl.options import Place, Style, namespace_options, place_options, style_options
-from dra.cli.kubectl.output import Format, say, table
+from dra.cli.kubectl.downgrade import cluster_checks, downgrade_remedies, stand_down
+from dra.cli.kubectl.downgrade.claim_converter import ClaimConverter
+from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
+from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, SurveyReader, UnreadableObjectError
+from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, namespace_options, print_options
+from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.kube.leader_election import LeaderElector
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.meta import Key
 
-HEADER: Final = ("NAMESPACE", "CLAIM", "STATE", "PODS", "LISTED", "DETAIL")
+CLAIM_COLUMNS: Final = ("NAMESPACE", "CLAIM", "STATE", "PODS", "LISTED", "DETAIL")
 
-MOVABLE: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN})
+CONVERTIBLE_STATES: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class DowngradeOptions:
     """What the command line asks for."""
 
-    wish: Wish
+    wish: DowngradeCheckOptions
     namespace: str | None
     given_up: frozenset[Key]
     apply: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DowngradeReport:
     """How things stand."""
 
-    survey: Survey
-    steps: tuple[Finding, ...]
+    survey: DowngradeSurvey
+    steps: tuple[CheckResult, ...]
 
     @property
     def left(self) -> list[DowngradeAssessment]:
@@ -51,7 +51,7 @@ class Report:
         return sorted(found, key=lambda each: each.claim)
 
 
-def _claims(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> frozenset[Key]:
+def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> frozenset[Key]:
     found = set()
     for value in values:
         namespace, slash, name = value.partition("/")
@@ -62,8 +62,8 @@ def _claims(_context: click.Context, _parameter: click.Parameter, values: Sequen
 
 
 @click.command()
-@place_options
-@style_options
+@cluster_options
+@print_options
 @namespace_options
 @click.option("--apply", is_flag=True, help="Do what can be done; without it nothing is changed.")
 @click.option(
@@ -71,7 +71,7 @@ def _claims(_context: click.Context, _parameter: click.Parameter, values: Sequen
     "given_up",
     multiple=True,
     metavar="NAMESPACE/NAME",
-    callback=_claims,
+    callback=_parse_claim_keys,
     help="A claim that nobody uses now and whose workload need not keep it.",
 )
 @click.option("--purge", is_flag=True, help="Uninstall: leave nothing behind that is needed to come back.")
@@ -80,8 +80,8 @@ def _claims(_context: click.Context, _parameter: click.Parameter, values: Sequen
 @click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
 def downgrade(  # noqa: PLR0913 - one for each option
     *,
-    place: Place,
-    style: Style,
+    place: ClusterFlags,
+    style: PrintOptions,
     namespace: str | None,
     apply: bool,
     given_up: frozenset[Key],
@@ -97,37 +97,37 @@ def downgrade(  # noqa: PLR0913 - one for each option
     again at any moment. Exit code: 0 ready, 1 work is left, 2 an error.
     """
     lease = (lease_namespace, lease_name)
-    given = advice.options(namespace=namespace, lease=lease)
-    wish = Wish(lease=lease, probe=probe, purge=purge, given=given)
-    order = Order(wish=wish, namespace=namespace, given_up=given_up, apply=apply)
-    report = run(place, lambda connection: _work(connection, order))
-    click.echo(_written(report, style, given))
-    if report.left or not findings.ready(report.steps):
+    given = downgrade_remedies.repeated_flags(namespace=namespace, lease=lease)
+    wish = DowngradeCheckOptions(lease=lease, probe=probe, purge=purge, given=given)
+    order = DowngradeOptions(wish=wish, namespace=namespace, given_up=given_up, apply=apply)
+    report = run(place, lambda connection: _run(connection, order))
+    click.echo(_format_report(report, style, given))
+    if report.left or not checklist.is_ready(report.steps):
         raise SystemExit(1)
 
 
-async def _work(connection: Connection, order: Order) -> Report:
-    reader = Reader(connection, given_up=order.given_up)
+async def _run(connection: Connection, order: DowngradeOptions) -> DowngradeReport:
+    reader = SurveyReader(connection, given_up=order.given_up)
     try:
         if order.apply:
-            await _apply(connection, reader, order)
+            await _convert_claims(connection, reader, order)
         survey = await reader.survey(order.namespace)
-    except UnreadableError as error:
+    except UnreadableObjectError as error:
         raise FailedError(str(error)) from error
-    return Report(survey=survey, steps=tuple(await outside.look(connection, survey, order.wish)))
+    return DowngradeReport(survey=survey, steps=tuple(await cluster_checks.run_checks(connection, survey, order.wish)))
 
 
-async def _apply(connection: Connection, reader: Reader, order: Order) -> None:
+async def _convert_claims(connection: Connection, reader: SurveyReader, order: DowngradeOptions) -> None:
     client, lease = connection.client, order.wish.lease
-    found = await standdown.lease(client, lease)
+    found = await stand_down.get_lease(client, lease)
     if found is None:
         await _refuse_without_lease(connection, order)
 
     async def work(election: LeaderElector | None) -> None:
         survey = await reader.survey(order.namespace)
-        converter = Converter(connection, reader, election=election, given_up=order.given_up)
+        converter = ClaimConverter(connection, reader, election=election, given_up=order.given_up)
         for each in sorted(survey.assessments, key=lambda found: found.claim):
-            if each.standing in MOVABLE:
+            if each.standing in CONVERTIBLE_STATES:
                 await converter.convert(each.claim)
         await asyncio.gather(*(converter.let_go(pod) for pod in survey.gated.values()))
         if order.wish.purge:
@@ -135,26 +135,29 @@ async def _apply(connection: Connection, reader: Reader, order: Order) -> None:
             noted += [*((PODS, *each) for each in survey.noted_pods.items())]
             await asyncio.gather(*(converter.clean(kind, key, names) for kind, key, names in noted))
 
-    if await standdown.note(client, lease, "kubectl dra downgrade"):
-        say(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {advice.adopt(lease).command}")
-        await standdown.in_silence(connection, lease, work)
+    if await stand_down.set_stand_down(client, lease, "kubectl dra downgrade"):
+        adopt = downgrade_remedies.adopt_command(lease).command
+        print_to_stderr(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {adopt}")
+        await stand_down.run_while_stood_down(connection, lease, work)
     else:
-        say(f"namespace {lease[0]} is not there: no controller holds a lease in it")
+        print_to_stderr(f"namespace {lease[0]} is not there: no controller holds a lease in it")
         await work(None)
 
 
-async def _refuse_without_lease(connection: Connection, order: Order) -> None:
+async def _refuse_without_lease(connection: Connection, order: DowngradeOptions) -> None:
     """Refuse where controllers run that take no lease: nobody could tell them to stop."""
-    step = await outside.controllers(connection.client, order.wish)
-    if step.verdict is findings.Verdict.LEFT:
-        raise FailedError(f"controller {step.detail}; nothing was changed. First: {remedies.said(step.remedy)}")
+    step = await cluster_checks.check_controllers(connection.client, order.wish)
+    if step.verdict is checklist.CheckState.LEFT:
+        raise FailedError(
+            f"controller {step.detail}; nothing was changed. First: {remedy_printer.remedy_text(step.remedy)}"
+        )
 
 
-def _written(report: Report, style: Style, given: str = "") -> str:
-    if style.output is not Format.TABLE:
+def _format_report(report: DowngradeReport, style: PrintOptions, given: str = "") -> str:
+    if style.output is not OutputFormat.TABLE:
         content = {
-            "ready": not report.left and findings.ready(report.steps),
-            "claims": [_content(each, given) for each in report.left],
+            "ready": not report.left and checklist.is_ready(report.steps),
+            "claims": [_claim_data(each, given) for each in report.left],
             "checks": [each.content() for each in report.steps],
         }
         return style.data(content)
@@ -164,14 +167,19 @@ def _written(report: Report, style: Style, given: str = "") -> str:
             (*each.claim, each.standing.value, str(each.consuming), str(each.listed), each.detail)
             for each in report.left
         ]
-        parts.append(table(HEADER, rows, headers=style.headers))
-        advised = [each for each in report.left if each.standing not in MOVABLE]
-        parts += ["\n".join(f"claim {'/'.join(each.claim)}: {remedies.said(advice.remedy(each))}" for each in advised)]
-    parts.append(findings.written(report.steps, style))
+        parts.append(format_table(CLAIM_COLUMNS, rows, headers=style.headers))
+        advised = [each for each in report.left if each.standing not in CONVERTIBLE_STATES]
+        parts += [
+            "\n".join(
+                f"claim {'/'.join(each.claim)}: {remedy_printer.remedy_text(downgrade_remedies.claim_remedy(each))}"
+                for each in advised
+            )
+        ]
+    parts.append(checklist.format_checklist(report.steps, style))
     return "\n\n".join(filter(None, parts))
 
 
-def _content(each: DowngradeAssessment, given: str) -> dict[str, Any]:
+def _claim_data(each: DowngradeAssessment, given: str) -> dict[str, Any]:
     namespace, name = each.claim
     return {
         "namespace": namespace,
@@ -182,5 +190,5 @@ def _content(each: DowngradeAssessment, given: str) -> dict[str, Any]:
         "room": each.room,
         "entries": list(each.entries),
         "detail": each.detail,
-        **remedies.data(advice.remedy(each, given)),
+        **remedy_printer.remedy_data(downgrade_remedies.claim_remedy(each, given)),
     }

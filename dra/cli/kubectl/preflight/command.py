@@ -4,19 +4,19 @@ import click
 
 from dra.api.configuration import ControllerMode
 from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT
-from dra.cli.kubectl import findings
+from dra.cli.kubectl import checklist
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.options import Place, Style, place_options, style_options
-from dra.cli.kubectl.output import say
-from dra.cli.kubectl.preflight import checks, granting
-from dra.cli.kubectl.preflight.checks import Report, Wish
-from dra.cli.kubectl.preflight.granting import Identity
+from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, print_options
+from dra.cli.kubectl.preflight import access_review, checks
+from dra.cli.kubectl.preflight.access_review import ReviewedUser
+from dra.cli.kubectl.preflight.checks import PreflightOptions, PreflightReport
+from dra.cli.kubectl.printers import print_to_stderr
 from dra.kube.errors import Forbidden
 
 
 @click.command()
-@place_options
-@style_options
+@cluster_options
+@print_options
 @click.option(
     "--mode",
     type=click.Choice([each.value for each in ControllerMode]),
@@ -39,8 +39,8 @@ from dra.kube.errors import Forbidden
 @click.option("--missing-rights", is_flag=True, help="Print the YAML that grants what is missing, and nothing else.")
 def preflight(  # noqa: PLR0913 - one for each option
     *,
-    place: Place,
-    style: Style,
+    place: ClusterFlags,
+    style: PrintOptions,
     mode: str,
     user: str,
     own: bool,
@@ -52,43 +52,45 @@ def preflight(  # noqa: PLR0913 - one for each option
 
     Nothing is changed, unless --probe is given. Exit code: 0 ready, 1 not, 2 it could not be looked at.
     """
-    wish = Wish(
-        identity=Identity(name="" if own else user),
+    wish = PreflightOptions(
+        identity=ReviewedUser(name="" if own else user),
         replace=mode == ControllerMode.REPLACE.value,
         namespace=lease_namespace,
         probe=probe,
     )
     if missing_rights:
-        lacking = run(place, lambda connection: _missing(connection, wish))
+        lacking = run(place, lambda connection: _find_missing_permissions(connection, wish))
         if own:
             raise FailedError("--missing-rights needs to know whom to grant them: --as USER")
         if lacking:
-            click.echo(granting.manifest(lacking, wish.identity), nl=False)
+            click.echo(access_review.rbac_manifest(lacking, wish.identity), nl=False)
         else:
-            say(f"{wish.identity} lacks nothing.")
+            print_to_stderr(f"{wish.identity} lacks nothing.")
         return
-    report = run(place, lambda connection: _look(connection, wish))
-    click.echo(findings.written(report.findings, style))
-    if not findings.ready(report.findings):
+    report = run(place, lambda connection: _run_checks(connection, wish))
+    click.echo(checklist.format_checklist(report.findings, style))
+    if not checklist.is_ready(report.findings):
         raise SystemExit(1)
 
 
-async def _look(connection: Connection, wish: Wish) -> Report:
+async def _run_checks(connection: Connection, wish: PreflightOptions) -> PreflightReport:
     try:
-        return await checks.look(connection, wish)
+        return await checks.run_checks(connection, wish)
     except Forbidden as error:
-        raise _unasked(error, wish) from error
+        raise _access_review_error(error, wish) from error
 
 
-async def _missing(connection: Connection, wish: Wish) -> granting.Missing:
-    wanted = granting.purposes(replace=wish.replace)
+async def _find_missing_permissions(connection: Connection, wish: PreflightOptions) -> access_review.MissingPermissions:
+    wanted = access_review.needed_purposes(replace=wish.replace)
     try:
-        return await granting.missing(connection.client, wish.identity, wanted, namespace=wish.namespace)
+        return await access_review.find_missing_permissions(
+            connection.client, wish.identity, wanted, namespace=wish.namespace
+        )
     except Forbidden as error:
-        raise _unasked(error, wish) from error
+        raise _access_review_error(error, wish) from error
 
 
-def _unasked(error: Forbidden, wish: Wish) -> FailedError:
+def _access_review_error(error: Forbidden, wish: PreflightOptions) -> FailedError:
     if "subjectaccessreviews" in str(error) and wish.identity.name:
         return FailedError(f"{error}; ask as an administrator, or for yourself: --self")
     return FailedError(str(error))

@@ -5,11 +5,11 @@ from typing import Final
 import click
 
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.options import Place, place_options
-from dra.cli.kubectl.output import Format, say, structured
-from dra.cli.kubectl.reading.source import DEFAULT
-from dra.cli.kubectl.reservations import making
-from dra.cli.kubectl.reservations.making import MalformedWishError, Wish
+from dra.cli.kubectl.options import ClusterFlags, cluster_options
+from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
+from dra.cli.kubectl.reservations import reservation_manifest
+from dra.cli.kubectl.reservations.reservation_manifest import InvalidReserveOptionsError, ReserveOptions
+from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
 from dra.kube import credentials
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
@@ -17,9 +17,11 @@ from dra.kube.resources import RESERVATIONS
 from dra.model.meta import UnstructuredObject
 from dra.model.references import GroupResource
 
-INSTALL: Final = "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
+NOT_INSTALLED: Final = (
+    "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
+)
 
-_SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
+_DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
 
 @click.command()
@@ -58,10 +60,10 @@ _SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry ru
 @click.option(
     "-o",
     "--output",
-    type=click.Choice([Format.NAME.value, Format.JSON.value, Format.YAML.value]),
+    type=click.Choice([OutputFormat.NAME.value, OutputFormat.JSON.value, OutputFormat.YAML.value]),
     help="Print the object instead of a message.",
 )
-@place_options
+@cluster_options
 def reserve(  # noqa: PLR0913 - one for each option
     *,
     name: str,
@@ -79,7 +81,7 @@ def reserve(  # noqa: PLR0913 - one for each option
     policy: str | None,
     dry_run: str,
     output: str | None,
-    place: Place,
+    place: ClusterFlags,
 ) -> None:
     """Reserve CPUs, memory and other resources of a node for pods that do not exist yet.
 
@@ -87,12 +89,12 @@ def reserve(  # noqa: PLR0913 - one for each option
     reservation/NAME says where it is, or what keeps it from being.
     """
     try:
-        wish = Wish(
+        wish = ReserveOptions(
             name=name,
-            resources=making.resources(cpu=cpu, memory=memory, others=others),
+            resources=reservation_manifest.parse_resources(cpu=cpu, memory=memory, others=others),
             owners=owners,
             labels=labels,
-            namespace=_namespace(place, namespace, dry_run),
+            namespace=_owner_namespace(place, namespace, dry_run),
             everywhere=all_namespaces,
             ttl=ttl,
             expires=expires,
@@ -100,47 +102,47 @@ def reserve(  # noqa: PLR0913 - one for each option
             reusable=reusable,
             policy=policy,
         )
-        foreign = making.foreign(wish)
+        foreign = reservation_manifest.unknown_owner_kinds(wish)
         if dry_run == "client":
-            made = making.manifest(wish)
+            made = reservation_manifest.build_manifest(wish)
         else:
             made = run(place, lambda connection: _create(connection, wish, foreign, server=dry_run == "server"))
-    except MalformedWishError as error:
+    except InvalidReserveOptionsError as error:
         raise click.UsageError(str(error)) from error
-    if output in {Format.JSON.value, Format.YAML.value}:
-        click.echo(structured(made, Format(output)))
+    if output in {OutputFormat.JSON.value, OutputFormat.YAML.value}:
+        click.echo(format_structured(made, OutputFormat(output)))
     else:
-        done = "" if output == Format.NAME.value else f" created{_SUFFIX[dry_run]}"
+        done = "" if output == OutputFormat.NAME.value else f" created{_DRY_RUN_SUFFIXES[dry_run]}"
         click.echo(f"reservation.{RESERVATIONS.group}/{name}{done}")
     if labels and all_namespaces:
-        say("Whoever makes a pod with these labels, in whichever namespace, may use it.")
+        print_to_stderr("Whoever makes a pod with these labels, in whichever namespace, may use it.")
 
 
-def _namespace(place: Place, given: str | None, dry_run: str) -> str:
+def _owner_namespace(place: ClusterFlags, given: str | None, dry_run: str) -> str:
     if given:
         return given
     try:
-        return credentials.current_namespace(place.kubeconfig, context=place.context) or DEFAULT
+        return credentials.current_namespace(place.kubeconfig, context=place.context) or DEFAULT_NAMESPACE
     except ApiError as error:
         if dry_run == "client":  # needs no cluster
-            return DEFAULT
+            return DEFAULT_NAMESPACE
         raise FailedError(str(error)) from error
 
 
 async def _create(
-    connection: Connection, wish: Wish, foreign: tuple[GroupResource, ...], *, server: bool
+    connection: Connection, wish: ReserveOptions, foreign: tuple[GroupResource, ...], *, server: bool
 ) -> dict[str, object]:
     discovery = Discovery(connection.client)
-    kinds = dict(making.CONTROLLERS)
+    kinds = dict(reservation_manifest.POD_CONTROLLER_KINDS)
     for each in foreign:
         meant = await discovery.meant(each)
         if meant is None or each.group not in {"", meant.group}:
             continue  # a namesake of another group is another kind
         if (found := await discovery.resolve(meant)) is not None:
             kinds[str(each)] = (found.api_version, found.kind)
-    made = making.manifest(wish, kinds=kinds)
+    made = reservation_manifest.build_manifest(wish, kinds=kinds)
     try:
         answer = await connection.client.create(RESERVATIONS, made, model=UnstructuredObject, dry_run=server)
     except NotFound as error:
-        raise FailedError(INSTALL) from error
+        raise FailedError(NOT_INSTALLED) from error
     return dict(answer.content)

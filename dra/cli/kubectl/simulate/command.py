@@ -6,34 +6,34 @@ from typing import Any, Final
 import click
 
 from dra.api.reservations.model import GROUP, KIND
-from dra.cli.kubectl import listings
+from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.listings import Listing, Row
-from dra.cli.kubectl.manifests import MalformedManifestError, documents
-from dra.cli.kubectl.options import Style, manifests_option, rows_options
-from dra.cli.kubectl.output import Format, folded_lines, say
-from dra.cli.kubectl.reading.live import PRIORITIES, Parts
-from dra.cli.kubectl.reading.source import Source, source_options
-from dra.cli.kubectl.reservations import telling
-from dra.cli.kubectl.selecting import Chosen, choice_options
-from dra.cli.kubectl.simulate.playing import Fate, Outcome, play
-from dra.cli.kubectl.simulate.priorities import UnknownClassError, prioritized
-from dra.cli.kubectl.simulate.whatif import Change, UnknownError, changed
-from dra.cli.kubectl.simulate.wishes import Wishes, read
-from dra.cli.kubectl.why import words
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.manifests import MalformedManifestError, load_documents
+from dra.cli.kubectl.options import PrintOptions, filename_option, list_print_options
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
+from dra.cli.kubectl.reservations import reservation_describer
+from dra.cli.kubectl.resource_table import ResourceTable, TableRow
+from dra.cli.kubectl.selectors import SelectorOptions, selector_options
+from dra.cli.kubectl.simulate.cluster_changes import ClusterChanges, UnknownObjectError, apply_changes
+from dra.cli.kubectl.simulate.priority_admission import UnknownPriorityClassError, with_priority
+from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_manifests
+from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
+from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
 from dra.engine.diagnosis import pods as explaining
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
 
-HEADER: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
-EXPLAINED: Final = 3
+OUTCOME_COLUMNS: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
+EXPLAINED_PODS_MAX: Final = 3
 """Pods that wait and are explained below the table; more of them wait for the same, as a rule."""
 
 
 @click.command()
-@manifests_option
+@filename_option
 @source_options
 @click.option(
     "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="So many more nodes like that one, with devices."
@@ -47,17 +47,17 @@ EXPLAINED: Final = 3
     help="As if that claim, or those reserved for jobs.batch/train, were released, and the pods that use them gone; "
     "or as if that Reservation were deleted.",
 )
-@choice_options
-@rows_options
+@selector_options
+@list_print_options
 def simulate(  # noqa: PLR0913 - one for each option
     *,
     paths: tuple[str, ...],
-    source: Source,
+    source: SnapshotSource,
     added: tuple[str, ...],
     cordoned: tuple[str, ...],
     dropped: tuple[str, ...],
-    choice: Chosen,
-    style: Style,
+    choice: SelectorOptions,
+    style: PrintOptions,
 ) -> None:
     """Say where the pods of manifests would be placed, with which devices, and what would wait and why.
 
@@ -67,98 +67,104 @@ def simulate(  # noqa: PLR0913 - one for each option
     """
     try:
         namespace = source.namespace
-        wishes = read(documents(paths), namespace=namespace)
-        snapshot = changed(source.read(Parts.EVERYTHING), _change(added, cordoned, dropped, namespace))
-    except (MalformedManifestError, UnknownError) as error:
+        wishes = parse_manifests(load_documents(paths), namespace=namespace)
+        snapshot = apply_changes(
+            source.read(SnapshotScope.EVERYTHING), _parse_changes(added, cordoned, dropped, namespace)
+        )
+    except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
     there = {pod.metadata.key for pod in snapshot.pods}
-    wishes.ignored += [f"pod {'/'.join(key)} is there already" for key in _keys(wishes) if key in there]
+    wishes.ignored += [f"pod {'/'.join(key)} is there already" for key in _pod_keys(wishes) if key in there]
     named = {each.metadata.name for each in snapshot.reservations or ()}
-    wishes.ignored += [f"reservation {each} is there already" for each in _reservations(wishes) if each in named]
+    wishes.ignored += [f"reservation {each} is there already" for each in _reservation_names(wishes) if each in named]
     wishes.reservations = [each for each in wishes.reservations if each.metadata.name not in named]
     try:
-        _prioritize(wishes, snapshot)
-        outcome = play(snapshot, wishes)
-    except (MalformedManifestError, UnknownClassError) as error:
+        _set_priorities(wishes, snapshot)
+        outcome = simulate_scheduling(snapshot, wishes)
+    except (MalformedManifestError, UnknownPriorityClassError) as error:
         raise FailedError(str(error)) from error
-    _tell(outcome, choice, style)
+    _print_outcome(outcome, choice, style)
     for each in (*wishes.ignored, *outcome.unread):
-        say(f"not simulated: {each}")
+        print_to_stderr(f"not simulated: {each}")
     for gap in snapshot.gaps:
-        say(f"not looked at: {gap.resource}: {gap.why}")
+        print_to_stderr(f"not looked at: {gap.resource}: {gap.why}")
     if any(fate.new and not fate.node for fate in outcome.fates):
         raise SystemExit(1)
 
 
-def _keys(wishes: Wishes) -> list[Key]:
+def _pod_keys(wishes: Manifests) -> list[Key]:
     return [pod.metadata.key for pod in wishes.pods]
 
 
-def _reservations(wishes: Wishes) -> list[str]:
+def _reservation_names(wishes: Manifests) -> list[str]:
     return [each.metadata.name for each in wishes.reservations]
 
 
-def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str, ...], namespace: str) -> Change:
+def _parse_changes(
+    added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str, ...], namespace: str
+) -> ClusterChanges:
     more = []
     for each in added:
         node, _, count = each.rpartition("=")
         if not node or not count.isdecimal():
             raise click.UsageError(f"--add-nodes {each}: write it as NODE=COUNT, so many more nodes like NODE")
         more.append((node, int(count)))
-    return Change(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
+    return ClusterChanges(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
 
-def _prioritize(wishes: Wishes, snapshot: Snapshot) -> None:
+def _set_priorities(wishes: Manifests, snapshot: Snapshot) -> None:
     """Give the pods of manifests the priority that admission would give them."""
     classes = (*snapshot.priorities, *wishes.classes_of_priority)
-    unread = any(gap.resource == PRIORITIES.label for gap in snapshot.gaps)
+    unread = any(gap.resource == PRIORITY_CLASSES.label for gap in snapshot.gaps)
     for number, pod in enumerate(wishes.pods):
         name = wishes.priorities.get(pod.metadata.key)
         if name is not None:
-            wishes.pods[number] = prioritized(pod, name, classes, complete=not unread)
+            wishes.pods[number] = with_priority(pod, name, classes, complete=not unread)
 
 
-def _tell(outcome: Outcome, choice: Chosen, style: Style) -> None:
+def _print_outcome(outcome: SimulationResult, choice: SelectorOptions, style: PrintOptions) -> None:
     new = [fate for fate in outcome.fates if fate.new]
-    rows = tuple(_row(fate) for fate in new if fate.reservation or choice.has(fate.pod.metadata.labels))
-    listings.write(listings.chosen(Listing(header=HEADER, wide=("CLAIMS",), rows=rows), choice), style)
+    rows = tuple(_outcome_row(fate) for fate in new if fate.reservation or choice.has(fate.pod.metadata.labels))
+    resource_table.print_table(
+        resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), choice), style
+    )
     waiting = [fate for fate in new if not (fate.node or fate.reservation)]
-    if style.output in {Format.TABLE, Format.WIDE} and (lines := [*_preempted(outcome)]):
-        click.echo("\n".join(["", *folded_lines(lines)]))
+    if style.output in {OutputFormat.TABLE, OutputFormat.WIDE} and (lines := [*_preemption_lines(outcome)]):
+        click.echo("\n".join(["", *wrap_lines(lines)]))
     others = sum(1 for fate in outcome.fates if fate.node and not fate.new and not fate.reservation)
-    if style.output in {Format.TABLE, Format.WIDE} and waiting:
+    if style.output in {OutputFormat.TABLE, OutputFormat.WIDE} and waiting:
         scene = ClusterState(outcome.after)
-        for fate in waiting[:EXPLAINED]:
+        for fate in waiting[:EXPLAINED_PODS_MAX]:
             facts = explaining.explain(scene, fate.pod.metadata.key)
             if facts is not None:
                 holders = {each.key: each for each in facts.holders}
-                lines = [f"  nodes     {words.group_line(group, holders)}" for group in facts.groups]
+                lines = [f"  nodes     {describer.node_group_text(group, holders)}" for group in facts.groups]
                 if outcome.after.reservations:
-                    lines += telling.about_pod(outcome.after, facts.key)[0]
+                    lines += reservation_describer.describe_pod_reservations(outcome.after, facts.key)[0]
                 if lines:
                     title = f"pod {'/'.join(fate.pod.metadata.key)} would wait"
-                    click.echo("\n".join(["", title, *folded_lines(lines)]))
+                    click.echo("\n".join(["", title, *wrap_lines(lines)]))
     more = f"; {others} pods that wait already would be placed, too" if others else ""
     pods = sum(1 for fate in new if not fate.reservation)
-    say(f"{pods - len(waiting)} of {pods} pods would be placed, {len(waiting)} would wait{more}")
+    print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be placed, {len(waiting)} would wait{more}")
 
 
-def _preempted(outcome: Outcome) -> Iterator[str]:
+def _preemption_lines(outcome: SimulationResult) -> Iterator[str]:
     """Yield who would be ended, for whom and why."""
     for fate in outcome.fates:
         for victim in fate.victims:
             against = ", against its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""
             yield (
-                f"{_named(victim)} would be ended{against}: {_named(fate.pod)} finds no room elsewhere, and takes its "
-                f"place on node {victim.spec.node_name}"
+                f"{_pod_text(victim)} would be ended{against}: {_pod_text(fate.pod)} finds no room elsewhere, and "
+                f"takes its place on node {victim.spec.node_name}"
             )
 
 
-def _named(pod: SchedulerPod) -> str:
+def _pod_text(pod: SchedulerPod) -> str:
     return f"pod {'/'.join(pod.metadata.key)} (priority {pod.spec.priority})"
 
 
-def _victim(fate: Fate, victim: SchedulerPod) -> dict[str, Any]:
+def _victim_data(fate: PodOutcome, victim: SchedulerPod) -> dict[str, Any]:
     meta = victim.metadata
     return {
         "namespace": meta.namespace,
@@ -169,7 +175,7 @@ def _victim(fate: Fate, victim: SchedulerPod) -> dict[str, Any]:
     }
 
 
-def _row(fate: Fate) -> Row:
+def _outcome_row(fate: PodOutcome) -> TableRow:
     meta = fate.pod.metadata
     devices = [
         f"{each.driver}/{each.pool}/{each.device}"
@@ -187,7 +193,7 @@ def _row(fate: Fate) -> Row:
         "devices": devices,
         "why": fate.why,
         "reservation": fate.inside,
-        "preempts": [_victim(fate, each) for each in fate.victims],
+        "preempts": [_victim_data(fate, each) for each in fate.victims],
     }
     why = fate.why
     if fate.node:
@@ -199,4 +205,4 @@ def _row(fate: Fate) -> Row:
         where, name = "<none>", f"reservation/{fate.reservation}"
         resource = f"reservation.{GROUP}/{fate.reservation}"
     cells = (where, name, fate.node or "<none>", ",".join(devices) or "<none>", why)
-    return Row(name=resource, cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)
+    return TableRow(name=resource, cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)

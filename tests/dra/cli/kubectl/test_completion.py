@@ -2,18 +2,18 @@
 
 import pytest
 
-from dra.cli.kubectl.completion import FILES, NO_FILES, candidates
+from dra.cli.kubectl.completion import DIRECTIVE_DEFAULT, DIRECTIVE_NO_FILE_COMP, completions
 from dra.cli.kubectl.main import COMMANDS
 
 
 def names(words):
-    lines, directive = candidates(words)
+    lines, directive = completions(words)
     return [line.partition("\t")[0] for line in lines], directive
 
 
 def test_all_commands_are_offered():
     found, directive = names([""])
-    assert (set(found), directive) == (set(COMMANDS), NO_FILES)
+    assert (set(found), directive) == (set(COMMANDS), DIRECTIVE_NO_FILE_COMP)
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_all_commands_are_offered():
     ],
 )
 def test_what_can_follow_is_offered(words, offered):
-    assert names(words) == (offered, NO_FILES)
+    assert names(words) == (offered, DIRECTIVE_NO_FILE_COMP)
 
 
 def test_for_a_bundle_files_are_offered():
-    assert names(["audit", "--from", ""]) == ([], FILES)
+    assert names(["audit", "--from", ""]) == ([], DIRECTIVE_DEFAULT)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def nowhere(monkeypatch, tmp_path):
     ids=" ".join,
 )
 def test_without_a_cluster_no_names_are_offered_and_nothing_fails(words):
-    assert names(words) == ([], NO_FILES)
+    assert names(words) == ([], DIRECTIVE_NO_FILE_COMP)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered
         kinds.append((kind, options.get("namespace")))
         return ["train", "test", "other"]
 
-    monkeypatch.setattr("dra.cli.kubectl.reading.names.names", known)
+    monkeypatch.setattr("dra.cli.kubectl.snapshots.resource_names.names", known)
     assert names(words)[0] == offered
     assert kinds == ([(asked, "ml" if "-n" in words else None)] if asked else [])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.connection import advised
+from dra.cli.kubectl.connection import error_text
 from dra.kube.errors import Status, StatusDetails, Unreachable, error_of
 
 
@@ -30,4 +30,4 @@ def answered(code, message="", **details):
     ],
 )
 def test_the_text_of_an_error_has_the_next_step(error, said):
-    assert said in advised(error)
+    assert said in error_text(error)

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.manifests import LEVELS_MAX, VALUES_MAX, documents
+from dra.cli.kubectl.manifests import LEVELS_MAX, VALUES_MAX, load_documents
 
 
 def laughs(*, times=10, rounds=9):
@@ -21,7 +21,7 @@ def chain(links):
 def read(tmp_path, text):
     file = tmp_path / "m.yaml"
     file.write_text(text)
-    return list(documents([str(file)]))
+    return list(load_documents([str(file)]))
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ import re
 import pytest
 
 from controller.extender.metrics import OUTCOMES
-from dra.cli.reference.metrics import LABELS, families
+from dra.cli.reference.metrics import LABEL_VALUES, metric_families
 
 FAMILIES = [
-    pytest.param(family, id=f"{process}-{family.name}") for process, found in families().items() for family in found
+    pytest.param(family, id=f"{process}-{family.name}")
+    for process, found in metric_families().items()
+    for family in found
 ]
 UPSTREAM = ("resourceclaim_controller_", "dynamic_resource_allocation_")
 """Named by kube-controller-manager up to 1.36 and from 1.37 on; its dashboards and alerts go on working."""
@@ -29,7 +31,7 @@ def test_names_follow_the_rules_of_prometheus(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_labels_are_a_closed_set_and_name_no_object(family):
-    assert set(family.labels) <= LABELS.keys()
+    assert set(family.labels) <= LABEL_VALUES.keys()
     assert not set(family.labels) & UNBOUNDED
 
 
@@ -40,5 +42,7 @@ def test_each_metric_says_what_it_tells(family):
 
 
 def test_no_label_is_described_that_nothing_has():
-    assert {label for found in families().values() for family in found for label in family.labels} == set(LABELS)
-    assert all(f"`{outcome}`" in LABELS["outcome"] for outcome in OUTCOMES)
+    assert {label for found in metric_families().values() for family in found for label in family.labels} == set(
+        LABEL_VALUES
+    )
+    assert all(f"`{outcome}`" in LABEL_VALUES["outcome"] for outcome in OUTCOMES)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.cli.kubectl import standdown
+from dra.cli.kubectl.checklist import is_ready
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.downgrade.command import Order, _work, _written
-from dra.cli.kubectl.downgrade.outside import OF_THE_INSTALLATION, OF_THE_PLUGIN, Wish
-from dra.cli.kubectl.findings import ready
-from dra.cli.kubectl.options import Style
+from dra.cli.kubectl.downgrade import stand_down
+from dra.cli.kubectl.downgrade.cluster_checks import INSTALLATION_POLICIES, PLUGIN_POLICIES, DowngradeCheckOptions
+from dra.cli.kubectl.downgrade.command import DowngradeOptions, _format_report, _run
+from dra.cli.kubectl.options import PrintOptions
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeState
 from dra.kube.leader_election import LeaderElector, StoodDownError
@@ -24,8 +24,8 @@ LEASE = ("dra-reserve", "dra-reserve-controller")
 
 
 def order(**more):
-    wish = Wish(lease=LEASE, purge=more.pop("purge", False))
-    return Order(**{"wish": wish, "namespace": None, "given_up": frozenset(), "apply": True} | more)
+    wish = DowngradeCheckOptions(lease=LEASE, purge=more.pop("purge", False))
+    return DowngradeOptions(**{"wish": wish, "namespace": None, "given_up": frozenset(), "apply": True} | more)
 
 
 def uids(pods):
@@ -46,38 +46,38 @@ def standings(report):
 async def test_without_apply_nothing_is_changed(cluster):
     await workload_with_pods(cluster, 3, listed=1)
     before = cluster.server.store.revision
-    report = await _work(cluster.connection(), order(apply=False))
+    report = await _run(cluster.connection(), order(apply=False))
     assert standings(report) == {"train": DowngradeState.CONVERTIBLE}
     assert cluster.server.store.revision == before
 
 
 async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
     pods = await workload_with_pods(cluster, 5, listed=2)
-    report = await _work(cluster.connection(), order())
+    report = await _run(cluster.connection(), order())
     assert report.left == []
-    assert ready(report.steps), report.steps
+    assert is_ready(report.steps), report.steps
     claim = await cluster.get_claim("train")
     assert await cluster.listed("train") == uids(pods)
     assert claim["metadata"]["finalizers"] == [FINALIZER]
     assert claim["metadata"]["annotations"] == {workload_reservations.RESERVED_FOR: "jobs.batch/train"}
-    lease = await standdown.lease(cluster.connection().client, LEASE)
+    lease = await stand_down.get_lease(cluster.connection().client, LEASE)
     assert lease.stood_down
     assert lease.spec.holder_identity == ""
 
 
 async def test_doing_it_twice_is_doing_it_once(cluster):
     await workload_with_pods(cluster, 3)
-    await _work(cluster.connection(), order())
+    await _run(cluster.connection(), order())
     connection = cluster.connection()
     version = (await cluster.get_claim("train"))["metadata"]["resourceVersion"]
-    report = await _work(connection, order())
+    report = await _run(connection, order())
     assert report.left == []
     assert (await cluster.get_claim("train"))["metadata"]["resourceVersion"] == version
 
 
 async def kill_everywhere(cluster, **when):
     try:
-        return await _work(cluster.connection(**when), order())
+        return await _run(cluster.connection(**when), order())
     except Killed:
         return None
 
@@ -92,9 +92,9 @@ async def test_killed_anywhere_and_started_again_it_comes_to_the_same_end(cluste
     listed = await cluster.listed("train")
     assert uids(pods[:1]) <= listed
     if report is None:
-        report = await _work(cluster.connection(), order())
+        report = await _run(cluster.connection(), order())
     assert report.left == []
-    assert ready(report.steps), report.steps
+    assert is_ready(report.steps), report.steps
     assert await cluster.listed("train") == uids(pods)
     over = await cluster.get_claim("over")
     assert "allocation" not in over.get("status", {})
@@ -106,11 +106,11 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     await workload_with_pods(cluster, 260, name="huge")
     pods = await workload_with_pods(cluster, 2, name="small")
     before = await cluster.get_claim("huge")
-    report = await _work(cluster.connection(), order())
+    report = await _run(cluster.connection(), order())
     assert standings(report) == {"huge": DowngradeState.TOO_MANY}
     assert await cluster.get_claim("huge") == before
     assert await cluster.listed("small") == uids(pods)
-    told = _written(report, Style())
+    told = _format_report(report, PrintOptions())
     assert "260 pods use it, a list has room for 256" in told
     assert "claim ml/huge: let at most 256 pods use the claim, by which the work of the others ends" in told
 
@@ -118,24 +118,24 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
 async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_up(cluster):
     job = await cluster.add_job("idle")
     await cluster.add_claim("idle", workload=job)
-    report = await _work(cluster.connection(), order())
+    report = await _run(cluster.connection(), order())
     assert standings(report) == {"idle": DowngradeState.OWNER}
-    assert "option --give-up ml/idle beside --apply" in _written(report, Style())
-    report = await _work(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
+    assert "option --give-up ml/idle beside --apply" in _format_report(report, PrintOptions())
+    report = await _run(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
     assert report.left == []
     assert "allocation" not in (await cluster.get_claim("idle")).get("status", {})
 
 
 async def test_only_our_gate_is_taken_off(cluster):
     await cluster.add_pods("a", 1, claim="none", node="", phase="", gates=["example.com/other", SCHEDULING_GATE])
-    await _work(cluster.connection(), order())
+    await _run(cluster.connection(), order())
     pod = await cluster.request("GET", cluster.path("pods", "a-0"))
     assert pod["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
 
 
 async def test_a_purge_leaves_no_annotation(cluster):
     await workload_with_pods(cluster, 1)
-    await _work(cluster.connection(), order(purge=True))
+    await _run(cluster.connection(), order(purge=True))
     assert not (await cluster.get_claim("train"))["metadata"].get("annotations")
 
 
@@ -156,7 +156,7 @@ async def test_a_controller_that_acts_stands_down_first(cluster):
 
     running = asyncio.create_task(act())
     await asyncio.sleep(10)
-    report = await _work(cluster.connection(), order())
+    report = await _run(cluster.connection(), order())
     assert running.done()
     assert report.left == []
     assert await cluster.listed("train") == uids(pods)
@@ -169,7 +169,7 @@ async def test_a_controller_that_does_not_know_of_standing_down_is_not_worked_ag
     holding = asyncio.create_task(deaf.hold())
     before = await cluster.get_claim("train")
     with pytest.raises(FailedError, match=r"controller renews it and does not stand down.*Stop that controller"):
-        await _work(cluster.connection(), order())
+        await _run(cluster.connection(), order())
     assert await cluster.get_claim("train") == before
     holding.cancel()
 
@@ -182,7 +182,7 @@ async def test_after_a_kill_no_controller_comes_back_by_itself(cluster):
     await asyncio.sleep(60)
     assert not waiting.done()
     waiting.cancel()
-    lease = await standdown.lease(cluster.connection().client, LEASE)
+    lease = await stand_down.get_lease(cluster.connection().client, LEASE)
     assert lease.metadata.annotations[STAND_DOWN] == "kubectl dra downgrade"
 
 
@@ -193,7 +193,7 @@ async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
     path = cluster.path("deployments", namespace="dra-reserve", group="apis/apps/v1")
     await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
     with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller tells whether it acts"):
-        await _work(cluster.connection(), order())
+        await _run(cluster.connection(), order())
 
 
 def policies(*folders):
@@ -204,8 +204,8 @@ def policies(*folders):
 
 
 def test_the_policies_of_the_plugin_are_known():
-    assert policies("kubelet-plugin", "node-topology") == OF_THE_PLUGIN
+    assert policies("kubelet-plugin", "node-topology") == PLUGIN_POLICIES
 
 
 def test_the_policies_that_come_with_the_manifests_are_known_and_that_of_the_gate_is_none_of_them():
-    assert policies("kustomize/base", "policies", "reservations") == OF_THE_INSTALLATION | {"gate.reserve.dra"}
+    assert policies("kustomize/base", "policies", "reservations") == INSTALLATION_POLICIES | {"gate.reserve.dra"}

@@ -10,11 +10,10 @@ import shlex
 import click
 import pytest
 
-from dra.cli.kubectl import adopt
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.downgrade import advice, command
-from dra.cli.kubectl.downgrade.outside import Wish
-from dra.cli.kubectl.options import Style
+from dra.cli.kubectl.downgrade import adopt, command, downgrade_remedies
+from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
+from dra.cli.kubectl.options import PrintOptions
 from dra.engine.messages.remedies import changing_commands
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
@@ -43,15 +42,19 @@ class Asker:
         assert (program, plugin) == ("kubectl", "dra")
         if name == "adopt":
             asked = parsed(adopt.adopt, arguments)
-            order = adopt.Order(lease=(asked["lease_namespace"], asked["lease_name"]), seconds=2.0, dry_run=False)
-            return str(await adopt.work(self.connection, order))
+            order = adopt.AdoptOptions(
+                lease=(asked["lease_namespace"], asked["lease_name"]), seconds=2.0, dry_run=False
+            )
+            return str(await adopt.run_adopt(self.connection, order))
         assert name == "downgrade"
         asked = parsed(command.downgrade, arguments)
         lease = (asked["lease_namespace"], asked["lease_name"])
-        given = advice.options(namespace=asked["namespace"], lease=lease)
-        wish = Wish(lease=lease, purge=asked["purge"], given=given)
-        order = command.Order(wish=wish, namespace=asked["namespace"], given_up=asked["given_up"], apply=asked["apply"])
-        return command._written(await command._work(self.connection, order), Style(), given)
+        given = downgrade_remedies.repeated_flags(namespace=asked["namespace"], lease=lease)
+        wish = DowngradeCheckOptions(lease=lease, purge=asked["purge"], given=given)
+        order = command.DowngradeOptions(
+            wish=wish, namespace=asked["namespace"], given_up=asked["given_up"], apply=asked["apply"]
+        )
+        return command._format_report(await command._run(self.connection, order), PrintOptions(), given)
 
 
 def parsed(what, arguments):
@@ -97,7 +100,7 @@ def harms(before, after, *, namespace):
 
 
 async def test_a_printed_command_that_reaches_further_than_the_question_is_found(monkeypatch):
-    monkeypatch.setattr(advice, "options", lambda **_: "")
+    monkeypatch.setattr(downgrade_remedies, "options", lambda **_: "")
     for seed in range(1, 30):
         clock = LoopClock()
         server = ApiServer(clock=clock, chance=seeded(seed))

@@ -5,12 +5,12 @@ import pytest
 import yaml
 
 from dra.api.rbac import Permission, RolePurpose
+from dra.cli.kubectl.checklist import CheckState, is_ready
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.findings import Verdict, ready
-from dra.cli.kubectl.preflight import checks, granting, probe
-from dra.cli.kubectl.preflight.checks import Wish
-from dra.cli.kubectl.preflight.granting import Identity, Missing
-from dra.cli.kubectl.preflight.stock import Sign, Stock
+from dra.cli.kubectl.preflight import access_review, checks, claim_probe
+from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
+from dra.cli.kubectl.preflight.checks import PreflightOptions
+from dra.cli.kubectl.preflight.stock_controller import StockControllerEvidence, StockControllerState
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
 from dra.kube.rate_limiter import RateLimiter
@@ -21,7 +21,7 @@ from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 
-CONTROLLER = Identity(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
+CONTROLLER = ReviewedUser(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def connection():
 
 
 def wish(**more):
-    return Wish(**{"identity": CONTROLLER, "replace": False, "namespace": "dra-reserve"} | more)
+    return PreflightOptions(**{"identity": CONTROLLER, "replace": False, "namespace": "dra-reserve"} | more)
 
 
 async def test_an_ordinary_cluster_is_ready(connection):
-    report = await checks.look(connection, wish())
-    assert ready(report.findings), report.findings
+    report = await checks.run_checks(connection, wish())
+    assert is_ready(report.findings), report.findings
     assert [each.check for each in report.findings] == [
         "version",
         "api",
@@ -50,19 +50,19 @@ async def test_an_ordinary_cluster_is_ready(connection):
 
 
 async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
-    report = await checks.look(connection, wish(replace=True))
-    assert [each.check for each in report.findings if each.verdict is Verdict.LEFT] == ["stock controller"]
+    report = await checks.run_checks(connection, wish(replace=True))
+    assert [each.check for each in report.findings if each.verdict is CheckState.LEFT] == ["stock controller"]
 
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
     [
-        pytest.param(("1", "33"), Verdict.LEFT, id="too-old"),
-        pytest.param(("1", "34"), Verdict.OK, id="oldest"),
-        pytest.param(("1", "36+"), Verdict.OK, id="a-vendors"),
-        pytest.param(("1", "37"), Verdict.OK, id="newest"),
-        pytest.param(("1", "38"), Verdict.WARNING, id="newer-than-tried"),
-        pytest.param(("", ""), Verdict.LEFT, id="no-version"),
+        pytest.param(("1", "33"), CheckState.LEFT, id="too-old"),
+        pytest.param(("1", "34"), CheckState.OK, id="oldest"),
+        pytest.param(("1", "36+"), CheckState.OK, id="a-vendors"),
+        pytest.param(("1", "37"), CheckState.OK, id="newest"),
+        pytest.param(("1", "38"), CheckState.WARNING, id="newer-than-tried"),
+        pytest.param(("", ""), CheckState.LEFT, id="no-version"),
     ],
 )
 def test_versions(version, verdict):
@@ -83,16 +83,16 @@ def test_versions(version, verdict):
     ],
 )
 def test_runtimes_that_know_cdi(runtime, on):
-    assert checks.cdi(runtime) is on
+    assert checks.has_cdi_by_default(runtime) is on
 
 
 @pytest.mark.parametrize(
     ("nodes", "verdict"),
     [
-        pytest.param({}, Verdict.UNKNOWN, id="none"),
-        pytest.param({"containerd://2.1.0": 3}, Verdict.OK, id="all-new"),
-        pytest.param({"containerd://2.1.0": 3, "containerd://1.7.0": 1}, Verdict.WARNING, id="one-old"),
-        pytest.param({"other": 3}, Verdict.UNKNOWN, id="others"),
+        pytest.param({}, CheckState.UNKNOWN, id="none"),
+        pytest.param({"containerd://2.1.0": 3}, CheckState.OK, id="all-new"),
+        pytest.param({"containerd://2.1.0": 3, "containerd://1.7.0": 1}, CheckState.WARNING, id="one-old"),
+        pytest.param({"other": 3}, CheckState.UNKNOWN, id="others"),
     ],
 )
 def test_the_oldest_runtime_decides(nodes, verdict):
@@ -105,9 +105,9 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("ahead", "told"),
     [
-        pytest.param(2, Verdict.OK, id="together"),
-        pytest.param(30, Verdict.WARNING, id="ahead"),
-        pytest.param(-30, Verdict.WARNING, id="behind"),
+        pytest.param(2, CheckState.OK, id="together"),
+        pytest.param(30, CheckState.WARNING, id="ahead"),
+        pytest.param(-30, CheckState.WARNING, id="behind"),
     ],
 )
 def test_clocks_that_are_apart(ahead, told):
@@ -115,27 +115,27 @@ def test_clocks_that_are_apart(ahead, told):
 
 
 def test_without_a_date_the_clock_is_unknown():
-    assert checks.judge_skew(None, NOON).verdict is Verdict.UNKNOWN
+    assert checks.judge_skew(None, NOON).verdict is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("stock", "replace", "verdict"),
     [
-        (Stock.ON, False, Verdict.OK),
-        (Stock.OFF, True, Verdict.OK),
-        (Stock.ON, True, Verdict.LEFT),
-        (Stock.OFF, False, Verdict.LEFT),
-        (Stock.MIXED, True, Verdict.LEFT),
-        (Stock.MIXED, False, Verdict.LEFT),
+        (StockControllerState.ON, False, CheckState.OK),
+        (StockControllerState.OFF, True, CheckState.OK),
+        (StockControllerState.ON, True, CheckState.LEFT),
+        (StockControllerState.OFF, False, CheckState.LEFT),
+        (StockControllerState.MIXED, True, CheckState.LEFT),
+        (StockControllerState.MIXED, False, CheckState.LEFT),
     ],
 )
 def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdict):
-    found = checks.judge_stock(Sign(stock=stock, detail="", sure=""), replace=replace)
+    found = checks.judge_stock_controller(StockControllerEvidence(stock=stock, detail="", sure=""), replace=replace)
     assert found.verdict is verdict
-    assert bool(found.remedy) == (verdict is Verdict.LEFT)
+    assert bool(found.remedy) == (verdict is CheckState.LEFT)
 
 
-LACKING = Missing(
+LACKING = MissingPermissions(
     cluster={
         RolePurpose.CLAIMS: [
             Permission("resource.k8s.io", "resourceclaims/binding", "patch"),
@@ -149,19 +149,19 @@ LACKING = Missing(
 
 def test_each_missing_right_is_named():
     found = checks.judge_rights(LACKING, wish())
-    assert found.verdict is Verdict.LEFT
+    assert found.verdict is CheckState.LEFT
     assert "patch resourceclaims.resource.k8s.io/binding" in found.detail
     assert "patch pods" in found.detail
     assert "patch leases.coordination.k8s.io in namespace dra-reserve" in found.detail
 
 
 def test_what_a_feature_needs_that_can_be_switched_off_does_not_stand_in_the_way():
-    lacking = Missing(cluster={RolePurpose.EVICTION: [Permission("", "pods", "delete")]}, namespaced=[])
-    assert checks.judge_rights(lacking, wish()).verdict is Verdict.WARNING
+    lacking = MissingPermissions(cluster={RolePurpose.EVICTION: [Permission("", "pods", "delete")]}, namespaced=[])
+    assert checks.judge_rights(lacking, wish()).verdict is CheckState.WARNING
 
 
 def test_the_manifest_grants_what_is_missing_and_nothing_more():
-    documents = list(yaml.safe_load_all(granting.manifest(LACKING, CONTROLLER)))
+    documents = list(yaml.safe_load_all(access_review.rbac_manifest(LACKING, CONTROLLER)))
     assert [each["kind"] for each in documents] == ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
     assert documents[0]["rules"] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
@@ -183,10 +183,11 @@ def test_the_manifest_grants_what_is_missing_and_nothing_more():
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(granting.manifest(LACKING, Identity(name="jane")), id="another-account"),
+        pytest.param(access_review.rbac_manifest(LACKING, ReviewedUser(name="jane")), id="another-account"),
         pytest.param(
-            granting.manifest(
-                Missing(cluster={RolePurpose.EVICTION: [Permission("", "pods", "list")]}, namespaced=[]), CONTROLLER
+            access_review.rbac_manifest(
+                MissingPermissions(cluster={RolePurpose.EVICTION: [Permission("", "pods", "list")]}, namespaced=[]),
+                CONTROLLER,
             ),
             id="other-rights",
         ),
@@ -194,10 +195,12 @@ def test_the_manifest_grants_what_is_missing_and_nothing_more():
 )
 def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other):
     """`kubectl apply` replaces the rules and subjects of a role of the same name."""
-    before, after = (list(yaml.safe_load_all(text)) for text in (granting.manifest(LACKING, CONTROLLER), other))
+    before, after = (
+        list(yaml.safe_load_all(text)) for text in (access_review.rbac_manifest(LACKING, CONTROLLER), other)
+    )
     names = [{(each["kind"], each["metadata"]["name"]) for each in found} for found in (before, after)]
     assert names[0].isdisjoint(names[1])
-    assert before == list(yaml.safe_load_all(granting.manifest(LACKING, CONTROLLER)))
+    assert before == list(yaml.safe_load_all(access_review.rbac_manifest(LACKING, CONTROLLER)))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
             id="the-installation",
         ),
         pytest.param(
-            {"namespace": "elsewhere", "replace": True, "identity": Identity(name="Jane Doe")},
+            {"namespace": "elsewhere", "replace": True, "identity": ReviewedUser(name="Jane Doe")},
             "kubectl dra preflight --mode replace --as 'Jane Doe' --lease-namespace elsewhere --missing-rights "
             "| kubectl apply -f -",
             id="another-account-mode-and-namespace",
@@ -223,7 +226,7 @@ def test_the_command_that_is_printed_asks_what_was_asked(asked, command):
 
 def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
-    assert isinstance(checks.judge_rights(LACKING, wish(identity=Identity())).remedy, WeighedChoice)
+    assert isinstance(checks.judge_rights(LACKING, wish(identity=ReviewedUser())).remedy, WeighedChoice)
 
 
 @pytest.mark.parametrize(
@@ -234,15 +237,15 @@ def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     ],
 )
 def test_a_user_is_asked_for_with_the_groups_that_the_server_gives_it(name, groups):
-    assert Identity(name=name).groups == groups
+    assert ReviewedUser(name=name).groups == groups
 
 
 async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, monkeypatch):
-    monkeypatch.setattr(probe, "WAIT", 0.3)
-    assert await probe.maker(connection.client) is None
+    monkeypatch.setattr(claim_probe, "WAIT", 0.3)
+    assert await claim_probe.find_claim_creator(connection.client) is None
     left = [
         item.metadata.name
-        async for page in connection.client.list_pages(probe.NAMESPACES, PartialObjectMetadata)
+        async for page in connection.client.list_pages(claim_probe.NAMESPACES, PartialObjectMetadata)
         for item in page.items
         if item.metadata.name.startswith("dra-reserve-probe") and not item.metadata.deleting
     ]
@@ -252,5 +255,5 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
 @pytest.mark.parametrize("kind", [CLAIMS, SLICES], ids=lambda kind: kind.plural)
 async def test_looking_changes_nothing(connection, kind):
     before = await connection.client.current_resource_version(kind)
-    await checks.look(connection, wish())
+    await checks.run_checks(connection, wish())
     assert await connection.client.current_resource_version(kind) == before

@@ -7,14 +7,14 @@ import yaml
 from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
-from dra.cli.kubectl.reading import bundle
+from dra.cli.kubectl.snapshots import bundle_file
 from tests.dra.engine.diagnosis.cluster_states import snapshot
 
 
 @pytest.fixture
 def simulate(tmp_path):
     def simulate(*manifests, cluster=None, options=()):
-        bundle.write(cluster or snapshot(), tmp_path / "b.tgz")
+        bundle_file.write_bundle(cluster or snapshot(), tmp_path / "b.tgz")
         (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
         command = ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz", "--namespace=ml", *options]
         done = CliRunner().invoke(main, [*command, "--output=json"])

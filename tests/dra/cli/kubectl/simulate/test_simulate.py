@@ -6,8 +6,8 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.manifests import MalformedManifestError
-from dra.cli.kubectl.reading import bundle
-from dra.cli.kubectl.simulate.wishes import read
+from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
+from dra.cli.kubectl.snapshots import bundle_file
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
 from tests.dra.engine.diagnosis.cluster_states import claim, entry, node, offer, pod, rule, snapshot
 
@@ -222,7 +222,7 @@ def test_what_is_not_there_cannot_be_changed(simulate, arguments, told):
 
 
 def test_what_is_not_simulated_is_said(tmp_path):
-    bundle.write(snapshot(), tmp_path / "b.tgz")
+    bundle_file.write_bundle(snapshot(), tmp_path / "b.tgz")
     (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([manifest("Service", "s"), manifest("Pod", "p", using())]))
     done = CliRunner().invoke(main, ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz"])
     assert "not simulated: Service s" in done.stderr
@@ -240,11 +240,13 @@ def test_what_is_not_simulated_is_said(tmp_path):
 )
 def test_a_manifest_that_cannot_be_read_is_named(documents, told):
     with pytest.raises(MalformedManifestError, match=told):
-        read(documents, namespace="ml")
+        parse_manifests(documents, namespace="ml")
 
 
 def test_lists_fractions_and_dates_are_read():
-    (found,) = read([{"kind": "List", "items": [manifest("Pod", "p", using(cpu=0.5))]}, None], namespace="x").pods
+    (found,) = parse_manifests(
+        [{"kind": "List", "items": [manifest("Pod", "p", using(cpu=0.5))]}, None], namespace="x"
+    ).pods
     assert found.spec.containers[0].resources.requests == {"cpu": "0.5"}
 
 

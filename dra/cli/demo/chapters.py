@@ -1,0 +1,246 @@
+"""The story: three chapters on two planes, and an audit of everything that was ever written to them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra.cli.demo import demo_manifests
+from dra.cli.demo.demo_manifests import NAMESPACE
+from dra.cli.demo.demo_plane import DemoPlane
+from dra.cli.demo.object_printers import ObjectPrinter
+from dra.cli.demo.safety_check import SafetyVerdict, check_safety
+from dra.cli.demo.screen import Screen
+from dra.cli.demo.write_history import WriteHistory
+from dra.engine.claims.view import VanishedPod
+from dra.engine.instants import BIND_HORIZON
+from dra.model.pods import TERMINAL_PHASES
+from dra.model.workload_reservations import NO_UID
+
+JOBS_PATH: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+CLAIMS_PATH: Final = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+STEP_TIMEOUT: Final = 120.0
+"""Seconds for one step, on a machine that has other things to do."""
+
+FRAME_INTERVAL: Final = 0.1
+"""Seconds between two looks at what goes on."""
+
+FAULT_RULES: Final[list[dict[str, Any]]] = [
+    {"fault": "conflict", "component": "dra-reserve", "resource": "resourceclaims*", "probability": 0.6, "times": 8},
+    {"fault": "lost", "component": "dra-reserve", "resource": "resourceclaims*", "after": True, "nth": 4, "times": 2},
+    {"fault": "expired", "component": "dra-reserve", "resource": "pods", "nth": 5, "times": 1},
+]
+"""What the controller has to live with in the third chapter."""
+
+
+class DemoStepError(RuntimeError):
+    """Something that should have happened has not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoScene:
+    """One plane, and everything that is seen of it."""
+
+    plane: DemoPlane
+    history: WriteHistory
+    screen: Screen
+    show: ObjectPrinter
+    pods: int
+    seconds: float
+    """How long each pod runs."""
+
+    async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any]:
+        """Create an object."""
+        return await self.plane.request("POST", path, obj)
+
+    async def furnish(self) -> None:
+        """Create the device that everything is about."""
+        for path, obj in demo_manifests.shared_device():
+            await self.create(path, obj)
+
+    async def follow(self, job: str, claim: str, until: Callable[[], bool], *, pods: int) -> None:
+        """Show how the pods of a Job and the list of its claim move, until something is so; raises StoryError."""
+        key = (NAMESPACE, claim)
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + STEP_TIMEOUT
+        while True:
+            phases = self.history.phases(NAMESPACE, job)
+            ended = sum(phases[phase] for phase in TERMINAL_PHASES)
+            running = phases["Running"]
+            text = f"running {running:,} · ended {ended:,} of {pods:,} · list: {self.history.listed(key)}"
+            self.screen.progress(running + ended, pods, text)
+            if until():
+                return
+            if clock.time() > deadline:
+                raise DemoStepError(f"Job {job} on api {self.plane.api}: not done within {STEP_TIMEOUT:.0f} s: {text}")
+            await asyncio.sleep(FRAME_INTERVAL)
+
+    def started(self, job: str) -> int:
+        """Return how many pods of a Job run or have run."""
+        phases = self.history.phases(NAMESPACE, job)
+        return phases["Running"] + sum(phases[phase] for phase in TERMINAL_PHASES)
+
+    def ended(self, job: str) -> int:
+        """Return how many pods of a Job are over."""
+        phases = self.history.phases(NAMESPACE, job)
+        return sum(phases[phase] for phase in TERMINAL_PHASES)
+
+    def reserved(self, claim: str) -> bool:
+        """Whether the list of a claim has an entry of a Job."""
+        found = self.history.claim((NAMESPACE, claim))
+        return found is not None and any(entry.resource == "jobs" for entry in found.entries)
+
+    def allocated(self, claim: str) -> bool:
+        """Whether a claim has its device."""
+        found = self.history.claim((NAMESPACE, claim))
+        return found is not None and found.status.allocation is not None
+
+
+async def show_kep_field(scene: DemoScene) -> None:
+    """Tell the first chapter: the field of KEP-5194, on a server that has it."""
+    screen, pods = scene.screen, scene.pods
+    screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
+    await scene.furnish()
+    made = await scene.create(
+        JOBS_PATH, demo_manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=False)
+    )
+    reserved_for = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": made["metadata"]["uid"]}
+    await scene.create(CLAIMS_PATH, demo_manifests.claim("train", reserved_for=reserved_for))
+    screen.code(
+        ("kind: ResourceClaim", "spec:", "  reservedFor: {apiGroup: batch, resource: jobs, name: train, uid: …}")
+    )
+    began = asyncio.get_running_loop().time()
+    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    took = asyncio.get_running_loop().time() - began
+    if most := max(version.pods_listed for version in scene.history.of_claim("train")):
+        raise DemoStepError(
+            f"claim train on api {scene.plane.api}: {most} pods were in its list, which is for the Job alone"
+        )
+    screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s; the list has never held a pod:")
+    await scene.show.value(scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor")
+    await create_waiting_claim(scene, "next")
+    await scene.follow("train", "train", lambda: not scene.reserved("train"), pods=pods)
+    screen.good(
+        "The Job is over, and its entry is gone. A scheduler that read the claim before may still bind a pod to it,"
+    )
+    screen.say(
+        f"  without a write: claim next gets the device {BIND_HORIZON:.0f} s later. Meanwhile, on the other plane:"
+    )
+
+
+async def create_waiting_claim(scene: DemoScene, heir: str) -> None:
+    """Create a claim that wants the device, and its pod."""
+    await scene.create(CLAIMS_PATH, demo_manifests.claim(heir))
+    await scene.create(PODS_PATH, demo_manifests.pod(heir, claim_name=heir, seconds=1))
+    scene.screen.say(f"Claim {heir} waits for the same device.")
+
+
+async def show_next_claim(scene: DemoScene) -> None:
+    """Tell that claim next gets the device once it is free."""
+    await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
+    scene.screen.good("The Job is over, and claim next has the device:")
+    await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
+
+
+async def show_annotation(scene: DemoScene) -> None:
+    """Tell the second chapter: the same on the API of today."""
+    screen, pods = scene.screen, scene.pods
+    screen.title("2  The same on the API of Kubernetes 1.36: an annotation, and a window that moves through the list")
+    await scene.furnish()
+    await scene.create(CLAIMS_PATH, demo_manifests.claim("train", annotation="jobs.batch/train"))
+    screen.code(("kind: ResourceClaim", "metadata:", "  annotations: {reserve.dra/reserved-for: jobs.batch/train}"))
+    await scene.create(
+        JOBS_PATH, demo_manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=True)
+    )
+    began = asyncio.get_running_loop().time()
+    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    took = asyncio.get_running_loop().time() - began
+    versions = scene.history.of_claim("train")
+    most = max(version.pods_listed for version in versions)
+    screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s. The list takes 256 entries;")
+    screen.say(f"  it held {most} pods at most, others moved up as they started: {len(versions)} writes of the claim.")
+    await create_waiting_claim(scene, "next")
+    await show_next_claim(scene)
+
+
+async def show_failures(scene: DemoScene) -> None:
+    """Tell the third chapter: the same again, while things go wrong."""
+    screen, plane = scene.screen, scene.plane
+    pods = max(scene.pods * 2 // 5, 1)
+    screen.title(f"3  Another {pods:,} pods, while the controller is killed and its connections fail")
+    await scene.create(CLAIMS_PATH, demo_manifests.claim("again", annotation="jobs.batch/again"))
+    await plane.request("PUT", "/dra/faults", {"rules": FAULT_RULES})
+    await scene.create(
+        JOBS_PATH, demo_manifests.job("again", pods=pods, claim_name="again", seconds=scene.seconds, gated=True)
+    )
+    await scene.follow("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
+    pid = plane.kill_controller()
+    screen.bad(f"kill -9 {pid}: the controller is gone, with {scene.started('again'):,} pods started")
+    async with asyncio.TaskGroup() as group:
+        coming = group.create_task(plane.controller_after(pid))
+        await scene.follow("again", "again", coming.done, pods=pods)
+    screen.good(f"Another one (pid {coming.result()}) has read the cluster and goes on.")
+    await scene.follow("again", "again", lambda: scene.ended("again") >= pods, pods=pods)
+    counts = (await plane.request("GET", "/dra/faults"))["counts"]
+    await plane.request("DELETE", "/dra/faults")
+    told = ", ".join(f"{counts.get(name, 0)} × {what}" for name, what in _FAULT_TEXTS.items())
+    screen.good(f"All have ended, in spite of a crash, {told}.")
+    screen.say(
+        "  The new process found a guard in the list. Pods that were deleted by force before may still run: claim"
+    )
+    screen.say(
+        f"  again keeps its device for {VanishedPod(NO_UID).patience:.0f} s from the start of the process (GuardFound)."
+    )
+
+
+_FAULT_TEXTS: Final = {"conflict": "409 Conflict", "lost": "a write without an answer", "expired": "a watch lost (410)"}
+
+
+async def show_safety_check(scenes: list[DemoScene], screen: Screen) -> bool:
+    """Tell what the audit says; returns whether all was well."""
+    screen.title("Audit of every version that claims and pods ever had")
+    well = True
+    for scene in scenes:
+        await _wait_for_last_write(scene)
+        well = (
+            _print_verdict(scene, check_safety(scene.history.versions, guarded={(NAMESPACE, "again")}), screen) and well
+        )
+    return well
+
+
+async def _wait_for_last_write(scene: DemoScene) -> None:
+    """Wait for the last pod, and for what is to be seen of it."""
+
+    def over() -> bool:
+        return scene.history.pod_ended((NAMESPACE, "next")) and not scene.allocated("next")
+
+    await _wait_until(over, saying="claim next is given back")
+    present = [each for path in (CLAIMS_PATH, PODS_PATH) for each in (await scene.plane.request("GET", path))["items"]]
+    await _wait_until(lambda: scene.history.has_seen(present), saying="the watches have shown the last write")
+
+
+def _print_verdict(scene: DemoScene, verdict: SafetyVerdict, screen: Screen) -> bool:
+    api = f"api {scene.plane.api}".ljust(9)
+    for wrong in verdict.violations[:5]:
+        screen.bad(f"{api} {wrong}")
+    if len(verdict.violations) > 5:  # noqa: PLR2004 - as many as were shown
+        screen.bad(f"{api} … and {len(verdict.violations) - 5} more")
+    if scene.history.gaps:
+        screen.bad(f"{api} a watch has missed something: nothing can be said for certain")
+    well = not verdict.violations and not scene.history.gaps
+    if well:
+        figures = f"{verdict.writes:,} writes, {verdict.pods:,} pods"
+        screen.good(f"{api} {figures}: no device twice, none taken from a pod that used it, none leaked")
+    figures = f"{verdict.allocations} allocations, the longest list had {verdict.longest_list} entries"
+    screen.say(f"  {' ' * len(api)} {figures}")
+    return well
+
+
+async def _wait_until(holds: Callable[[], bool], *, saying: str) -> None:
+    deadline = asyncio.get_running_loop().time() + STEP_TIMEOUT
+    while not holds():
+        if asyncio.get_running_loop().time() > deadline:
+            raise DemoStepError(f"not so within {STEP_TIMEOUT:.0f} s: {saying}")
+        await asyncio.sleep(FRAME_INTERVAL)

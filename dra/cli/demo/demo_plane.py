@@ -1,0 +1,179 @@
+"""The planes of a demo: the command that users run, each in a process and a folder of its own, gone when we are."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from dra.cli.local import detached_plane
+from dra.cli.local.controller_process import probes_address
+from dra.cli.local.plane_folder import CONTROLLER_LOG_FILE, KUBECONFIG_FILE, LOG_FILE, PlaneFolder, PlaneRecord
+from dra.kube import credentials
+from dra.kube.client import Client
+from dra.kube.errors import raise_for_status
+from dra.kube.http import HttpTransport
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import JSON, Request
+
+USER_AGENT: Final = "demo"
+"""How we are called in the rules of faults: not as the controller, which is to meet them."""
+
+START_TIMEOUT: Final = 60.0
+READY_TIMEOUT: Final = 30.0
+_POLL_INTERVAL: Final = 0.05
+_STOP_TIMEOUT: Final = 10.0
+
+
+class DemoPlaneError(RuntimeError):
+    """A plane did not do what it should."""
+
+
+class DemoPlane:
+    """One plane."""
+
+    def __init__(self, path: Path, *, api: str, nodes: int, devices: int, stays: bool = False) -> None:
+        """One that ``stays`` can be kept; others end with us, however we end."""
+        self.folder = PlaneFolder(path)
+        self.api = api
+        shape = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
+        self._arguments = (*shape, "--no-reservations")  # the story is about claims
+        self._stays = stays
+        self._kept = False
+        self._process: Process | None = None
+        self._starting: asyncio.Task[PlaneRecord] | None = None
+        self._transport: HttpTransport | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file for kubectl."""
+        return self.folder / KUBECONFIG_FILE
+
+    @property
+    def record(self) -> PlaneRecord:
+        """What the plane tells about itself; raises PlaneError."""
+        record = self.folder.record
+        if record is None:
+            raise DemoPlaneError(f"the plane with api {self.api} has ended; its log: {self.folder / LOG_FILE}")
+        return record
+
+    async def start(self) -> None:
+        """Start it; returns when its nodes and its controller are ready. Raises PlaneError."""
+        if self._stays:
+            self._starting = asyncio.create_task(
+                asyncio.to_thread(detached_plane.start_detached, self.folder, self._arguments)
+            )
+            await asyncio.shield(self._starting)
+        else:
+            await self._start_tethered()
+        self._transport = HttpTransport(credentials.find(str(self.kubeconfig)), agent=USER_AGENT)
+        await self.controller_is_ready()
+
+    async def _start_tethered(self) -> None:
+        self.folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / LOG_FILE).open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "dra.cli.local.tethered", "local", "up", *self._arguments),
+                stdin=PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us, who stop it then
+            )
+        await self._until(self._is_up, within=START_TIMEOUT, saying="is up")
+
+    def keep(self) -> None:
+        """Let it go on when we end."""
+        self._kept = True
+
+    async def controller_is_ready(self) -> None:
+        """Return when the controller knows the cluster and acts on it."""
+        await self._until(self._controller_answers, within=READY_TIMEOUT, saying="has a controller that is ready")
+
+    async def stop(self) -> None:
+        """Stop it, unless it is kept."""
+        if self._transport is not None:
+            await self._transport.close()
+        if self._starting is not None and not self._kept:
+            await asyncio.gather(self._starting, return_exceptions=True)
+            await asyncio.to_thread(detached_plane.stop_plane, self.folder, save=False)
+        if self._process is None or self._process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def client(self) -> Client:
+        """Return a client."""
+        assert self._transport is not None, "not started"  # noqa: S101 - our own order of things
+        return Client(self._transport, RateLimiter(1e4, 10_000))
+
+    async def table(self, path: str) -> dict[str, Any]:
+        """Return a collection as kubectl asks for it; raises ApiError."""
+        return await self.request("GET", path, accept=f"{JSON};as=Table;v=v1;g=meta.k8s.io")
+
+    async def request(self, method: str, path: str, body: object = None, *, accept: str = JSON) -> dict[str, Any]:
+        """Return the answer; raises ApiError."""
+        assert self._transport is not None, "not started"  # noqa: S101 - as above
+        raw = None if body is None else msgspec.json.encode(body)
+        kind = JSON if raw else None
+        request = Request(method=method, path=path, body=raw, content_type=kind, accept=accept, timeout=30.0)
+        answer = await self._transport.send(request)
+        raise_for_status(answer, path)
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+
+    def kill_controller(self) -> int:
+        """End the controller as a power cut would; returns its pid. The plane starts another one."""
+        pid = self.record.controller_pid
+        if pid is None:
+            raise DemoPlaneError(f"the plane with api {self.api} has no controller right now")
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    async def controller_after(self, pid: int) -> int:
+        """Return the pid of the controller that follows one that was killed, once it is ready."""
+        await self._until(
+            lambda: self.record.controller_pid not in (pid, None), within=READY_TIMEOUT, saying="has another one"
+        )
+        await self.controller_is_ready()
+        return self.record.controller_pid or 0
+
+    async def _until(self, holds: Any, *, within: float, saying: str) -> None:  # noqa: ANN401 - sync or async
+        deadline = asyncio.get_running_loop().time() + within
+        while not (await found if asyncio.iscoroutine(found := holds()) else found):
+            if self._process is not None and self._process.returncode is not None:
+                log = (
+                    (self.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace")
+                    if self.folder.path.exists()
+                    else ""
+                )
+                raise DemoPlaneError(f"the plane with api {self.api} has ended:\n{log.strip()}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise DemoPlaneError(f"the plane with api {self.api}: not so within {within:.0f} s: it {saying}")
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    def _is_up(self) -> bool:
+        record = self.folder.record
+        return record is not None and self._process is not None and record.pid == self._process.pid and record.ready
+
+    async def _controller_answers(self) -> bool:
+        address = probes_address(self.folder / CONTROLLER_LOG_FILE)
+        if address is None:
+            return False
+        try:
+            async with (
+                aiohttp.ClientSession(trust_env=False) as session,
+                session.get(f"{address}/readyz", timeout=aiohttp.ClientTimeout(total=2)) as answer,
+            ):
+                return answer.status == 200  # noqa: PLR2004 - OK
+        except (aiohttp.ClientError, TimeoutError):
+            return False

@@ -1,0 +1,150 @@
+"""Was a device ever in two hands, or lost? Judged on every version that claims and pods ever had.
+
+The API server numbers all writes, those of claims and those of pods, with one counter. So what two watches have shown
+can be put in one order and played again: at each write we know who held what, and who was using it.
+
+Pure; shares nothing with the code that it judges.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TypeAlias
+
+from dra.model.meta import Key
+
+DeviceName: TypeAlias = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVersion:
+    """A claim after one write."""
+
+    revision: int
+    key: Key
+    uid: str
+    devices: frozenset[DeviceName]
+    """Of its allocation; empty without one."""
+    pods_listed: int = 0
+    entries: int = 0
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVersion:
+    """A pod after one write."""
+
+    revision: int
+    key: Key
+    uid: str
+    claims: tuple[str, ...]
+    """Names of the claims that it references, in its namespace."""
+    consuming: bool
+    """Whether it is bound and has not finished."""
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class SafetyVerdict:
+    """What came out."""
+
+    violations: list[str] = field(default_factory=list)
+    writes: int = 0
+    allocations: int = 0
+    deallocations: int = 0
+    pods: int = 0
+    """That have used a claim."""
+    longest_list: int = 0
+
+
+def check_safety(
+    versions: Iterable[ClaimVersion | PodVersion], *, guarded: AbstractSet[Key] = frozenset()
+) -> SafetyVerdict:
+    """Play a history again and return what was wrong with it. It is to end when all work is done.
+
+    A claim of ``guarded`` may have its devices at the end, as long as nothing but a guard is in its list.
+    """
+    play = _HistoryReplay(guarded)
+    for version in sorted(versions, key=attrgetter("revision")):
+        play.verdict.writes += 1
+        if isinstance(version, ClaimVersion):
+            play.claim(version)
+        else:
+            play.pod(version)
+    play.end()
+    return play.verdict
+
+
+class _HistoryReplay:
+    """Who holds and uses what, at one moment of the history."""
+
+    def __init__(self, guarded: AbstractSet[Key]) -> None:
+        self.verdict = SafetyVerdict()
+        self._guarded = guarded
+        self._held: dict[DeviceName, str] = {}
+        self._claims: dict[Key, ClaimVersion] = {}
+        self._users: dict[Key, dict[str, PodVersion]] = {}
+        self._served: set[str] = set()
+
+    def claim(self, now: ClaimVersion) -> None:
+        before = self._claims.get(now.key)
+        had = before.devices if before is not None else frozenset()
+        has = frozenset[DeviceName]() if now.gone else now.devices
+        self.verdict.longest_list = max(self.verdict.longest_list, now.entries)
+        if had and has != had:
+            self.verdict.deallocations += 1
+            if users := self._users.get(now.key):
+                first = next(iter(users.values()))
+                others = f" and {len(users) - 1} others" if len(users) > 1 else ""
+                self._wrong(now, f"taken from pod {_format_key(first.key)}{others}, which used it")
+        for device in had - has:
+            if before is not None and self._held.get(device) == before.uid:
+                del self._held[device]
+        if has and has != had:
+            self.verdict.allocations += 1
+        for device in sorted(has - had):
+            holder = self._held.setdefault(device, now.uid)
+            if holder != now.uid:
+                self._wrong(now, f"got device {device}, which another claim has (uid {holder})")
+        if now.gone:
+            self._claims.pop(now.key, None)
+        else:
+            self._claims[now.key] = now
+
+    def pod(self, now: PodVersion) -> None:
+        for name in now.claims:
+            key = (now.key[0], name)
+            users = self._users.setdefault(key, {})
+            if now.gone or not now.consuming:
+                users.pop(now.uid, None)
+                continue
+            claim = self._claims.get(key)
+            if now.uid not in users and (claim is None or not claim.devices):
+                wrong = f"pod {_format_key(now.key)} was bound without an allocation of its claim {name}"
+                self.verdict.violations.append(f"revision {now.revision}: {wrong}")
+            users[now.uid] = now
+            self._served.add(now.uid)
+
+    def end(self) -> None:
+        self.verdict.pods = len(self._served)
+        for key, claim in sorted(self._claims.items()):
+            if key in self._guarded and (claim.entries, claim.pods_listed) == (1, 0):
+                continue
+            if claim.devices:
+                self.verdict.violations.append(
+                    f"claim {_format_key(key)}: still has {', '.join(sorted(claim.devices))}"
+                )
+            elif claim.entries:
+                self.verdict.violations.append(
+                    f"claim {_format_key(key)}: still has {claim.entries} entries in its list"
+                )
+        for users in self._users.values():
+            self.verdict.violations += [f"pod {_format_key(pod.key)}: has not ended" for pod in users.values()]
+
+    def _wrong(self, claim: ClaimVersion, what: str) -> None:
+        self.verdict.violations.append(f"revision {claim.revision}: claim {_format_key(claim.key)}: {what}")
+
+
+def _format_key(key: Key) -> str:
+    return "/".join(key)

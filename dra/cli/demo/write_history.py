@@ -1,0 +1,113 @@
+"""Watches all claims and pods of a plane: for the progress line now, and for the audit at the end."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
+
+from dra.cli.demo.safety_check import ClaimVersion, PodVersion
+from dra.kube.client import Client
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, PODS
+from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.kube.tasks import background_task
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.pods import TERMINAL_PHASES, Pod
+
+GUARD_RESOURCE: Final = "guards"
+"""The resource of the entry that keeps schedulers from taking a claim whose pods they cannot count."""
+
+
+class WriteHistory:
+    """Everything that has been written since `watching` was entered."""
+
+    def __init__(self, client: Client) -> None:
+        self.versions: Final[list[ClaimVersion | PodVersion]] = []
+        self.gaps = 0
+        """How often something was missed, because a watch had to begin anew."""
+        self._claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._take_claims)
+        self._pods = Reflector(client, PODS, Pod, sink=self._take_pods)
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[Self]:
+        """Note everything for as long as the block lasts."""
+        async with background_task(self._claims.run(), name="claims"), background_task(self._pods.run(), name="pods"):
+            for reflector in (self._claims, self._pods):
+                await reflector.synced.wait()
+            yield self
+
+    def has_seen(self, present: Iterable[Mapping[str, Any]]) -> bool:
+        """Tell whether the watches have shown these objects as they are."""
+        seen = {version.revision for version in self.versions}
+        return all(int(each["metadata"]["resourceVersion"]) in seen for each in present)
+
+    def claim(self, key: Key) -> ResourceClaim | None:
+        """Return a claim as it is now."""
+        return self._claims.objects.get(key)
+
+    def of_claim(self, name: str) -> list[ClaimVersion]:
+        """Return the versions of a claim."""
+        return [each for each in self.versions if isinstance(each, ClaimVersion) and each.key[1] == name]
+
+    def pod_ended(self, key: Key) -> bool:
+        """Whether a pod is over."""
+        pod = self._pods.objects.get(key)
+        return pod is not None and pod.status.phase in TERMINAL_PHASES
+
+    def listed(self, key: Key) -> str:
+        """Return what stands in the list of a claim, shortly."""
+        claim = self.claim(key)
+        if claim is None or not claim.entries:
+            return "empty"
+        pods = sum(entry.is_pod for entry in claim.entries)
+        others = [f"{entry.resource}/{entry.name}" for entry in claim.entries if not entry.is_pod]
+        named = ["a guard" if each.startswith(f"{GUARD_RESOURCE}/") else each for each in others]
+        return " + ".join([*named, *([f"{pods} pods"] if pods else [])])
+
+    def phases(self, namespace: str, job: str) -> Counter[str]:
+        """Return how many pods of a Job are in each phase."""
+        prefix = f"{job}-"
+        pods = (pod for key, pod in self._pods.objects.items() if key[0] == namespace and key[1].startswith(prefix))
+        return Counter(pod.status.phase or "Pending" for pod in pods)
+
+    def _take_claims(self, changes: list[Change[ResourceClaim]]) -> None:
+        for change in changes:
+            self._note(change)
+            if isinstance(change, Upserted | Deleted):
+                self.versions.append(_claim_version(change.obj, gone=isinstance(change, Deleted)))
+
+    def _take_pods(self, changes: list[Change[Pod]]) -> None:
+        for change in changes:
+            self._note(change)
+            if isinstance(change, Upserted | Deleted):
+                self.versions.append(_pod_version(change.obj, gone=isinstance(change, Deleted)))
+
+    def _note(self, change: object) -> None:
+        self.gaps += isinstance(change, Synced) and not change.first
+
+
+def _claim_version(claim: ResourceClaim, *, gone: bool) -> ClaimVersion:
+    allocation = claim.status.allocation
+    results = (allocation.devices.results if allocation is not None else None) or []
+    return ClaimVersion(
+        revision=int(claim.metadata.resource_version),
+        key=claim.metadata.key,
+        uid=claim.metadata.uid,
+        devices=frozenset(f"{each.driver}/{each.pool}/{each.device}" for each in results if not each.admin_access),
+        entries=len(claim.entries),
+        pods_listed=sum(entry.is_pod for entry in claim.entries),
+        gone=gone,
+    )
+
+
+def _pod_version(pod: Pod, *, gone: bool) -> PodVersion:
+    named = (each.resource_claim_name for each in pod.spec.resource_claims or ())
+    return PodVersion(
+        revision=int(pod.metadata.resource_version),
+        key=pod.metadata.key,
+        uid=pod.metadata.uid,
+        claims=tuple(name for name in named if name),
+        consuming=bool(pod.spec.node_name) and pod.status.phase not in TERMINAL_PHASES,
+        gone=gone,
+    )

@@ -1,0 +1,245 @@
+"""``kubectl dra apply``: server-side apply, as ``kubectl apply --server-side`` does it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.cli.kubectl import reserved_for_field
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists, load_documents
+from dra.cli.kubectl.options import ClusterFlags, cluster_options, filename_option
+from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.resources import InvalidNameError, Resource, group_path
+from dra.model.meta import Struct, UnstructuredObject
+
+Json = dict[str, Any]
+
+FIELD_MANAGER: Final = "kubectl"
+"""kubectl's own, so that `kubectl apply --server-side` and this command do not quarrel about fields."""
+
+CLAIM_SPEC_SCHEMA: Final = "io.k8s.api.resource.v1.ResourceClaimSpec"
+OPENAPI_PATH: Final = "/openapi/v3/apis/resource.k8s.io/v1"
+
+RESULT_FORMATS: Final = (
+    OutputFormat.TABLE,
+    OutputFormat.NAME,
+    OutputFormat.JSON,
+    OutputFormat.YAML,
+    OutputFormat.JSONPATH,
+)
+
+
+class DryRunStrategy(StrEnum):
+    """``--dry-run``."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+_OPERATION_TEXTS: Final = {
+    DryRunStrategy.NONE: "serverside-applied",
+    DryRunStrategy.CLIENT: "serverside-applied (dry run)",
+    DryRunStrategy.SERVER: "serverside-applied (server dry run)",
+}
+
+
+class _Properties(Struct, frozen=True):
+    properties: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+
+
+class _Components(Struct, frozen=True):
+    schemas: dict[str, _Properties] = msgspec.field(default_factory=dict)
+
+
+class _OpenApiDocument(Struct, frozen=True):
+    components: _Components = _Components()
+
+
+class _ApiResource(Struct, frozen=True):
+    name: str = ""
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _ApiResourceList(Struct, frozen=True):
+    resources: list[_ApiResource] = msgspec.field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """What is asked for."""
+
+    namespace: str
+    given: str | None
+    """The namespace of the command line."""
+
+    dry: DryRunStrategy
+    force: bool
+    manager: str
+
+
+@click.command()
+@filename_option
+@cluster_options
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the manifest, or of the context.")
+@click.option(
+    "--dry-run",
+    type=click.Choice([each.value for each in DryRunStrategy]),
+    is_flag=False,
+    flag_value=DryRunStrategy.CLIENT.value,
+    default=DryRunStrategy.NONE.value,
+    help="client: only show what would be sent; server: let the server check it, and keep nothing.",
+)
+@click.option("--force-conflicts", is_flag=True, help="Take fields over from whoever manages them.")
+@click.option("--field-manager", default=FIELD_MANAGER, show_default=True, help="Whose the fields are.")
+@click.option(
+    "-o",
+    "--output",
+    "style",
+    type=OutputParam(RESULT_FORMATS),
+    default=OutputFormat.TABLE.value,
+    help="How it is told.",
+)
+def apply(  # noqa: PLR0913 - one for each option
+    *,
+    paths: tuple[str, ...],
+    place: ClusterFlags,
+    namespace: str | None,
+    dry_run: str,
+    force_conflicts: bool,
+    field_manager: str,
+    style: PrintOptions,
+) -> None:
+    """Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.
+
+    Where the server does not know the field, the claim gets the annotations that dra-reserve reads in its place. All
+    other objects are applied as kubectl apply --server-side does it. Exit code: 0 all is applied, 1 something is not, 2
+    nothing could be.
+    """
+    try:
+        manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(paths))]
+    except MalformedManifestError as error:
+        raise FailedError(str(error)) from error
+    if not manifests:
+        raise FailedError("no objects passed to apply")
+    order = ApplyOptions(
+        namespace=SnapshotSource(place=place, given=namespace).namespace,
+        given=namespace,
+        dry=DryRunStrategy(dry_run),
+        force=force_conflicts,
+        manager=field_manager,
+    )
+    applied, failures = run(place, lambda connection: _apply_all(connection, manifests, order))
+    _print_applied(applied, order, style)
+    for failure in failures:
+        print_to_stderr(f"error: {failure}")
+    if failures:
+        raise SystemExit(1)
+
+
+def _validate_manifest(manifest: Json) -> Json:
+    meta = manifest.get("metadata")
+    kind, version = manifest.get("kind"), manifest.get("apiVersion")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not (kind and version and name):
+        raise MalformedManifestError(f"{kind or 'object'} {name or '(without a name)'}: needs apiVersion, kind, a name")
+    return manifest
+
+
+async def _apply_all(
+    connection: Connection, manifests: Sequence[Json], order: ApplyOptions
+) -> tuple[list[tuple[Resource, Json]], list[str]]:
+    """Apply each; return what is applied, and what went wrong with the rest."""
+    known: dict[tuple[str, str], Resource] = {}
+    native: bool | None = None
+    applied: list[tuple[Resource, Json]] = []
+    failures: list[str] = []
+    for manifest in manifests:
+        where = f"{manifest['kind']} {manifest['metadata']['name']}"
+        try:
+            resource = await _resource_for(connection, manifest, known)
+            if reserved_for_field.has_reserved_for(manifest):
+                native = await _serves_reserved_for(connection) if native is None else native
+            content = (
+                manifest
+                if native or not reserved_for_field.has_reserved_for(manifest)
+                else reserved_for_field.to_annotations(manifest)
+            )
+            if content is not manifest:
+                print_to_stderr(
+                    f"{where}: spec.reservedFor becomes an annotation: this API server does not know the field"
+                )
+            applied.append((resource, await _apply_one(connection, resource, content, order)))
+        except Conflict as error:
+            failures.append(f"{error}; to take the fields over: --force-conflicts")
+        except (reserved_for_field.MalformedReservedForError, MalformedManifestError, InvalidNameError) as error:
+            failures.append(f"{where}: {error}")
+        except ApiError as error:
+            failures.append(str(error))
+    return applied, failures
+
+
+async def _apply_one(connection: Connection, resource: Resource, content: Json, order: ApplyOptions) -> Json:
+    meta = content["metadata"]
+    namespace = str(meta.get("namespace") or order.namespace) if resource.namespaced else ""
+    if resource.namespaced and order.given and namespace != order.given:
+        raise MalformedManifestError(f"is of namespace {namespace}, and --namespace says {order.given}")
+    if order.dry is DryRunStrategy.CLIENT:
+        return {**content, "metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
+    found = await connection.client.apply(
+        resource,
+        (namespace, str(meta["name"])),
+        content,
+        model=UnstructuredObject,
+        manager=order.manager,
+        force=order.force,
+        dry_run=order.dry is DryRunStrategy.SERVER,
+    )
+    return found.content
+
+
+async def _resource_for(connection: Connection, manifest: Json, known: dict[tuple[str, str], Resource]) -> Resource:
+    """Return where objects of that kind are found."""
+    version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
+    if (version, kind) not in known:
+        group, _, name = version.rpartition("/")
+        try:
+            served = await connection.client.read(group_path(group, name), _ApiResourceList)
+        except NotFound:
+            raise MalformedManifestError(f"the API server has no {version}") from None
+        found = next((each for each in served.resources if each.kind == kind and "/" not in each.name), None)
+        if found is None:
+            raise MalformedManifestError(f"the API server has no kind {kind} in {version}")
+        known[version, kind] = Resource(group, name, found.name, kind, namespaced=found.namespaced)
+    return known[version, kind]
+
+
+async def _serves_reserved_for(connection: Connection) -> bool:
+    """Whether the server has spec.reservedFor: its own description says so."""
+    document = await connection.client.read(OPENAPI_PATH, _OpenApiDocument)
+    schema = document.components.schemas.get(CLAIM_SPEC_SCHEMA)
+    return schema is not None and reserved_for_field.RESERVED_FOR_FIELD in schema.properties
+
+
+def _print_applied(applied: Sequence[tuple[Resource, Json]], order: ApplyOptions, style: PrintOptions) -> None:
+    if style.as_data:
+        objects = [content for _, content in applied]
+        if objects:
+            style.write(objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    for resource, content in applied:
+        name = f"{_resource_name(resource)}/{content['metadata']['name']}"
+        click.echo(name if style.output is OutputFormat.NAME else f"{name} {_OPERATION_TEXTS[order.dry]}")
+
+
+def _resource_name(resource: Resource) -> str:
+    kind = resource.kind.lower()
+    return f"{kind}.{resource.group}" if resource.group else kind

@@ -1,0 +1,142 @@
+"""``kubectl dra audit``: for people once, for cron and CI again and again."""
+
+import time
+from collections import Counter
+from typing import Final
+
+import click
+
+from dra.cli.kubectl import remedy_printer as printed
+from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.diagnosis import describer, problem_texts
+from dra.cli.kubectl.diagnosis.describer import SEVERITY_COLOURS
+from dra.cli.kubectl.options import PrintOptions, list_print_options
+from dra.cli.kubectl.printers import OutputFormat, coloured, format_table, print_to_stderr, terminal_width
+from dra.cli.kubectl.resource_table import ResourceTable, TableRow
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.engine.diagnosis.audit import audit as judged
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity
+from dra.engine.messages.remedies import Remedy, WeighedChoice
+
+HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
+
+SHOWN_PER_CODE_MAX: Final = 10
+"""Problems of one kind that the table has; the exit code and the other formats know all."""
+
+
+@click.command()
+@source_options
+@list_print_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "leak", "warning"]),
+    default="leak",
+    show_default=True,
+    help="From which grade on the exit code is 1.",
+)
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0.0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Look again after so long, and tell only what was seen both times: what is just under way is no finding.",
+)
+def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: float) -> None:
+    """Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.
+
+    All namespaces, unless -n names one. Exit code: 0 nothing of the grade of --fail-on or worse, 1 something,
+    2 it could not be looked at.
+    """
+    snapshot = source.read(SnapshotScope.ALL)
+    found = judged(ClusterState(snapshot))
+    if settle and source.bundle is None:
+        time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
+        snapshot = source.read(SnapshotScope.ALL)
+        again = {_problem_key(problem) for problem in judged(ClusterState(snapshot))}
+        found = tuple(problem for problem in found if _problem_key(problem) in again)
+    if source.given and not source.everywhere:
+        found = tuple(each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.given)
+    if style.output is OutputFormat.TABLE:
+        click.echo(_format_problems(found, style))
+        for gap in snapshot.gaps:
+            print_to_stderr(f"not looked at: {gap.resource}: {gap.why}")
+        print_to_stderr(f"controller: {describer.controller_text(snapshot.leader)}")
+    elif not style.as_data:
+        resource_table.print_table(_problem_table(found), style)
+    else:
+        content = {
+            "taken": snapshot.taken,
+            "claims": len(snapshot.claims),
+            "pods": len(snapshot.pods),
+            "problems": [describer.problem_data(each, within=None) for each in found],
+            "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
+        }
+        style.write(content)
+    grades = list(ProblemSeverity)
+    if any(grades.index(each.grade) <= grades.index(ProblemSeverity(fail_on)) for each in found):
+        raise SystemExit(1)
+
+
+def _problem_key(problem: Problem) -> tuple[str, str]:
+    return (problem.trouble, problem.subject.uid)
+
+
+def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
+    """Return all problems, a row for each."""
+    return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(_problem_row(each) for each in found))
+
+
+def _problem_row(problem: Problem) -> TableRow:
+    cells = (problem.grade.value, problem.trouble.value, str(problem.subject), problem_texts.problem_note(problem))
+    return TableRow(
+        name=describer.resource_name(problem.subject.kind, problem.subject.key[1]),
+        cells=cells,
+        wide=(printed.remedy_text(problem_texts.problem_remedy(problem)) or "<none>",),
+        content=lambda: describer.problem_data(problem, within=None),
+    )
+
+
+def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
+    if not found:
+        return "nothing found"
+    shown = _first_of_each_code(found)
+    rows = [
+        (
+            coloured(each.grade.value, SEVERITY_COLOURS[each.grade]),
+            each.trouble.value,
+            str(each.subject),
+            problem_texts.problem_note(each),
+        )
+        for each in shown
+    ]
+    text = format_table(HEADER, rows, headers=style.headers, wrapped=terminal_width())
+    counts = Counter(each.trouble for each in found)
+    more = counts - Counter(each.trouble for each in shown)
+    text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())
+    paste = dict.fromkeys(command for each in shown if (command := problem_texts.safe_command(each)))
+    weigh = dict.fromkeys(
+        f"{each.subject}: {decision.text}"
+        for each in shown
+        if isinstance(decision := _weighed_choice(each), WeighedChoice)
+    )
+    for title, lines in (("To do", paste), ("To weigh", weigh)):
+        text += f"\n\n{title}:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+    return text
+
+
+def _weighed_choice(problem: Problem) -> Remedy | None:
+    """Return what is to be weighed; of what is no more than noted, nothing is."""
+    return describer.remedy_or_guidance(problem, within=None) if problem.grade is not ProblemSeverity.INFO else None
+
+
+def _first_of_each_code(found: tuple[Problem, ...]) -> list[Problem]:
+    """Return the first of each kind: a thousand pods behind one gate are one problem to whoever reads this."""
+    seen: Counter[ProblemCode] = Counter()
+    shown = []
+    for each in found:
+        seen[each.trouble] += 1
+        if seen[each.trouble] <= SHOWN_PER_CODE_MAX:
+            shown.append(each)
+    return shown

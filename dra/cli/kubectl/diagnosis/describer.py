@@ -1,0 +1,342 @@
+"""Facts as lines of text: what `kubectl dra explain` prints."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from dra.cli.kubectl import remedy_printer as printed
+from dra.cli.kubectl.diagnosis import problem_texts, reason_guidance
+from dra.cli.kubectl.printers import coloured
+from dra.engine.claims.reasons import LISTED_NAMES, list_names
+from dra.engine.claims.view import EntryKind
+from dra.engine.diagnosis.claims import ClaimDiagnosis, ReservedForSummary
+from dra.engine.diagnosis.cluster_state import AllocationHold
+from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts
+from dra.engine.diagnosis.pods import PodDiagnosis
+from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot
+from dra.engine.messages.plurals import singularize
+from dra.engine.messages.remedies import Remedy, WeighedChoice
+from dra.model.meta import Key
+
+SEVERITY_COLOURS: Final = {
+    ProblemSeverity.ERROR: "red",
+    ProblemSeverity.LEAK: "red",
+    ProblemSeverity.WARNING: "yellow",
+    ProblemSeverity.INFO: "cyan",
+}
+
+WORKLOAD_ENDS: Final = {
+    "jobs.batch": "completes or fails, or is deleted",
+    "jobsets.jobset.x-k8s.io": "completes or fails, or is deleted",
+    "pods": "ends",
+}
+"""When a workload of that kind is over by itself."""
+
+OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller takes its entry out of the list"
+
+PENDING_TEXTS: Final = {
+    "finished": "has finished; another one of that name may have it next",
+    "no-kind": "the API server has no such kind",
+}
+UNCERTAIN_TEXTS: Final = {
+    "no-kind": "the API server has no such kind",
+    "over-limit": "claims of the namespace name too many kinds",
+    "forbidden": "no right to read it",
+    "unknown": "it could not be read",
+}
+"""What is known of a workload, where its fate is open."""
+
+HOLD_RULES: Final = {
+    AllocationHold.WORKLOAD: "rule 7",
+    AllocationHold.CONSUMING: "rule 8",
+    AllocationHold.WAITING: "rule 8",
+    AllocationHold.FOREIGN: "rule 1",
+    AllocationHold.UNKNOWN: "rule 12",
+    AllocationHold.LOST_NODE: "rule 12",
+    AllocationHold.VANISHED: "rule 12",
+    AllocationHold.GROUP: "rule 13",
+    AllocationHold.RESERVATION: "held for a reservation",
+    AllocationHold.FORMER: "rule 7",
+    AllocationHold.DOUBT: "rule 12",
+    AllocationHold.TIME: "rule 8",
+    AllocationHold.NOTHING: "rule 8",
+}
+
+ENTRY_TEXTS: Final = {
+    EntryKind.WORKLOAD: "the workload that it is reserved for",
+    EntryKind.FORMER: "an object of that name before this one",
+    EntryKind.GUARD: "the guard: stands for all pods that use the claim and are not listed",
+    EntryKind.TOMBSTONE: "finished pods whose objects are still there",
+    EntryKind.LIVE: "pods that are starting, run, or may be bound any moment",
+    EntryKind.FINISHED: "pods that have ended, or are gone",
+    EntryKind.UNKNOWN: "pods of which nothing is known here",
+    EntryKind.VANISHED: "pods that were deleted before anybody told that their containers had ended",
+    EntryKind.LOST_NODE: "pods that vanished from a node which did not report in",
+    EntryKind.GROUP: "all pods of a PodGroup",
+    EntryKind.RESERVATION: "a reservation, which keeps it for its owners",
+    EntryKind.FOREIGN: "listed by others; never touched",
+}
+
+
+def describe_claim(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is to be said of a claim."""
+    yield f"claim {_format_key(facts.key)}: {claim_state_text(facts)}"
+    if facts.devices:
+        where = f" on {_nodes_text(facts.nodes)}" if facts.nodes else ""
+        since = f", since {facts.since}" if facts.since else ""
+        yield f"  devices   {list_names(str(each) for each in facts.devices)}{where}{since}"
+    if facts.workload:
+        yield f"  reserved  for {facts.workload}: {_workload_fate_text(facts)}"
+    users = facts.users
+    stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
+    yield f"  pods      {', '.join(stages)}"
+    for held in facts.held:
+        yield f"  entry     {_entry_text(held)}"
+    for hold in facts.holds:
+        yield f"  kept      {HOLD_RULES[hold]}: {_hold_text(hold, facts)}"
+    if facts.holds:
+        yield f"  released  when {release_condition(facts)}"
+    yield from problem_lines(facts.problems, within=facts.key[0])
+    if not facts.allocated and facts.waiters:
+        yield f"  next      kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
+    yield from unknown_lines(snapshot)
+
+
+def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is to be said of a pod."""
+    where = f" on node {facts.node}" if facts.node else ""
+    yield f"pod {_format_key(facts.key)}: {facts.stage}{where}"
+    if facts.gates:
+        yield f"  gates     {', '.join(facts.gates)}"
+    for claim in facts.claims:
+        yield f"  claim     {claim.key[1]}: {claim_state_text(claim)}"
+    if facts.message:
+        yield f"  told      by the scheduler: {facts.message}"
+    holders = {each.key: each for each in facts.holders}
+    for group in facts.groups:
+        yield f"  nodes     {node_group_text(group, holders)}"
+    yield from problem_lines(facts.problems, within=facts.key[0])
+    yield from printed.remedy_lines(problem_texts.advice_remedy(facts.advice))
+    yield from unknown_lines(snapshot)
+
+
+def claim_state_text(facts: ClaimDiagnosis) -> str:
+    """Return in a few words how a claim is."""
+    deleting = ", being deleted" if facts.deleting else ""
+    if not facts.allocated:
+        waiting = facts.users.waiting + facts.users.gated
+        return (singularize(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
+    if not facts.holds:
+        return "has devices that nothing keeps" + deleting
+    return singularize(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
+
+
+def release_condition(facts: ClaimDiagnosis) -> str:
+    """Return what must happen so that the claim gives its devices back."""
+    return singularize(" and ".join(dict.fromkeys(_hold_end_text(hold, facts) for hold in facts.holds)) or "at once")
+
+
+def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str:
+    """Return one line about nodes that are alike."""
+    who = (
+        singularize(f"{group.count} nodes")
+        + f" ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    )
+    if not group.barriers:
+        return f"{who}: could take it"
+    said = "; ".join(_obstacle_text(each) for each in group.barriers)
+    held = [
+        f"{each.devices} by claim {_format_key(each.claim)}{_reserved_for_text(holders.get(each.claim))}"
+        for each in group.holders
+    ]
+    more = f" and {group.others} more claims" if group.others else ""
+    return f"{who}: {said}" + (f"; held: {', '.join(held)}{more}" if held else "")
+
+
+def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
+    """Yield each problem, and what to do about it; `within` as in `remedies.found`."""
+    for problem in problems:
+        grade = coloured(problem.grade.value.ljust(9), SEVERITY_COLOURS[problem.grade])
+        yield f"  {grade} {problem.trouble}: {problem_texts.problem_text(problem)}"
+        yield from printed.remedy_lines(remedy_or_guidance(problem, within=within))
+
+
+def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
+    """Return the remedy of a problem: its own, or what is said of all problems of that name."""
+    found = problem_texts.problem_remedy(problem, within=within)
+    if found is None and (todo := reason_guidance.guidance_remedy(problem.trouble)):
+        return WeighedChoice(todo)
+    return found
+
+
+def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what could not be known."""
+    for resource, count in Counter(gap.resource for gap in snapshot.gaps).items():
+        why = next(gap.why for gap in snapshot.gaps if gap.resource == resource)
+        yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
+    history = "who was listed when, and what came back: only a controller that watches knows"
+    yield f"  unknown   {history} ({controller_text(snapshot.leader)})"
+
+
+def controller_text(found: ControllerLease) -> str:
+    """Return what is known of our controller."""
+    match found.presence:
+        case ControllerPresence.RUNNING:
+            return f"{found.holder} is at work"
+        case ControllerPresence.STALE:
+            return f"lease {found.name} was last renewed {found.seconds} s ago: none is at work"
+        case ControllerPresence.ABSENT:
+            return f"no lease {found.name}: none is at work, or one without leader election"
+        case _:
+            return f"lease {found.name or 'of the controller'} cannot be read"
+
+
+def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
+    """Return facts for JSON and YAML, with texts and commands beside the numbers."""
+    named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
+    kind = "Pod" if isinstance(facts, PodDiagnosis) else "ResourceClaim"
+    told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
+    told["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
+    told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
+    told["controller"] = controller_text(snapshot.leader)
+    if isinstance(facts, PodDiagnosis):
+        advised = printed.remedy_data(problem_texts.advice_remedy(facts.advice))
+        told["next"] = advised.get("command", "")
+        told["decision"] = advised.get("decision", "")
+        holders = {each.key: each for each in facts.holders}
+        told["nodes"] = [node_group_text(group, holders) for group in facts.groups]
+    else:
+        told["until"] = release_condition(facts) if facts.holds else ""
+        commands = (problem_texts.safe_command(each, within=facts.key[0]) for each in facts.problems)
+        told["next"] = next(filter(None, commands), "")
+    return told
+
+
+def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
+    """Return a problem for JSON; `within` as in `remedies.found`."""
+    found = {
+        "trouble": problem.trouble.value,
+        "grade": problem.grade.value,
+        "object": str(problem.subject),
+        "text": problem_texts.problem_text(problem),
+        **printed.remedy_data(problem_texts.problem_remedy(problem, within=within)),
+        "remedy": reason_guidance.guidance_remedy(problem.trouble),
+        "facts": problem.numbers,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def resource_name(kind: str, name: str) -> str:
+    """Return what ``-o name`` says of an object, as kubectl does."""
+    return f"{'resourceclaim.resource.k8s.io' if kind == 'ResourceClaim' else kind.lower()}/{name}"
+
+
+def _format_key(key: Key) -> str:
+    return "/".join(key)
+
+
+def _nodes_text(names: tuple[str, ...]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({list_names(names)})"
+
+
+def _workload_fate_text(facts: ClaimDiagnosis) -> str:
+    told = {
+        "alive": "exists",
+        "pending": PENDING_TEXTS.get(facts.phase, "does not exist yet"),
+        "finished": "has finished",
+        "gone": "is gone",
+        "asked": "exists, as another object",
+        "doubt": f"nobody can tell ({UNCERTAIN_TEXTS.get(facts.phase, facts.phase)})",
+    }
+    if facts.released:
+        return told[facts.fate] + ", its entry was taken off the list"
+    return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
+
+
+def _entry_text(held: ReservedForSummary) -> str:
+    if held.count == 1 or not held.names:
+        return f"{held.reference}: {ENTRY_TEXTS[held.kind]}"
+    return f"{held.count} × {ENTRY_TEXTS[held.kind]}: {_name_some(held.names, held.count)}"
+
+
+def _name_some(names: tuple[str, ...], count: int) -> str:
+    """Return some names, and how many more there are of all."""
+    more = count - len(names[:LISTED_NAMES])
+    return ", ".join(names[:LISTED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
+    users = facts.users
+    waiting = users.waiting + users.gated
+    others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
+    reservations = [each.reference for each in facts.held if each.kind is EntryKind.RESERVATION]
+    lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
+    told = {
+        AllocationHold.WORKLOAD: f"{facts.workload} may still use it",
+        AllocationHold.CONSUMING: f"{users.consuming} pods use it: {_name_some(facts.consumers, users.consuming)}",
+        AllocationHold.WAITING: f"{waiting} pods wait for it: {_name_some(facts.waiters, waiting)}",
+        AllocationHold.FOREIGN: f"{list_names(others)}: an entry of others is never touched",
+        AllocationHold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
+        AllocationHold.LOST_NODE: (
+            f"pods may still run on node {list_names(lost)}, which did not report in when the pods vanished"
+        ),
+        AllocationHold.VANISHED: "pods vanished before anybody told that their containers had ended",
+        AllocationHold.GROUP: "its PodGroup is there",
+        AllocationHold.RESERVATION: f"{list_names(reservations)} keeps it for the owners to come",
+        AllocationHold.FORMER: "an object of the same name had it, and is not certainly gone",
+        AllocationHold.DOUBT: "nobody can tell whether the workload has it",
+        AllocationHold.TIME: "a scheduling cycle may still bind a pod to it",
+        AllocationHold.NOTHING: "nobody uses it, and nothing has ended that would free it",
+    }
+    return told[hold]
+
+
+def _hold_end_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
+    kind = facts.workload.partition("/")[0]
+    told = {
+        AllocationHold.WORKLOAD: f"{facts.workload} {WORKLOAD_ENDS.get(kind, OTHER_WORKLOAD_ENDS)}",
+        AllocationHold.CONSUMING: f"its {facts.users.consuming} pods end",
+        AllocationHold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are gone",
+        AllocationHold.FOREIGN: "whoever listed them takes the other entries away",
+        AllocationHold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
+        AllocationHold.VANISHED: "a controller has waited for their grace periods and 70 s, and has read their nodes",
+        AllocationHold.GROUP: "its PodGroup is gone",
+        AllocationHold.RESERVATION: "the reservation ends, or is deleted, and no pod uses it",
+        AllocationHold.TIME: "a minute has passed (21 where pods wait for volumes)",
+        AllocationHold.NOTHING: "the next pod that uses it ends",
+    }
+    return told.get(hold, "somebody vouches that nobody uses it")
+
+
+def _reserved_for_text(facts: ClaimDiagnosis | None) -> str:
+    if facts is None:
+        return ""
+    whose = f"for {facts.workload} " if facts.workload else ""
+    return f" ({whose}until {release_condition(facts)})" if facts.holds else " (which nothing keeps)"
+
+
+def _obstacle_text(barrier: ObstacleDetail) -> str:
+    match barrier.obstacle:
+        case Obstacle.CORDONED:
+            return "cordoned"
+        case Obstacle.TAINTED:
+            return f"taint {barrier.detail} is not tolerated"
+        case Obstacle.SELECTOR:
+            return f"not of label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
+        case Obstacle.ROOM:
+            return f"too little room: {barrier.detail}"
+        case Obstacle.ELSEWHERE:
+            return f"claim {barrier.detail} is allocated elsewhere"
+        case _:
+            counted = ", ".join(_device_counts_text(each) for each in barrier.devices)
+            return counted + (f" ({barrier.detail})" if barrier.detail else "")
+
+
+def _device_counts_text(devices: RequestDeviceCounts) -> str:
+    free = devices.offered - devices.held - devices.tainted
+    asked = f"{devices.asked} asked for" if devices.asked else "all asked for"
+    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""
+    return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"

@@ -1,0 +1,302 @@
+"""``kubectl dra get``, ``tree`` and ``usage``: claims and devices with who uses them, in tables."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.options import PrintOptions, list_print_options, watch_option
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_table import ResourceTable, TableRow, no_resources_message
+from dra.cli.kubectl.selectors import SELECT_ALL, SelectorOptions, label_selector_option, selector_options
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.engine.claims.view import EntryKind
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.model.meta import Key
+
+UsageRows = list[tuple[str | int, ...]]
+
+CLAIM_COLUMNS: Final = ("NAME", "DEVICES", "FOR", "PODS", "LISTED", "NODE", "STATE")
+CLAIM_WIDE_COLUMNS: Final = ("SINCE", "RELEASED-WHEN")
+LISTED_KINDS: Final = ("claim", "device", "reservation")
+DEVICE_COLUMNS: Final = ("DEVICE", "NODE", "HELD-BY", "PODS", "STATE")
+DEVICE_WIDE_COLUMNS: Final = ("TAINTS",)
+
+LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
+
+
+@click.command()
+@click.argument("kind", metavar="KIND", type=KindParam(("claims", "devices", "reservations")))
+@click.argument("name", required=False, type=NameParam())
+@source_options
+@selector_options
+@list_print_options
+@watch_option
+def get(
+    *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions, style: PrintOptions, watch: bool
+) -> None:
+    """List claims, devices or Reservations with who uses them now.
+
+    KIND, KIND NAME or KIND/NAME. PODS counts the pods that use a claim, LISTED those that its list names.
+    """
+    kind, name = parse_resource_args(kind, name, among=LISTED_KINDS, named=False)
+    if kind == "reservation":
+        _get_reservations(source, name, choice=choice, style=style, watch=watch)
+        return
+    if choice.labels and kind == "device":
+        raise click.UsageError("devices have no labels; --field-selector node=NODE chooses by node")
+    _refuse_label_selector_on_bundle(source, choice)
+    listed = partial(_build_table, kind=kind, name=name, source=source, choice=choice)
+    if watch:
+        from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
+
+        watch_printer.watch_snapshot(source, LIST_SCOPE, listed=listed, style=style)
+        return
+    listing = listed(source.read(LIST_SCOPE))
+    if name is not None and not listing.rows:
+        raise FailedError(f"{kind} {name}: not found. See: kubectl dra get {kind}s -A")
+    if not listing.rows and not style.as_data:
+        print_to_stderr(no_resources_message(None if kind == "device" else _selected_namespace(source)))
+        return
+    resource_table.print_table(listing, style)
+
+
+def _get_reservations(
+    source: SnapshotSource, name: str | None, *, choice: SelectorOptions, style: PrintOptions, watch: bool
+) -> None:
+    from dra.cli.kubectl.reservations.reservation_list import print_reservations  # noqa: PLC0415 - only who asks for them needs it
+
+    print_reservations(source, name, choice=choice, style=style, watch=watch)
+
+
+def _build_table(
+    snapshot: Snapshot, *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions
+) -> ResourceTable:
+    """Return the list that is asked for."""
+    scene = ClusterState(snapshot)
+    if kind == "claim":
+        header = ("NAMESPACE", *CLAIM_COLUMNS) if source.everywhere else CLAIM_COLUMNS
+        rows = tuple(
+            _claim_row(each, snapshot, everywhere=source.everywhere)
+            for each in _diagnose_claims(scene, source, name, choice)
+        )
+        found = ResourceTable(header=header, wide=CLAIM_WIDE_COLUMNS, rows=rows, single=name is not None)
+    else:
+        rows = tuple(_device_row(each) for each in devices(scene) if name in {None, each.item.device, str(each.item)})
+        found = ResourceTable(header=DEVICE_COLUMNS, wide=DEVICE_WIDE_COLUMNS, rows=rows, single=name is not None)
+    return resource_table.select_rows(found, choice)
+
+
+def _refuse_label_selector_on_bundle(source: SnapshotSource, choice: SelectorOptions) -> None:
+    if choice.labels and source.bundle is not None:
+        raise click.UsageError("a bundle has no labels of claims; --field-selector metadata.name=NAME chooses by name")
+
+
+def _selected_namespace(source: SnapshotSource) -> str | None:
+    """Return the namespace that is meant; None: all of them."""
+    return None if source.everywhere or (source.bundle and not source.given) else source.namespace
+
+
+def _diagnose_claims(
+    scene: ClusterState, source: SnapshotSource, name: str | None, choice: SelectorOptions = SELECT_ALL
+) -> Iterator[ClaimDiagnosis]:
+    namespace = _selected_namespace(source)
+    for claim in sorted(scene.snapshot.claims, key=_claim_key):
+        key = claim.metadata.key
+        if namespace in {None, key[0]} and name in {None, key[1]} and choice.has(claim.metadata.labels):
+            facts = claims.explain(scene, key)
+            if facts is not None:
+                yield facts
+
+
+def _claim_key(claim: Any) -> Key:  # noqa: ANN401 - a claim
+    found: Key = claim.metadata.key
+    return found
+
+
+def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, everywhere: bool) -> TableRow:
+    listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
+    cells = (
+        facts.key[1],
+        str(len(facts.devices)),
+        facts.workload or "<none>",
+        f"{facts.users.consuming:,}",
+        str(listed),
+        facts.nodes[0] if len(facts.nodes) == 1 else (f"{len(facts.nodes)} nodes" if facts.nodes else "<none>"),
+        _claim_state(facts),
+    )
+    return TableRow(
+        name=describer.resource_name("ResourceClaim", facts.key[1]),
+        cells=(facts.key[0], *cells) if everywhere else cells,
+        wide=(facts.since or "<none>", describer.release_condition(facts) if facts.holds else "<none>"),
+        content=lambda: {**describer.diagnosis_data(facts, snapshot), "state": _claim_state(facts)},
+    )
+
+
+def _claim_state(facts: ClaimDiagnosis) -> str:
+    if facts.problems and facts.problems[0].grade != "info":
+        return facts.problems[0].trouble.value
+    if facts.deleting:
+        return "Deleting"
+    if not facts.allocated:
+        return "Pending"
+    return "InUse" if facts.users.consuming else "Reserved"
+
+
+def _device_row(found: DeviceUsage) -> TableRow:
+    free, nobody = ("Free", "<none>") if found.known else ("Unknown", "<unknown>")
+    state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
+    holders = ",".join("/".join(key) for key in found.holders)
+    return TableRow(
+        name=f"device/{found.item}",
+        cells=(
+            str(found.item),
+            found.node or "<any>",
+            holders or nobody,
+            str(found.consumers),
+            state,
+        ),
+        wide=(",".join(found.taints) or "<none>",),
+        content=lambda: {"kind": "Device", "name": str(found.item), **msgspec.to_builtins(found), "state": state},
+    )
+
+
+@click.command()
+@source_options
+@label_selector_option
+def tree(*, source: SnapshotSource, labels: Any) -> None:  # noqa: ANN401 - requirements
+    """Show workloads, the claims reserved for them, their devices and the pods that use these."""
+    choice = SelectorOptions(labels=labels)
+    _refuse_label_selector_on_bundle(source, choice)
+    scene = ClusterState(source.read(LIST_SCOPE))
+    owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
+    for facts in _diagnose_claims(scene, source, None, choice):
+        owners[facts.key[0], facts.workload].append(facts)
+    if not owners:
+        print_to_stderr(no_resources_message(_selected_namespace(source)))
+        return
+    click.echo("\n".join(_tree_lines(owners)))  # at once: each call flushes
+
+
+def _tree_lines(owners: Mapping[tuple[str, str], Sequence[ClaimDiagnosis]]) -> Iterator[str]:
+    for (namespace, workload), group in sorted(owners.items()):
+        yield f"{namespace}: {workload or '(claims of nobody in particular)'}"
+        for number, facts in enumerate(group, 1):
+            last = number == len(group)
+            yield f"{'└─' if last else '├─'} claim {facts.key[1]}: {describer.claim_state_text(facts)}"
+            bar = "   " if last else "│  "
+            lines = [f"device {each}" for each in facts.devices[:TREE_NAMES_MAX]]
+            lines += (
+                [f"… {len(facts.devices) - TREE_NAMES_MAX} more devices"] if len(facts.devices) > TREE_NAMES_MAX else []
+            )
+            users = facts.users.consuming + facts.users.waiting + facts.users.gated
+            lines += [f"pod {name}" for name in (*facts.consumers, *facts.waiters)[:TREE_NAMES_MAX]]
+            lines += [f"… {users - TREE_NAMES_MAX:,} more pods"] if users > TREE_NAMES_MAX else []
+            for index, line in enumerate(lines, 1):
+                yield f"{bar}{'└─' if index == len(lines) else '├─'} {line}"
+
+
+TREE_NAMES_MAX: Final = 5
+"""Devices and pods of a claim that `tree` names."""
+
+USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
+
+
+@click.command()
+@source_options
+@selector_options
+@click.option(
+    "--by",
+    type=click.Choice(["namespace", "workload", "node", "class"]),
+    default="namespace",
+    show_default=True,
+    help="What a line stands for.",
+)
+@list_print_options
+def usage(*, source: SnapshotSource, choice: SelectorOptions, by: str, style: PrintOptions) -> None:
+    """Sum up who has how many devices, and how many of them pods use now.
+
+    HELD are devices that claims have, USED those of claims that pods use, DEVICES (by node) all that are offered. All
+    namespaces, unless -n names one.
+    """
+    if choice.labels and by == "node":
+        raise click.UsageError("what is summed up by node has no labels")
+    _refuse_label_selector_on_bundle(source, choice)
+    scene = ClusterState(source.read(LIST_SCOPE))
+    namespace = None if source.everywhere else source.given
+    rows = _usage_by_node(scene) if by == "node" else _usage_by_claim(scene, _USAGE_KEYS[by], namespace, choice)
+    header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE_COLUMNS)
+    listing = ResourceTable(header=header, rows=tuple(_usage_row(header, each) for each in rows))
+    if not rows and style.output is OutputFormat.TABLE:
+        print_to_stderr(no_resources_message(namespace))
+        return
+    resource_table.print_table(resource_table.select_rows(listing, choice), style)
+
+
+def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> TableRow:
+    content = dict(zip((each.lower() for each in header), values, strict=True))
+    return TableRow(name=str(values[0]), cells=tuple(map(str, values)), content=lambda: content)
+
+
+def _usage_by_claim(
+    scene: ClusterState,
+    names: Callable[[ClusterState, ClaimDiagnosis], Iterable[str]],
+    namespace: str | None,
+    choice: SelectorOptions,
+) -> UsageRows:
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for claim in scene.snapshot.claims:
+        if namespace not in {None, claim.metadata.namespace} or not choice.has(claim.metadata.labels):
+            continue
+        facts = claims.explain(scene, claim.metadata.key)
+        if facts is None or not facts.allocated:
+            continue
+        used = len(facts.devices) * bool(facts.users.consuming)
+        for name in names(scene, facts):
+            _add_to_totals(sums[name], (len(facts.devices), used, facts.users.consuming, 1))
+    return [(name, *sums[name]) for name in sorted(sums)]
+
+
+def _usage_by_node(scene: ClusterState) -> UsageRows:
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    seen: dict[str, set[Key]] = defaultdict(set)
+    for each in devices(scene):
+        node = each.node or "<any>"
+        new = {key for key in each.holders if key not in seen[node]}
+        seen[node] |= new
+        pods = each.consumers if new else 0
+        _add_to_totals(sums[node], (1, bool(each.holders), bool(each.consumers), pods, len(new)))
+    return [(name, *sums[name]) for name in sorted(sums)]
+
+
+def _add_to_totals(total: list[int], more: Sequence[int]) -> None:
+    for index, amount in enumerate(more):
+        total[index] += amount
+
+
+def _device_classes(scene: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
+    claim = scene.world.claim(facts.key)
+    requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
+    asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
+    return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
+
+
+_USAGE_KEYS: Final[Mapping[str, Callable[[ClusterState, ClaimDiagnosis], Iterable[str]]]] = {
+    "namespace": lambda _scene, facts: (facts.key[0],),
+    "workload": lambda _scene, facts: (
+        f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",
+    ),
+    "class": _device_classes,
+}

@@ -1,0 +1,125 @@
+"""``kubectl dra adopt``: the way back in.
+
+What people wrote on claims is still there after a downgrade, so the controllers need only be let; they then enter the
+workloads of claims as they did before. Lists are mixed for a while, which every part of the system copes with.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.cli.kubectl import checklist, local_plane_status
+from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.downgrade import downgrade_remedies, stand_down
+from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
+from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, print_options
+from dra.cli.kubectl.printers import print_to_stderr
+from dra.engine.claims.reasons import list_names
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
+from dra.kube.lease_rules import Lease
+from dra.model.meta import Key
+
+POLL_INTERVAL: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptOptions:
+    """What the command line asks for."""
+
+    lease: Key
+    seconds: float
+    dry_run: bool
+
+
+@click.command()
+@cluster_options
+@print_options
+@click.option("--dry-run", is_flag=True, help="Only tell how things stand.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controllers' lease is …")
+@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
+def adopt(
+    *, place: ClusterFlags, style: PrintOptions, dry_run: bool, timeout: float, lease_namespace: str, lease_name: str
+) -> None:
+    """Come back from a downgrade: let the controllers act again, and see that they do.
+
+    Exit code: 0 they act and each claim in use has the entry of its workload, 1 not so, 2 an error.
+    """
+    order = AdoptOptions(lease=(lease_namespace, lease_name), seconds=timeout, dry_run=dry_run)
+    steps = run(place, lambda connection: run_adopt(connection, order))
+    click.echo(checklist.format_checklist(steps, style))
+    if not checklist.is_ready(steps):
+        raise SystemExit(1)
+
+
+async def run_adopt(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
+    """Take the note off the lease, and look until all is well or the time is over; raises ApiError, FailedError."""
+    if not order.dry_run and await stand_down.set_stand_down(connection.client, order.lease, None):
+        print_to_stderr(f"controllers may act (lease {'/'.join(order.lease)})")
+    until = connection.clock.now() + (0.0 if order.dry_run else order.seconds)
+    told = ""
+    while True:
+        steps = await _check(connection, order)
+        if checklist.is_ready(steps) or connection.clock.now() >= until:
+            return steps
+        left = "; ".join(f"{each.check}: {each.detail}" for each in steps if each.verdict is CheckState.LEFT)
+        if left != told:
+            print_to_stderr(f"{left}; waiting up to {until - connection.clock.now():.0f} s")
+            told = left
+        await asyncio.sleep(POLL_INTERVAL)
+
+
+async def _check(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
+    lease, pid = (
+        await stand_down.get_lease(connection.client, order.lease),
+        await local_plane_status.controller_pid(connection.client),
+    )
+    acting = judge_lease(lease, order.lease, pid=pid)
+    if acting.verdict is CheckState.LEFT and not order.dry_run:
+        return [acting]
+    try:
+        survey = await SurveyReader(connection).survey(None)
+    except UnreadableObjectError as error:
+        raise FailedError(str(error)) from error
+    return [acting, judge_entries(survey.without_entry)]
+
+
+def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> CheckResult:
+    """Judge whether a controller acts. `pid` is that of a local plane's controller, which takes no lease."""
+    where = "/".join(key)
+    if lease is None and pid is not None:
+        detail = f"the controller of the local plane acts (pid {pid})"
+        return CheckResult(check="controllers", verdict=CheckState.OK, detail=detail)
+    if lease is not None and lease.stood_down:
+        detail = f"they were told to stand down (lease {where})"
+        return CheckResult(
+            check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.adopt_command(key)
+        )
+    if lease is None or not lease.spec.holder_identity:
+        detail = f"none has the lease {where}"
+        remedy = WeighedChoice(
+            "start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)"
+        )
+        return CheckResult(check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+    return CheckResult(
+        check="controllers", verdict=CheckState.OK, detail=f"{lease.spec.holder_identity} acts (lease {where})"
+    )
+
+
+def judge_entries(without: Sequence[Key]) -> CheckResult:
+    """Judge whether the workloads of claims in use are entered."""
+    if not without:
+        return CheckResult(
+            check="claims", verdict=CheckState.OK, detail="each that is in use has the entry of its workload"
+        )
+    namespace, name = without[0]
+    detail = (
+        f"{len(without)} are in use without the entry of their workload: {list_names('/'.join(key) for key in without)}"
+    )
+    remedy = SafeCommand(f"kubectl describe resourceclaim {name} -n {namespace}")
+    return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)

@@ -1,0 +1,248 @@
+"""What is to be done outside of the claims, each looked at: a step counts as done when that can be seen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from dra.cli.kubectl import local_plane_status
+from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.downgrade import downgrade_remedies, stand_down
+from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
+from dra.cli.kubectl.preflight import checks
+from dra.engine.claims.downgrade import DowngradeState
+from dra.engine.claims.reasons import list_names
+from dra.engine.messages.remedies import WeighedChoice
+from dra.kube.client import Client, Selection
+from dra.kube.discovery import Discovery
+from dra.kube.errors import Forbidden
+from dra.kube.lease_rules import Lease
+from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.references import GroupResource
+from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+
+GATE_LABEL: Final = "reserve.dra/gate"
+PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
+CONTROLLER_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
+
+PLUGIN_POLICIES: Final = frozenset(
+    f"{name}.reserve.dra" for name in ("own-claims", "own-events", "own-slices", "own-topologies")
+)
+"""Policies that belong to the node plugin, which goes on working."""
+
+INSTALLATION_POLICIES: Final = frozenset(
+    f"{name}.reserve.dra"
+    for name in (
+        *("entries", "releases", "annotations", "references", "controller-pods"),
+        *("reservations", "owners", "preemption", "placeholders"),
+        *("extender-writes", "extender-objects", "controller-reservations"),
+    )
+)
+"""Policies that come with the manifests and go with them. No stock component is limited by one, and no pod waits for
+one: they may stay until the manifests are deleted."""
+
+_ADMISSION_API_GROUP: Final = "admissionregistration.k8s.io"
+_POLICIES: Final = (
+    "mutatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+)
+_USER_ANNOTATIONS: Final = frozenset({RESERVED_FOR, RESERVED_FOR_UID, PRE_LIST, FORCE_RELEASE})
+_NAMESPACES: Final = GroupResource(resource="namespaces")
+_DEPLOYMENTS: Final = GroupResource(resource="deployments", group="apps")
+_CRDS: Final = GroupResource(resource="customresourcedefinitions", group="apiextensions.k8s.io")
+_RBAC_API_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowngradeCheckOptions:
+    """How far back somebody wants to go."""
+
+    lease: Key
+    probe: bool = False
+    purge: bool = False
+    """Nothing of ours is to be left, not even what is needed to come back."""
+    given: str = ""
+    """The options of the question that a printed command repeats."""
+
+
+async def run_checks(connection: Connection, survey: DowngradeSurvey, wish: DowngradeCheckOptions) -> list[CheckResult]:
+    """Look at every step; raises ApiError."""
+    client = connection.client
+    discovery = Discovery(client)
+    now = await checks.server_time(connection.transport) or connection.clock.wall()
+    sign = await checks.find_stock_controller(client, now=now, probing=wish.probe)
+    findings = [
+        judge_claims(survey, wish.given),
+        await check_controllers(client, wish),
+        checks.judge_stock_controller(sign, replace=False, back=True),
+        await _check_policies(client, discovery, wish),
+        await _check_namespaces(client, discovery),
+        judge_gates(survey, wish.given),
+        judge_annotations(survey, purge=wish.purge, given=wish.given),
+    ]
+    if wish.purge:
+        findings += [await _check_crds(client, discovery), await _check_installation(client, discovery, wish)]
+    return findings
+
+
+def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
+    """Judge the claims as a whole; each of them stands in the table by itself."""
+    left = [each for each in survey.assessments if each.standing is not DowngradeState.READY]
+    if not left:
+        count = len(survey.assessments)
+        return CheckResult(
+            check="claims", verdict=CheckState.OK, detail=f"stock Kubernetes understands all {count} of them"
+        )
+    by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
+    detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
+    movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
+    remedy = downgrade_remedies.apply_command(given) if movable else WeighedChoice("see above")
+    return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+
+
+async def check_controllers(client: Client, wish: DowngradeCheckOptions) -> CheckResult:
+    """Look at the controllers of ours; raises ApiError."""
+    found = await stand_down.get_lease(client, wish.lease)
+    deployments = await _list_objects(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLER_SELECTOR)
+    return judge_controllers(found, deployments, wish, pid=await local_plane_status.controller_pid(client))
+
+
+def judge_controllers(
+    lease: Lease | None,
+    deployments: Iterable[PartialObjectMetadata],
+    wish: DowngradeCheckOptions,
+    *,
+    pid: int | None = None,
+) -> CheckResult:
+    """Judge whether controllers of ours may act. `pid` is that of a local plane's controller, which takes no lease."""
+    check, where = "controller", "/".join(wish.lease)
+    installed = [each.metadata for each in deployments]
+    names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
+    remove = WeighedChoice(
+        f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept"
+    )
+    holder = lease.spec.holder_identity if lease is not None else ""
+    if pid is not None:
+        detail = f"the controller of the local plane acts (pid {pid}): it takes no lease, and enters claims again"
+        return CheckResult(check=check, verdict=CheckState.WARNING, detail=detail)
+    if lease is not None and not lease.stood_down and (holder or installed):
+        detail = f"{holder or 'a deployment'} may act (lease {where})"
+        return CheckResult(
+            check=check, verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.apply_command(wish.given)
+        )
+    if lease is None and installed:
+        detail = f"is installed, and no lease {where} tells whether it acts"
+        return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=remove)
+    if installed:
+        detail = f"stands down (lease {where}); its deployment may be deleted"
+        verdict = CheckState.LEFT if wish.purge else CheckState.OK
+        return CheckResult(check=check, verdict=verdict, detail=detail, remedy=remove if wish.purge else None)
+    detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "none is installed"
+    return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
+
+
+async def _check_policies(client: Client, discovery: Discovery, wish: DowngradeCheckOptions) -> CheckResult:
+    found, theirs = [], PLUGIN_POLICIES if wish.purge else PLUGIN_POLICIES | INSTALLATION_POLICIES
+    for plural in _POLICIES:
+        objects = await _list_objects(client, discovery, GroupResource(resource=plural, group=_ADMISSION_API_GROUP))
+        names = (each.metadata.name for each in objects)
+        found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
+    if not found:
+        return CheckResult(check="policies", verdict=CheckState.OK, detail="none that makes pods wait")
+    return CheckResult(
+        check="policies",
+        verdict=CheckState.LEFT,
+        detail=f"there are still {list_names(found)}",
+        remedy=WeighedChoice(f"delete {' '.join(found)}: from then on they hold for no namespace of the cluster"),
+    )
+
+
+async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult:
+    asking = [each.metadata.name for each in await _list_objects(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
+    if not asking:
+        return CheckResult(check="namespaces", verdict=CheckState.OK, detail="none asks for our gate")
+    remedy = WeighedChoice(
+        f"have whoever runs {list_names(asking)} take label {GATE_LABEL} off, or no pod made there ever starts"
+    )
+    detail = f"{list_names(asking)} ask for our gate"
+    return CheckResult(check="namespaces", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+
+
+def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
+    """Judge the pods behind our gate: without a controller they wait for ever."""
+    if not survey.gated:
+        return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod is behind our gate")
+    pods = list_names("/".join(each.key) for each in survey.gated.values())
+    detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
+    return CheckResult(
+        check="gates", verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.apply_command(given)
+    )
+
+
+def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") -> CheckResult:
+    """Judge annotations and finalizers of ours. What people have set is harmless, and the way back in."""
+    check, finalized = "annotations", survey.finalized
+    if finalized:
+        detail = f"finalizers {OWN_PREFIX}* on {list_names('/'.join(key) for key in sorted(finalized))}"
+        return CheckResult(
+            check=check,
+            verdict=CheckState.LEFT,
+            detail=detail,
+            remedy=WeighedChoice("take these finalizers off: no controller of ours will"),
+        )
+    by_people = [key for key, noted in survey.noted_claims.items() if _USER_ANNOTATIONS.intersection(noted)]
+    left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
+    left += [f"{len(survey.noted_pods)} pods" if survey.noted_pods else ""]
+    where = " and ".join(filter(None, left))
+    if not where:
+        return CheckResult(check=check, verdict=CheckState.OK, detail="none of ours on claims and pods, nor finalizers")
+    if purge:
+        remedy = downgrade_remedies.purge_command(given)
+        return CheckResult(check=check, verdict=CheckState.LEFT, detail=f"{OWN_PREFIX}* on {where}", remedy=remedy)
+    detail = f"{OWN_PREFIX}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
+    return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
+
+
+async def _check_crds(client: Client, discovery: Discovery) -> CheckResult:
+    found = await _list_objects(client, discovery, _CRDS, labels=PART_OF_SELECTOR)
+    names = [each.metadata.name for each in found]
+    if not names:
+        return CheckResult(check="CRDs", verdict=CheckState.OK, detail="none of ours")
+    remedy = WeighedChoice(
+        f"delete {list_names(names)} when no object of theirs is needed: all objects go, in every namespace"
+    )
+    return CheckResult(
+        check="CRDs", verdict=CheckState.LEFT, detail=f"{list_names(names)}, and all objects", remedy=remedy
+    )
+
+
+async def _check_installation(client: Client, discovery: Discovery, wish: DowngradeCheckOptions) -> CheckResult:
+    found = []
+    for plural in ("clusterroles", "clusterrolebindings"):
+        kind = GroupResource(resource=plural, group=_RBAC_API_GROUP)
+        found += [
+            f"{plural}/{e.metadata.name}" for e in await _list_objects(client, discovery, kind, labels=PART_OF_SELECTOR)
+        ]
+    namespaces = [e.metadata.name for e in await _list_objects(client, discovery, _NAMESPACES, labels=PART_OF_SELECTOR)]
+    found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
+    if not found:
+        return CheckResult(check="installation", verdict=CheckState.OK, detail="no role, no namespace of ours")
+    remedy = WeighedChoice(f"delete {' '.join(found)}; with a namespace goes everything that is in it")
+    return CheckResult(check="installation", verdict=CheckState.LEFT, detail=list_names(found), remedy=remedy)
+
+
+async def _list_objects(
+    client: Client, discovery: Discovery, kind: GroupResource, *, labels: str = ""
+) -> list[PartialObjectMetadata]:
+    """Return the objects of a kind, none where the server does not have it; raises ApiError."""
+    resource = await discovery.resolve(kind)
+    if resource is None:
+        return []
+    try:
+        pages = client.list_pages(resource, PartialObjectMetadata, selection=Selection(labels=labels))
+        return [each async for page in pages for each in page.items]
+    except Forbidden as error:
+        error.what = f"{kind} (to see whether any of ours are left)"
+        raise

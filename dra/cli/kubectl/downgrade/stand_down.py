@@ -1,0 +1,89 @@
+"""Making the controllers do nothing: a note on their lease, and the lease itself while somebody else works.
+
+The note outlives whoever wrote it: a command that is killed leaves silence behind. The lease is for controllers that do
+not know the note: while we hold it, nobody acts.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from dra.cli.kubectl.connection import Connection, FailedError
+from dra.kube.client import Client
+from dra.kube.errors import AlreadyExists, NotFound
+from dra.kube.leader_election import LeaderElector, LeadershipLostError
+from dra.kube.lease_rules import STAND_DOWN, Lease
+from dra.kube.resources import LEASES
+from dra.model.meta import Key
+
+STAND_DOWN_TIMEOUT: Final = 60.0
+"""Seconds for the leader to give its lease back, or for that to expire: 15 by default."""
+
+T = TypeVar("T")
+
+
+async def get_lease(client: Client, key: Key) -> Lease | None:
+    """Return the lease of the controllers, None if there is none."""
+    try:
+        return await client.get(LEASES, key, Lease)
+    except NotFound:
+        return None
+
+
+async def set_stand_down(client: Client, key: Key, why: str | None) -> bool:
+    """Tell the controllers to stand down, or with None to go on; return whether there is a place to say so.
+
+    There is none where the namespace of the lease is not: then no controller that takes a lease has ever run.
+    """
+    annotations = {"metadata": {"annotations": {STAND_DOWN: why}}}
+    try:
+        await client.merge_patch(LEASES, key, annotations, model=Lease)
+    except NotFound:
+        if why is None:
+            return False
+        body = {"metadata": {"name": key[1], "annotations": {STAND_DOWN: why}}, "spec": {}}
+        try:
+            await client.create(LEASES, body, model=Lease, namespace=key[0])
+        except AlreadyExists:
+            return await set_stand_down(client, key, why)
+        except NotFound:
+            return False
+    return True
+
+
+async def run_while_stood_down(
+    connection: Connection, key: Key, work: Callable[[LeaderElector | None], Awaitable[T]]
+) -> T:
+    """Do something while no controller acts; the note must have been written before.
+
+    Raises FailedError where the lease is not to be had, or is lost; what was done until then stays.
+    """
+    identity = f"kubectl-dra_{socket.gethostname()}_{secrets.token_hex(4)}"
+    election = LeaderElector(
+        connection.client, key=key, identity=identity, clock=connection.clock, ignore_stand_down=True
+    )
+    try:
+        async with asyncio.timeout(STAND_DOWN_TIMEOUT):
+            await election.acquire()
+    except TimeoutError:
+        namespace, name = key
+        raise FailedError(
+            f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing"
+            f" was changed. Stop that controller and start this command again"
+        ) from None
+    holding = asyncio.ensure_future(election.hold())
+    working = asyncio.ensure_future(work(election))
+    try:
+        await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            holding.result()
+        return working.result()
+    except LeadershipLostError as error:
+        raise FailedError(f"{error}; what was done stays and is safe, start it again") from error
+    finally:
+        for task in (working, holding):
+            task.cancel()
+        await asyncio.gather(working, holding, return_exceptions=True)
+        await election.release()

@@ -1,0 +1,208 @@
+"""Reads a cluster once and assesses its claims; nothing of it is kept, so that the next look sees what is then.
+
+Workloads are asked for only where their fate decides: where nobody is left to be listed for.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from controller.application import compiled_rules
+from controller.workload_informers import WorkloadInformers
+from dra.api.configuration import ControllerConfiguration
+from dra.cel.object_rules import CompiledRule
+from dra.cli.kubectl.connection import Connection
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
+from dra.engine.claims.downgrade import DowngradeAssessment, assess, lacks_workload_entry
+from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.claims.workload_entry import resolve_reference
+from dra.kube.client import Selection
+from dra.kube.codec import ListPage
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import CLAIMS, NODES, PODS, InvalidNameError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference, GroupResource
+
+T = TypeVar("T")
+
+OWN_PREFIX: Final = "reserve.dra/"
+"""What our annotations, labels and finalizers begin with."""
+
+PARALLEL_LOOKUPS: Final = 16
+"""Requests for single objects that are under way at a time."""
+
+
+class UnreadableObjectError(Exception):
+    """An object that we cannot read: what is not known cannot be converted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedPod:
+    """A pod behind our gate."""
+
+    key: Key
+    uid: Uid
+    resource_version: str
+    gates: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class DowngradeSurvey:
+    """What one look has shown."""
+
+    assessments: list[DowngradeAssessment] = field(default_factory=list)
+    without_entry: list[Key] = field(default_factory=list)
+    """Claims whose workload has no entry although pods use them."""
+
+    gated: dict[Uid, GatedPod] = field(default_factory=dict)
+    noted_claims: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    """Claims with annotations of ours, and which."""
+
+    noted_pods: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    finalized: set[Key] = field(default_factory=set)
+    """Claims and pods with finalizers of ours; there are none unless somebody has put them there."""
+
+
+class SurveyReader:
+    """Looks at a cluster through one client."""
+
+    def __init__(self, connection: Connection, *, given_up: frozenset[Key] = frozenset()) -> None:
+        self._client = connection.client
+        self._clock = connection.clock
+        self._given_up = given_up
+        self._rules: dict[GroupResource, CompiledRule] = dict(compiled_rules(ControllerConfiguration()))
+        self._nodes: list[Node] = []
+
+    async def survey(self, namespace: str | None) -> DowngradeSurvey:
+        """Look at all claims, or at those of one namespace; raises ApiError, UnreadableError."""
+        found, world, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
+        now = self._clock.now()
+        self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _readable_items(page)]
+        for node in self._nodes:
+            world.observe_node(node, now=now)
+        selection = Selection(namespace=namespace)
+        async for claims in self._client.list_pages(CLAIMS, ResourceClaim, selection=selection):
+            for claim in _readable_items(claims):
+                world.observe_claim(claim, now=now)
+                keys[claim.metadata.key] = None
+                _record_marks(found.noted_claims, found.finalized, claim)
+        async for pods in self._client.list_pages(PODS, Pod, selection=selection):
+            for pod in _readable_items(pods):
+                if claim_names(pod) or SCHEDULING_GATE in pod.gates:
+                    world.observe_pod(pod, now=now)
+                _record_marks(found.noted_pods, found.finalized, pod)
+                if SCHEDULING_GATE in pod.gates and not pod.terminal:
+                    found.gated[pod.metadata.uid] = _gated_pod(pod)
+        views = await self._known(world, keys)
+        found.without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
+        found.assessments = [assess(view, given_up=view.key in self._given_up) for view in views]
+        return found
+
+    async def look(self, key: Key) -> ClaimView | None:
+        """Look at one claim, live: the claim first, then its pods, so that who is bound later changes its version.
+
+        A scheduler binds a pod to an allocated claim only after the pod is in its list.
+        """
+        world, now = ClaimCache(), self._clock.now()
+        for node in self._nodes:
+            world.observe_node(node, now=now)
+        try:
+            claim = await self._client.get(CLAIMS, key, ResourceClaim)
+        except NotFound:
+            return None
+        world.observe_claim(claim, now=now)
+        async for pods in self._client.list_pages(PODS, Pod, selection=Selection(namespace=key[0])):
+            for pod in _readable_items(pods):
+                if key[1] in claim_names(pod):
+                    world.observe_pod(pod, now=now)
+        views = await self._known(world, [key])
+        return views[0] if views else None
+
+    async def _known(self, world: ClaimCache, keys: Iterable[Key]) -> list[ClaimView]:
+        """Return the views of claims, after asking for what they leave open."""
+        now = self._clock.now()
+        wanted: dict[Key, set[Uid]] = defaultdict(set)
+        workloads: dict[tuple[str, ConsumerReference], None] = {}
+        for key in keys:
+            view = world.view(key, now=now)
+            if view is None or (view.allocation is None and not view.entries):
+                continue
+            wanted[key] = {e.reference.uid for e in view.of(EntryKind.UNKNOWN)}
+            if view.reservation is not None and not view.unfinished:
+                workloads[(key[0], resolve_reference(view, view.reservation))] = None
+            for entry in view.of(EntryKind.FORMER):
+                workloads[(key[0], entry.reference)] = None
+        slots = asyncio.Semaphore(PARALLEL_LOOKUPS)
+        asked = WorkloadInformers(self._client, world=world, rules=self._rules, woken=lambda: None, clock=self._clock)
+        await asyncio.gather(
+            *(self._look_up_pods(world, key, uids, slots) for key, uids in wanted.items() if uids),
+            *(_look_up_workload(asked, reference, namespace, slots) for namespace, reference in workloads),
+        )
+        await asked.close()
+        return [view for key in keys if (view := world.view(key, now=now)) is not None]
+
+    async def _look_up_pods(self, world: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
+        """Ask for listed pods that were not seen.
+
+        A pod that has ended keeps nothing. How a pod that is gone has ended nobody tells: its entry stays, and the
+        stock controller takes it off.
+        """
+        view = world.view(key, now=self._clock.now())
+        for entry in view.entries if view is not None else ():
+            if entry.reference.uid not in uids:
+                continue
+            async with slots:
+                try:
+                    pod = await self._client.get(PODS, (key[0], entry.reference.name), Pod)
+                except (NotFound, InvalidNameError):
+                    world.pod_vanished(key, entry.reference.uid)
+                    continue
+            if pod.metadata.uid != entry.reference.uid:
+                world.pod_vanished(key, entry.reference.uid)
+            elif stage_of(pod, started=False) is Stage.FINISHED:
+                world.pod_absent(key, entry.reference.uid)
+            elif key[1] in claim_names(pod):
+                world.observe_pod(pod, now=self._clock.now())
+            else:
+                world.pod_present(key, entry.reference.uid, now=self._clock.now())
+
+
+async def _look_up_workload(
+    workloads: WorkloadInformers, reference: ConsumerReference, namespace: str, slots: asyncio.Semaphore
+) -> None:
+    async with slots:
+        try:
+            await workloads.look_up(reference, namespace=namespace)
+        except Forbidden:
+            return  # it stays in doubt, and its claim as it is
+        except ApiError as error:
+            if error.ambiguous:
+                return
+            raise
+
+
+def _readable_items(page: ListPage[T]) -> list[T]:
+    """Return what is on a page; raises UnreadableError if an object of it could not be read."""
+    if page.unreadable:
+        raise UnreadableObjectError(f"{page.unreadable[0]}: cannot be read, and what is not known cannot be converted")
+    return page.items
+
+
+def _record_marks(noted: dict[Key, tuple[str, ...]], finalized: set[Key], found: ResourceClaim | Pod) -> None:
+    meta = found.metadata
+    ours = tuple(key for key in meta.annotations or () if key.startswith(OWN_PREFIX))
+    if ours:
+        noted[meta.key] = ours
+    if any(each.startswith(OWN_PREFIX) for each in meta.finalizers or ()):
+        finalized.add(meta.key)
+
+
+def _gated_pod(pod: Pod) -> GatedPod:
+    meta = pod.metadata
+    return GatedPod(key=meta.key, uid=meta.uid, resource_version=meta.resource_version, gates=pod.gates)

@@ -1,0 +1,242 @@
+"""Whether kube-controller-manager's resourceclaim-controller runs, told by what it does and what it leaves undone.
+
+No API says so. In the order of what they are worth:
+
+1. the flag ``--controllers`` in the pods of kube-controller-manager, where those can be seen (kubeadm, kind);
+2. a trial: a throw-away pod asks for a claim from a template; who makes it is in the claim's managedFields;
+3. a bound pod that its claim does not list: the stock controller lists such pods within milliseconds;
+4. its name in the managedFields of claims, and when it last wrote there;
+5. nothing: then it is on, as everywhere where nobody has switched it off.
+
+Pure: what was read comes in, a verdict comes out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
+from dra.model.meta import ObjectMeta, Struct
+from dra.model.pods import POD_SCHEDULED, Pod, claim_names
+
+STOCK_CONTROLLER: Final = "resourceclaim-controller"
+CONTROLLER_MANAGER: Final = "kube-controller-manager"
+"""Its name in managedFields, made by the API server from its User-Agent, and that from the name of the program: another
+one where a distribution has put all of Kubernetes into one."""
+
+OWN_MANAGER: Final = "dra-reserve"
+"""The name of our controller there."""
+
+UNKNOWN_CREATOR: Final = "unknown"
+"""The maker of an object without managedFields."""
+
+UNLISTED_AFTER: Final = timedelta(seconds=60)
+"""How long a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
+
+TRACE_VALID: Final = timedelta(minutes=10)
+"""How long ago a trace may be that still tells of now."""
+
+
+class ManagedFieldsEntry(Struct, frozen=True):
+    """``metadata.managedFields[]``: who wrote what, and when."""
+
+    manager: str = ""
+    subresource: str = ""
+    time: str | None = None
+    fields: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class ManagedMeta(ObjectMeta, frozen=True):
+    """``metadata`` with those."""
+
+    managed_fields: list[ManagedFieldsEntry] | None = None
+
+
+class ManagedObject(Struct, frozen=True):
+    """An object, as far as it tells who wrote it."""
+
+    metadata: ManagedMeta
+
+    @property
+    def maker(self) -> str:
+        """Who created it: whoever has its spec."""
+        shares = self.metadata.managed_fields or ()
+        return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), UNKNOWN_CREATOR)
+
+
+class StockControllerState(StrEnum):
+    """Whether it runs."""
+
+    ON = "on"
+    OFF = "off"
+    MIXED = "mixed"  # on some control plane nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockControllerEvidence:
+    """What was seen, and what it tells."""
+
+    stock: StockControllerState
+    detail: str
+    sure: str
+    local: bool = False
+    """Whether the server is a local plane: its controller works in mode replace."""
+
+
+def is_enabled(controllers: str) -> bool:
+    """Whether a value of ``--controllers`` leaves it on: the names count first, then ``*``."""
+    names = [name.strip() for name in controllers.split(",")]
+    if STOCK_CONTROLLER in names:
+        return True
+    return f"-{STOCK_CONTROLLER}" not in names and "*" in names
+
+
+def judge_by_flags(pods: Iterable[Mapping[str, Any]]) -> StockControllerEvidence | None:
+    """Judge by the command lines of kube-controller-manager's pods."""
+    found = {
+        pod.get("metadata", {}).get("name", ""): is_enabled(_controllers_flag(container) or "*")
+        for pod in pods
+        for container in pod.get("spec", {}).get("containers") or ()
+        if _runs_program(container, CONTROLLER_MANAGER)
+    }
+    if not found:
+        return None
+    sure = "certain: by the flag --controllers"
+    if all(found.values()):
+        return StockControllerEvidence(
+            stock=StockControllerState.ON, detail=f"on in {', '.join(sorted(found))}", sure=sure
+        )
+    if not any(found.values()):
+        return StockControllerEvidence(
+            stock=StockControllerState.OFF, detail=f"off in {', '.join(sorted(found))}", sure=sure
+        )
+    on = ", ".join(sorted(name for name, is_on in found.items() if is_on))
+    return StockControllerEvidence(stock=StockControllerState.MIXED, detail=f"on in {on}, off in the others", sure=sure)
+
+
+def _command_line(container: Mapping[str, Any]) -> list[str]:
+    return [*(container.get("command") or ()), *(container.get("args") or ())]
+
+
+def _runs_program(container: Mapping[str, Any], program: str) -> bool:
+    return (
+        any(word.rpartition("/")[2] == program for word in _command_line(container)[:1])
+        or container.get("name") == program
+    )
+
+
+def _controllers_flag(container: Mapping[str, Any]) -> str:
+    words = _command_line(container)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == "--controllers":
+            return value if equals else following
+    return ""
+
+
+def judge_local_plane(processes: Mapping[str, int]) -> StockControllerEvidence:
+    """Judge a local plane: it has no kube-controller-manager, and claims are the work of our controller alone."""
+    pid = processes.get("controller")
+    works = f"; the controller of the plane works (pid {pid})" if pid else "; no controller of ours works, either"
+    return StockControllerEvidence(
+        stock=StockControllerState.OFF,
+        detail=f"off: a local plane has none{works}",
+        sure="certain: the plane tells",
+        local=True,
+    )
+
+
+def judge_by_unlisted_pods(
+    claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[Pod], *, now: datetime
+) -> StockControllerEvidence | None:
+    """Judge by bound pods that nobody lists: where it is on, there are none for longer than a moment."""
+    for pod in pods:
+        condition = pod.condition(POD_SCHEDULED)
+        since = _parse_time(condition.last_transition_time) if condition is not None else None
+        if (
+            not pod.spec.node_name
+            or pod.terminal
+            or pod.metadata.deleting
+            or since is None
+            or now - since < UNLISTED_AFTER
+        ):
+            continue
+        for name in claim_names(pod):
+            claim = claims.get((pod.metadata.namespace, name))
+            if claim is None or claim.status.allocation is None or claim.metadata.deleting:
+                continue
+            if len(claim.entries) >= RESERVED_FOR_MAX_SIZE or any(e.is_pod_group for e in claim.entries):
+                continue
+            if all(e.uid != pod.metadata.uid for e in claim.entries):
+                detail = f"pod {'/'.join(pod.metadata.key)} is bound and its claim {name} does not list it"
+                return StockControllerEvidence(
+                    stock=StockControllerState.OFF,
+                    detail=f"off: {detail}",
+                    sure="nearly certain: it would list it at once",
+                )
+    return None
+
+
+def judge_by_managed_fields(claims: Iterable[ManagedObject], *, now: datetime) -> StockControllerEvidence | None:
+    """Judge by what it has written lately; that it wrote nothing tells nothing."""
+    written = (
+        (when, "/".join(claim.metadata.key))
+        for claim in claims
+        for share in claim.metadata.managed_fields or ()
+        if share.manager == CONTROLLER_MANAGER and (when := _parse_time(share.time)) is not None
+    )
+    latest = max(written, default=None)
+    if latest is None or now - latest[0] > TRACE_VALID:
+        return None
+    ago = max(0, int((now - latest[0]).total_seconds()))
+    return StockControllerEvidence(
+        stock=StockControllerState.ON,
+        detail=f"on: it wrote claim {latest[1]} {ago} s ago",
+        sure="likely: it may have been switched off since; --probe makes certain",
+    )
+
+
+def judge_by_claim_creator(manager: str | None, *, seconds: float) -> StockControllerEvidence:
+    """Judge by who made the claim of the throw-away pod; None: nobody did."""
+    sure = "certain: by trial"
+    if manager is None:
+        return StockControllerEvidence(
+            stock=StockControllerState.OFF,
+            detail=f"off: nobody made a claim from a template for {seconds:g} s",
+            sure=sure,
+        )
+    if manager == UNKNOWN_CREATOR:
+        detail = "on: somebody made a claim from a template, and the API server does not tell who"
+        return StockControllerEvidence(
+            stock=StockControllerState.ON, detail=detail, sure="likely: managedFields are missing"
+        )
+    if manager != OWN_MANAGER:
+        return StockControllerEvidence(
+            stock=StockControllerState.ON, detail=f"on: {manager} made a claim from a template", sure=sure
+        )
+    likely = "nearly certain: it would most often have been faster"
+    return StockControllerEvidence(
+        stock=StockControllerState.OFF, detail=f"off: {OWN_MANAGER} makes the claims from templates", sure=likely
+    )
+
+
+def assume_enabled() -> StockControllerEvidence:
+    """Return what is the case on clusters of which nothing is known."""
+    return StockControllerEvidence(
+        stock=StockControllerState.ON,
+        detail="on, as everywhere where nobody has switched it off",
+        sure="assumed: kube-controller-manager cannot be seen; --probe makes certain",
+    )
+
+
+def _parse_time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,89 @@
+"""``-o``: how an answer is written, as kubectl's users say it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from dra.cli.kubectl.printers import OutputFormat, format_structured
+from dra.cli.kubectl.resource_args import did_you_mean
+
+TEMPLATE_FORMATS: Final = {OutputFormat.JSONPATH, OutputFormat.COLUMNS}
+"""Those that take what is to be shown behind ``=``."""
+
+OBJECT_FORMATS: Final = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH)
+"""What an answer about one thing can be."""
+
+LIST_FORMATS: Final = tuple(OutputFormat)
+"""What a list can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintOptions:
+    """How the answer is written."""
+
+    output: OutputFormat = OutputFormat.TABLE
+    template: str = ""
+    headers: bool = True
+
+    @property
+    def as_data(self) -> bool:
+        """Whether the answer is data, with everything in it."""
+        return self.output in {OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH}
+
+    def data(self, content: Any) -> str:  # noqa: ANN401 - whatever JSON can say
+        """Return the content as JSON or YAML, or what the template takes of it."""
+        if self.output is OutputFormat.JSONPATH:
+            from dra.cli.kubectl.template_printers import JsonPathTemplate  # noqa: PLC0415 - only who asks for it waits for it
+
+            return JsonPathTemplate.parse(self.template)(content)
+        return format_structured(content, self.output)
+
+    def write(self, content: Any) -> None:  # noqa: ANN401 - as above
+        """Print the content; a template says itself where lines end."""
+        click.echo(self.data(content), nl=self.output is not OutputFormat.JSONPATH)
+
+
+class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
+    """``-o``; the value is a `Style` with headers."""
+
+    name = "FORMAT"
+
+    def __init__(self, formats: Sequence[OutputFormat]) -> None:
+        self.formats = formats
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows."""
+        del param, ctx
+        return "|".join(f"{each}=…" if each in TEMPLATE_FORMATS else each for each in self.formats)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PrintOptions:  # noqa: ANN401
+        """Return the style; a template is looked at now, not after a cluster has been read."""
+        if isinstance(value, PrintOptions):
+            return value
+        name, given, template = str(value).partition("=")
+        if name not in self.formats:
+            known = ", ".join(f"{each}=TEMPLATE" if each in TEMPLATE_FORMATS else each for each in self.formats)
+            self.fail(f"{name!r} is none of {known}{did_you_mean(name, self.formats)}", param, ctx)
+        output = OutputFormat(name)
+        if output not in TEMPLATE_FORMATS:
+            if given:
+                self.fail(f"{name} takes nothing behind it", param, ctx)
+            return PrintOptions(output=output)
+        from dra.cli.kubectl.template_printers import CustomColumns, JsonPathTemplate, MalformedTemplateError  # noqa: PLC0415 - as above
+
+        try:
+            (JsonPathTemplate if output is OutputFormat.JSONPATH else CustomColumns).parse(template)
+        except MalformedTemplateError as error:
+            self.fail(f"{name}: {error}", param, ctx)
+        if not template:
+            self.fail(f"{name}= and then what to show", param, ctx)
+        return PrintOptions(output=output, template=template)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the formats that begin so."""
+        del ctx, param
+        names = [f"{each}=" if each in TEMPLATE_FORMATS else each.value for each in self.formats]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -1,1 +1,0 @@
-"""The commands that end a reservation, or wait for its end."""

@@ -1,0 +1,236 @@
+"""``kubectl dra why reservation/x``, and what reservations mean to a pod that waits."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.api.reservations import well_known
+from dra.api.reservations.model import Reservation, ReservationPhase
+from dra.cli.kubectl import remedy_printer
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.printers import OutputFormat, wrap_lines
+from dra.cli.kubectl.reservations import reservation_snapshot, reservation_texts
+from dra.cli.kubectl.reservations.reservation_snapshot import ReservationSnapshot
+from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis import reservations as explaining
+from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.instants import NEVER
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
+from dra.engine.reservations import expiry, keepers, owner_matching, phases, placeholders, pod_info
+from dra.engine.reservations.pod_info import MalformedAnnotationError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.scheduling import SchedulerPod
+
+DATA_KEY: Final = "reservations"
+SHOW_EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=extender"
+_POD_SCHEDULED: Final = "PodScheduled"
+
+
+def print_reservation(snapshot: Snapshot, name: str, style: PrintOptions, *, now: datetime) -> None:
+    """Print what is to be said of a reservation. Exit code 1: something is wrong with it."""
+    found = reservation_snapshot.from_snapshot(snapshot)
+    if not found.installed:
+        raise FailedError(NOT_INSTALLED)
+    if found.gap:
+        raise FailedError(f"reservation {name}: {found.gap}")
+    if name not in found.objects:
+        raise FailedError(f"reservation {name}: not found; there are: kubectl dra reservations")
+    if (reservation := found.reservation(name)) is None:
+        raise FailedError(f"{found.unreadable[name]}; nobody can use it. Correct it: kubectl edit reservation {name}")
+    groups = _placement_groups(found, reservation)
+    wrong = find_problem(found, reservation, groups)
+    if style.output is OutputFormat.TABLE:
+        click.echo("\n".join(wrap_lines(describe_reservation(found, reservation, groups, wrong, now=now))))
+    else:
+        problem = {"text": wrong[0], **remedy_printer.remedy_data(wrong[1])} if wrong is not None else None
+        claims = [*map(_claim_data, found.held_claims(reservation))]
+        nodes = [_node_group_data(each) for each in groups]
+        told = {"nodes": nodes, "claims": claims, "problem": problem}
+        style.write(
+            found.objects[name].content
+            | told
+            | {"openOwners": owner_matching.cross_namespace_owners(reservation.spec.owners)}
+        )
+    if wrong:
+        raise SystemExit(1)
+
+
+def describe_reservation(
+    found: ReservationSnapshot,
+    reservation: Reservation,
+    groups: list[ReservationNodeGroup],
+    wrong: tuple[str, Remedy] | None,
+    *,
+    now: datetime,
+) -> Iterator[str]:
+    """Yield what is to be said of a reservation."""
+    status = reservation.status
+    where = f" on node {status.node_name}" if status.node_name else ""
+    yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
+    books = found.picture.books
+    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    if known is not None:
+        yield f"  held      {reservation_texts.format_amounts(known.holding.amounts)}" + (
+            "" if known.holding.available else " (wanted)"
+        )
+        if known.holding.available and (room := books.room(status.node_name)) is not None:
+            held = room.held[known.holding.uid]
+            left = {name: held.remainder(name) for name in known.holding.amounts}
+            consumed, remaining = (
+                reservation_texts.format_amounts(held.consumed),
+                reservation_texts.format_amounts(left),
+            )
+            yield f"  used      {consumed} by {held.consumers} pods; {remaining} left"
+    yield from _owner_lines(reservation)
+    for claim in found.held_claims(reservation):
+        devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
+        yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
+    at = expiry.expiration_time(reservation)
+    if at != NEVER:
+        yield f"  ends      {reservation_texts.time_left(reservation, now=now)}, at {reservation_texts.format_time(at)}"
+    if how := _placeholder_counts(found, reservation):
+        yield f"  kept by   {how}"
+    for condition in status.conditions:
+        yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
+    for group in groups:
+        yield f"  nodes     {reservation_texts.node_group_text(group)}"
+    if wrong is not None:
+        yield f"  warning   {wrong[0]}"
+        yield from remedy_printer.remedy_lines(wrong[1])
+
+
+def _claim_data(found: ResourceClaim) -> dict[str, Any]:
+    meta = found.metadata
+    return {
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "devices": [*map(str, reservation_snapshot.claim_devices(found))],
+    }
+
+
+def _owner_lines(reservation: Reservation) -> Iterator[str]:
+    spec = reservation.spec
+    once = "; the first one has it for good" if spec.allocate_once else "; one after another"
+    yield f"  for       {reservation_texts.owners_text(spec.owners)}{once}"
+    if paths := owner_matching.cross_namespace_owners(spec.owners):
+        yield f"  note      {list_names(paths)}: no namespace; whoever can create pods in any namespace can use it"
+    for each in reservation.status.current_owners:
+        yield f"  owner     pod {each.namespace}/{each.name}"
+
+
+def find_problem(
+    found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup] = ()
+) -> tuple[str, Remedy] | None:
+    """Return what is wrong with a reservation, and its remedy; None if nothing is.
+
+    `groups` are the nodes by what the extender says of them.
+    """
+    name, status = reservation.metadata.name, reservation.status
+    known = found.picture.reservation(found.objects[name].metadata.uid)
+    if known is not None and known.holding.fault:
+        return (f"nobody can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
+    if status.phase is ReservationPhase.FAILED:
+        ended = WeighedChoice("delete it when nobody looks at its status any more; pods that entered run on")
+        return ("it has ended and holds nothing any more; it can be deleted", ended)
+    if (kept := status.condition(phases.CONDITION_HELD)) is not None and kept.status == "False":
+        return (kept.message, SafeCommand(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
+    if status.phase is not ReservationPhase.PENDING:
+        return None
+    return _pending_problem(found, reservation, groups)
+
+
+def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) -> str:
+    """Return how many placeholders hold its room; nothing where the extender does."""
+    staying = [each for each in found.placeholders_of(reservation) if keepers.is_yielding_placeholder(each)]
+    bound = sum(bool(each.spec.node_name) for each in staying)
+    heirs = sum(
+        each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
+        for each in staying
+    )
+    counts = f"{bound} on the node, {len(staying) - bound - heirs} waiting, {heirs} for when an owner ends"
+    return f"placeholders that yield to owners: {counts}" if staying else ""
+
+
+def _pending_problem(
+    found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup]
+) -> tuple[str, Remedy]:
+    """Return what became of the placeholder of a reservation that has no place."""
+    name, status = reservation.metadata.name, reservation.status
+    key = placeholders.placeholder_key(reservation)
+    pod = found.placeholder(key)
+    if pod is None:
+        said = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
+        text = (
+            f"it has no placeholder pod: {said or 'the controller does not run with reservations: true, or just began'}"
+        )
+        return (text, SafeCommand(f"kubectl describe reservation {name}"))
+    command = SafeCommand(f"kubectl describe pod {key[1]} -n {key[0]}")
+    if pod.spec.node_name and not keepers.is_yielding_placeholder(pod):
+        where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
+        return (f"{where}: kube-scheduler has bound it without asking our extender", SafeCommand(SHOW_EXTENDER))
+    if pod.spec.node_name:
+        return (
+            f"its placeholder has come to node {pod.spec.node_name} just now",
+            SafeCommand(f"kubectl get reservation {name}"),
+        )
+    condition = pod.condition(_POD_SCHEDULED)
+    if condition is None:
+        scheduler = pod.spec.scheduler_name
+        return (f"its placeholder was not looked at yet: no scheduler answers to the name {scheduler}", command)
+    if any(not group.refusals for group in groups):  # room is not what is missing
+        return (f"kube-scheduler has found no node for its placeholder: {condition.message}", command)
+    return (f"no node has room for it: {condition.message}", command)
+
+
+def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
+    """Return what reservations mean to a pod: lines, and the same as data; nothing where there are none."""
+    found = reservation_snapshot.from_snapshot(snapshot)
+    if found.gap:
+        return [f"  unknown   reservations: {found.gap}"], {}
+    pod = next((each for each in found.pods.values() if each.metadata.key == key), None)
+    if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
+        return [], {}
+    try:
+        advice = explaining.pod_reservations(found.picture.books, found.picture.claimant(pod), found.nodes)
+    except MalformedAnnotationError as error:
+        return [f"  warning   no node takes it: {error}"], {DATA_KEY: {"problem": str(error)}}
+    if not advice.inside and (
+        used := pod.spec.node_name
+        and pod_info.allocated_reservation_name(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
+    ):
+        return [f"  inside    reservation {used}, which is over"], {DATA_KEY: {"inside": used}}
+    if not _is_concerned(advice, pod):
+        return [], {}
+    content = msgspec.to_builtins(advice)
+    content["groups"] = [_node_group_data(each) for each in advice.groups]
+    return list(reservation_texts.pod_reservation_lines(advice)), {DATA_KEY: content}
+
+
+def _is_concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
+    """Whether reservations have anything to do with a pod: it is in one, may be, wants to be, or is refused for one."""
+    if advice.inside or (advice.candidates and not pod.spec.node_name):
+        return True
+    asks = pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is not None
+    return not pod.spec.node_name and (asks or any(group.kept for group in advice.groups))
+
+
+def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> list[ReservationNodeGroup]:
+    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    if known is None or reservation.status.phase is not ReservationPhase.PENDING:
+        return []
+    return explaining.placement_groups(
+        found.picture.books, known.holding, found.nodes, only=known.only, required=known.required
+    )
+
+
+def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:
+    content: dict[str, Any] = msgspec.to_builtins(group)
+    content["text"] = reservation_texts.node_group_text(group)
+    return content

@@ -1,0 +1,185 @@
+"""``kubectl dra reservations``: where each is, how much of it is used, by whom, and until when."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import click
+
+from dra.api.reservations import durations
+from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
+from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, list_print_options, watch_option
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.reservations import reservation_snapshot, reservation_texts
+from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
+from dra.cli.kubectl.resource_table import ResourceTable, TableRow
+from dra.cli.kubectl.selectors import SelectorOptions, selector_options
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import Forbidden, NotFound
+from dra.kube.resources import CLAIMS, RESERVATIONS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid, UnstructuredObject
+
+RESERVATION_COLUMNS: Final = ("NAME", "PHASE", "NODE", "ALLOCATED", "OF", "OWNERS", "ENDS")
+RESERVATION_WIDE_COLUMNS: Final = ("TTL", "EXPIRES", "FOR")
+HELD_CLAIM_COLUMNS: Final = ("CLAIMS", "DEVICES")
+"""What it keeps allocated for its owners; not while watching, since only Reservations are watched then."""
+
+
+@click.command()
+@click.argument("name", required=False)
+@cluster_options
+@selector_options
+@list_print_options
+@bundle_option
+@watch_option
+def reservations(
+    *,
+    name: str | None,
+    place: ClusterFlags,
+    bundle: str | None,
+    choice: SelectorOptions,
+    style: PrintOptions,
+    watch: bool,
+) -> None:
+    """List Reservations: where each is, how much of it is used, by whom, and until when.
+
+    They are of the whole cluster, so there is no namespace to name. ALLOCATED is what owners have, OF what is held.
+    -o wide shows the claims and devices that are held, too, but not with -w.
+    """
+    print_reservations(SnapshotSource(place=place, bundle=bundle), name, choice=choice, style=style, watch=watch)
+
+
+def print_reservations(
+    source: SnapshotSource, name: str | None, *, choice: SelectorOptions, style: PrintOptions, watch: bool = False
+) -> None:
+    """Print the list, or one of them."""
+    listed = partial(_build_table, name=name, choice=choice)
+    if watch:
+        from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
+
+        told = partial(_build_table, name=name, choice=choice, known={})
+        watch_printer.watch_kind(
+            source, (RESERVATIONS, UnstructuredObject), listed=told, style=style, missing=NOT_INSTALLED
+        )
+        return
+    if source.bundle is not None:
+        if choice.labels:
+            raise click.UsageError("a bundle has no labels; --field-selector metadata.name=NAME chooses by name")
+        snapshot = source.read(SnapshotScope.NONE)
+        found, now = list(snapshot.reservations or ()), source.now(snapshot)
+        claims: Iterable[ResourceClaim] | None = snapshot.claims
+    else:
+        found, claims = _read_cluster(source.place, claims=style.output is OutputFormat.WIDE)
+        now = SYSTEM.wall()
+    listing = listed(found, now=now, claims=claims)
+    if name is not None and not listing.rows:
+        raise FailedError(f"reservation {name}: not found")
+    if not listing.rows and not style.as_data:
+        print_to_stderr(resource_table.no_resources_message(None))
+        return
+    resource_table.print_table(listing, style)
+
+
+def _read_cluster(place: ClusterFlags, *, claims: bool) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
+    """Return all reservations and, if they are wanted and may be read, all claims."""
+
+    async def read_all(connection: Connection) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
+        found = await reservation_snapshot.list_reservations(connection.client)
+        try:
+            return found, await reservation_snapshot.list_claims(connection.client) if claims else None
+        except Forbidden as error:
+            print_to_stderr(f"not looked at: {CLAIMS.label}: {error}")
+            return found, None
+
+    try:
+        return run(place, read_all)
+    except FailedError as error:
+        if isinstance(error.__cause__, NotFound):
+            raise FailedError(NOT_INSTALLED) from error
+        raise
+
+
+def _build_table(
+    found: Iterable[UnstructuredObject],
+    *,
+    name: str | None,
+    choice: SelectorOptions,
+    now: datetime,
+    known: dict[tuple[Uid, str], TableRow] | None = None,
+    claims: Iterable[ResourceClaim] | None = None,
+) -> ResourceTable:
+    """Return the list that is asked for; rows that are `known` stay as they were: that time passes is no change.
+
+    `claims` are all claims there are; None: nobody looked.
+    """
+    meant = [each for each in found if name in {None, each.metadata.name} and choice.has(each.metadata.labels)]
+    kept = {} if known is None else known
+    made = []
+    for each in sorted(meant, key=_object_name):
+        version = (each.metadata.uid, each.metadata.resource_version)
+        if version not in kept:
+            kept[version] = reservation_row(each, now=now, claims=claims)
+        made.append(kept[version])
+    rows = tuple(made)
+    wide = RESERVATION_WIDE_COLUMNS if claims is None else (*RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS)
+    return resource_table.select_rows(
+        ResourceTable(header=RESERVATION_COLUMNS, wide=wide, rows=rows, single=name is not None), choice
+    )
+
+
+def reservation_row(
+    found: UnstructuredObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None
+) -> TableRow:
+    """Return the row of a reservation; one that cannot be read says so."""
+    name = found.metadata.name
+    content = {**found.content}
+    try:
+        told = parse_reservation(found.content)
+    except MalformedReservationError as error:
+        cells: tuple[str, ...] = (name, "Unreadable", *(reservation_texts.NONE_TEXT,) * (len(RESERVATION_COLUMNS) - 2))
+        wide: tuple[str, ...] = (reservation_texts.NONE_TEXT, reservation_texts.NONE_TEXT, str(error))
+    else:
+        cells, wide = (name, *_reservation_cells(told, now)), _wide_cells(told)
+    if claims is not None:
+        wide = (*wide, *_held_claim_cells(claims, found.metadata.uid))
+    group = str(content.get("apiVersion", "")).partition("/")[0]
+    return TableRow(name=f"reservation.{group}/{name}", cells=cells, wide=wide, content=lambda: content)
+
+
+def _reservation_cells(found: Reservation, now: datetime) -> tuple[str, ...]:
+    status = found.status
+    return (
+        status.phase.value,
+        status.node_name or reservation_texts.NONE_TEXT,
+        reservation_texts.format_resource_list(status.allocated),
+        reservation_texts.format_resource_list(status.allocatable),
+        str(len(status.current_owners)),
+        reservation_texts.time_left(found, now=now),
+    )
+
+
+def _wide_cells(found: Reservation) -> tuple[str, ...]:
+    spec = found.spec
+    ttl = reservation_texts.NONE_TEXT if spec.ttl is None else durations.format_duration(spec.ttl)
+    expires = (
+        reservation_texts.NONE_TEXT if spec.expires is None else reservation_texts.format_time(spec.expires.timestamp())
+    )
+    return (ttl, expires, reservation_texts.owners_text(spec.owners))
+
+
+def _held_claim_cells(claims: Iterable[ResourceClaim], reservation: Uid) -> tuple[str, str]:
+    """Return the claims that a reservation keeps allocated, and their devices."""
+    kept = sorted(reservation_snapshot.claims_held_by(claims, reservation), key=lambda each: each.metadata.key)
+    names = ",".join("/".join(each.metadata.key) for each in kept)
+    devices = ",".join(str(device) for each in kept for device in reservation_snapshot.claim_devices(each))
+    return names or reservation_texts.NONE_TEXT, devices or reservation_texts.NONE_TEXT
+
+
+def _object_name(found: UnstructuredObject) -> str:
+    return found.metadata.name

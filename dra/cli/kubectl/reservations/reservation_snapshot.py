@@ -1,0 +1,127 @@
+"""Reads reservations, and the nodes and pods that matter to them, into the books that the extender keeps."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
+from dra.engine.devices.ledger import DeviceID, allocated_devices
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations import placeholders
+from dra.kube.client import Client
+from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, Resource
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid, UnstructuredObject
+from dra.model.references import RESERVATIONS as OF_RESERVATIONS
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ReservationSnapshot:
+    """What there is."""
+
+    picture: SchedulerCache = field(default_factory=SchedulerCache)
+    objects: dict[str, UnstructuredObject] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Name → what is wrong with the object."""
+    pods: dict[Uid, SchedulerPod] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    claims: tuple[ResourceClaim, ...] = ()
+    installed: bool = True
+    gap: str = ""
+    """Why reservations could not be read."""
+
+    def reservation(self, name: str) -> Reservation | None:
+        """Return a reservation that can be read."""
+        found = self.objects.get(name)
+        known = self.picture.reservation(found.metadata.uid) if found is not None else None
+        return known.reservation if known is not None else None
+
+    def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
+        """Return the claims that a reservation keeps allocated: those whose list names it."""
+        return claims_held_by(self.claims, Uid(reservation.metadata.uid))
+
+    def placeholder(self, key: tuple[str, str]) -> SchedulerPod | None:
+        """Return the pod that looks for a place."""
+        return next((pod for pod in self.pods.values() if pod.metadata.key == key), None)
+
+    def placeholders_of(self, reservation: Reservation) -> list[SchedulerPod]:
+        """Return the pods that find its place, or keep it."""
+        uid = reservation.metadata.uid
+        return [pod for pod in self.pods.values() if placeholders.reservation_uid_of(pod.metadata) == uid]
+
+
+async def list_reservations(client: Client) -> list[UnstructuredObject]:
+    """Return all reservations; raises ApiError, NotFound where the server does not know them."""
+    return await _list_all(client, RESERVATIONS, UnstructuredObject)
+
+
+async def list_claims(client: Client) -> list[ResourceClaim]:
+    """Return all claims; raises ApiError."""
+    return await _list_all(client, CLAIMS, ResourceClaim)
+
+
+async def _list_all(client: Client, resource: Resource, model: type[T]) -> list[T]:
+    listed: list[T] = []
+    async for page in client.list_pages(resource, model):
+        if page.first:
+            listed.clear()
+        listed += page.items
+    return listed
+
+
+def claims_held_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[ResourceClaim]:
+    """Return the claims that a reservation keeps allocated: those whose list names it."""
+    return [
+        each
+        for each in claims
+        if any(e.group_resource == OF_RESERVATIONS and e.uid == reservation for e in each.entries)
+    ]
+
+
+def claim_devices(claim: ResourceClaim) -> list[DeviceID]:
+    """Return the devices that a claim has."""
+    allocation = claim.status.allocation
+    return sorted(allocated_devices(allocation), key=str) if allocation is not None else []
+
+
+def from_snapshot(snapshot: Snapshot) -> ReservationSnapshot:
+    """Return what a snapshot says of reservations."""
+    told = ReservationSnapshot(claims=snapshot.claims)
+    if snapshot.reservations is None:
+        told.installed = False
+        return told
+    missing = [gap.why for gap in snapshot.gaps if gap.resource in {RESERVATIONS.label, NODES.label, PODS.label}]
+    if missing:
+        told.gap = missing[0]
+        return told
+    fill_snapshot(told, reservations=list(snapshot.reservations), nodes=list(snapshot.nodes), pods=list(snapshot.pods))
+    return told
+
+
+def fill_snapshot(
+    found: ReservationSnapshot,
+    *,
+    reservations: list[UnstructuredObject],
+    nodes: list[SchedulerNode],
+    pods: list[SchedulerPod],
+) -> None:
+    """Put what was read into the books."""
+    for node in nodes:
+        found.picture.observe_node(node)
+    found.nodes = tuple(sorted(node.metadata.name for node in nodes))
+    for each in reservations:
+        found.objects[each.metadata.name] = each
+        try:
+            parse_reservation(each.content)
+        except MalformedReservationError as error:
+            found.unreadable[each.metadata.name] = str(error)
+        else:
+            found.picture.observe_reservation(each)
+    for pod in pods:
+        if not pod.terminal:
+            found.pods[pod.metadata.uid] = pod
+            found.picture.observe_pod(pod)

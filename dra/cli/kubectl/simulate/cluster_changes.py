@@ -1,0 +1,168 @@
+"""Changes to a cluster that nobody has made: more nodes, a cordon, a reservation less."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations import claim_holders, placeholders
+from dra.model.claims import ResourceClaim, ResourceClaimStatus
+from dra.model.meta import Key, Uid
+from dra.model.pods import claim_names
+from dra.model.references import MalformedReferenceError
+from dra.model.scheduling import SchedulerNode
+from dra.model.slices import ResourceSlice
+from dra.model.workload_reservations import workload_reservation
+
+LABEL_HOSTNAME = "kubernetes.io/hostname"
+RESERVATION_ALIASES = ("reservation", "reservations", "rsv")
+
+
+class UnknownObjectError(ValueError):
+    """Something is to be changed that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChanges:
+    """What is to be different."""
+
+    cordoned: tuple[str, ...] = ()
+    added: tuple[tuple[str, int], ...] = ()
+    """(like which node, how many)."""
+
+    dropped: tuple[str, ...] = ()
+    """``[NAMESPACE/]CLAIM``, or the workload that claims are reserved for, ``jobs.batch/train``: those claims are given
+    back, and their pods are gone. Or ``reservation/NAME``: that Reservation is deleted, and the pods in it run on."""
+
+    namespace: str = ""
+    """Where claims are that are named without one."""
+
+
+def apply_changes(snapshot: Snapshot, change: ClusterChanges) -> Snapshot:
+    """Return the cluster as it would be then; raises UnknownError."""
+    for name in change.cordoned:
+        snapshot = _cordon_node(snapshot, name)
+    for name, count in change.added:
+        snapshot = _add_nodes(snapshot, name, count)
+    for name in change.dropped:
+        prefix, _, reservation = name.partition("/")
+        if prefix in RESERVATION_ALIASES:
+            snapshot = _drop_reservation(snapshot, reservation)
+            continue
+        for key in _find_dropped_claims(snapshot, name, change.namespace):
+            snapshot = _drop_claim(snapshot, key)
+    return snapshot
+
+
+def _cordon_node(snapshot: Snapshot, name: str) -> Snapshot:
+    _find_node(snapshot.nodes, name)
+    nodes = tuple(
+        msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, unschedulable=True))
+        if each.metadata.name == name
+        else each
+        for each in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=nodes)
+
+
+def _find_node(nodes: Iterable[SchedulerNode], name: str) -> SchedulerNode:
+    found = next((each for each in nodes if each.metadata.name == name), None)
+    if found is None:
+        raise UnknownObjectError(f"node {name}: is not there")
+    return found
+
+
+def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
+    """Return the cluster with nodes like one of it, empty and open, that offer the same devices."""
+    like = _find_node(snapshot.nodes, name)
+    own = [each for each in snapshot.slices if each.spec.node_name == name]
+    nodes, slices = list(snapshot.nodes), list(snapshot.slices)
+    for number in range(1, count + 1):
+        new = f"{name}-more-{number}"
+        labels = {**(like.metadata.labels or {}), LABEL_HOSTNAME: new}
+        meta = msgspec.structs.replace(like.metadata, name=new, uid=Uid(f"simulated-node-{new}"), labels=labels)
+        spec = msgspec.structs.replace(like.spec, unschedulable=False)
+        nodes.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
+        slices += [_copy_slice(each, name, new) for each in own]
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes), slices=tuple(slices))
+
+
+def _copy_slice(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
+    spec = found.spec
+    pool = msgspec.structs.replace(spec.pool, name=new if spec.pool.name == old else f"{spec.pool.name}-{new}")
+    meta = msgspec.structs.replace(
+        found.metadata, name=f"{found.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
+    )
+    return msgspec.structs.replace(found, metadata=meta, spec=msgspec.structs.replace(spec, node_name=new, pool=pool))
+
+
+def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:
+    """Return the claims that are to be dropped."""
+    space, _, claim = name.removeprefix("claim/").rpartition("/")
+    key = (space or namespace, claim)
+    if any(each.metadata.key == key for each in snapshot.claims):
+        return [key]
+    reserved = [
+        each.metadata.key
+        for each in snapshot.claims
+        if each.metadata.namespace == namespace and _reserved_workload(each) == name
+    ]
+    if not reserved:
+        raise UnknownObjectError(f"claim {'/'.join(key)}: is not there, and none in {namespace} is reserved for {name}")
+    return reserved
+
+
+def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
+    """Return the cluster without a Reservation: garbage collection takes the claims that it alone has."""
+    found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
+    if found is None:
+        raise UnknownObjectError(f"reservation {name}: is not there; there are: kubectl dra reservations")
+    uid = found.metadata.uid
+    claims = (_without_holder(claim, uid) for claim in snapshot.claims)
+    pods = tuple(pod for pod in snapshot.pods if placeholders.reservation_uid_of(pod.metadata) != uid)
+    return msgspec.structs.replace(
+        snapshot,
+        reservations=tuple(each for each in snapshot.reservations or () if each is not found),
+        claims=tuple(claim for claim in claims if claim is not None),
+        pods=pods,
+    )
+
+
+def _without_holder(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
+    """Return a claim as it is without a Reservation; None: it goes with it."""
+    made_for = any(each.uid == uid for each in claim_holders.owner_reservations(claim))
+    if not made_for and all(each.uid != uid for each in claim.entries):
+        return claim
+    owners = [each for each in claim.metadata.owner_references or () if each.uid != uid]
+    left = [each for each in claim.entries if each.uid != uid]
+    if made_for and not owners and not left:
+        return None
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(claim.metadata, owner_references=owners or None),
+        status=msgspec.structs.replace(
+            claim.status, reserved_for=left, allocation=claim.status.allocation if left else None
+        ),
+    )
+
+
+def _reserved_workload(claim: ResourceClaim) -> str:
+    try:
+        found = workload_reservation(claim)
+    except MalformedReferenceError:
+        return ""
+    return str(found.reference) if found is not None else ""
+
+
+def _drop_claim(snapshot: Snapshot, key: Key) -> Snapshot:
+    claims = tuple(
+        msgspec.structs.replace(each, status=ResourceClaimStatus()) if each.metadata.key == key else each
+        for each in snapshot.claims
+    )
+    pods = tuple(
+        each
+        for each in snapshot.pods
+        if not (each.metadata.namespace == key[0] and key[1] in claim_names(each) and each.spec.node_name)
+    )
+    return msgspec.structs.replace(snapshot, claims=claims, pods=pods)

@@ -1,0 +1,161 @@
+"""Manifests as things to be scheduled: pods, the pods of workloads, claims, and what else changes where they fit.
+
+A workload stands for the pods that its controller would make at once: a Job's ``parallelism``, a Deployment's
+``replicas``. A pod with a claim template gets the claim that would be made for it. What is of another kind is named,
+never guessed at.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.reservations import model as api
+from dra.api.reservations.model import KIND
+from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
+from dra.model.claims import ResourceClaim
+from dra.model.device_classes import DeviceClass
+from dra.model.meta import Key, ObjectMeta, UnstructuredObject
+from dra.model.preemption import PriorityClass
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.slices import ResourceSlice
+from dra.model.templates import ResourceClaimTemplate
+
+Json = dict[str, Any]
+
+OWN_SCHEDULING_GATE: Final = "reserve.dra/claim"
+"""The gate that our controller opens."""
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What the manifests hold."""
+
+    pods: list[SchedulerPod] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
+    templates: list[ResourceClaimTemplate] = field(default_factory=list)
+    nodes: list[SchedulerNode] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    reservations: list[UnstructuredObject] = field(default_factory=list)
+    classes_of_priority: list[PriorityClass] = field(default_factory=list)
+    priorities: dict[Key, str] = field(default_factory=dict)
+    """Pod → its priority class, empty if it names none, where its priority is not said."""
+
+    ignored: list[str] = field(default_factory=list)
+    """What is not simulated."""
+
+
+def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
+    """Return what manifests wish for; raises MalformedManifestError."""
+    wishes = Manifests()
+    for document in flatten_lists(documents):
+        kind = str(document.get("kind", ""))
+        meta = document.get("metadata") or {}
+        name = str(meta.get("name") or meta.get("generateName") or "")
+        where = f"{kind or 'object'} {name or '(without a name)'}"
+        if not (kind and name):
+            raise MalformedManifestError(f"{where}: a manifest has a kind and metadata.name")
+        try:
+            if not _add_manifest(wishes, kind, _as_json(document), namespace=namespace):
+                wishes.ignored.append(where)
+        except (msgspec.ValidationError, TypeError, AttributeError, ValueError) as error:
+            raise MalformedManifestError(f"{where}: {error}") from error
+    return wishes
+
+
+def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
+    """Return what the API server would be sent: YAML's dates and fractions are texts there."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, float | date) else value
+
+
+_MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
+    "ResourceClaim": ("claims", ResourceClaim, True),
+    "ResourceClaimTemplate": ("templates", ResourceClaimTemplate, True),
+    "Node": ("nodes", SchedulerNode, False),
+    "ResourceSlice": ("slices", ResourceSlice, False),
+    "DeviceClass": ("classes", DeviceClass, False),
+    "PriorityClass": ("classes_of_priority", PriorityClass, False),
+}
+
+_REPLICATED: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
+
+
+def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
+    """Take in one manifest; return whether it is of a kind that is known here."""
+    meta = document["metadata"]
+    if kind in _MODELS:
+        attribute, struct, namespaced = _MODELS[kind]
+        where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
+        named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
+        getattr(wishes, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
+        return True
+    if kind == KIND:
+        _add_reservation(wishes, document)
+        return True
+    if kind == "Pod":
+        _add_pod(wishes, document, namespace=namespace)
+        return True
+    count = _pod_count(kind, document.get("spec") or {})
+    if count is None:
+        return False
+    template = document["spec"]["template"]
+    owner = {"apiVersion": document.get("apiVersion", ""), "kind": kind, "name": meta["name"], "controller": True}
+    for number in range(count):
+        pod_meta = {
+            **(template.get("metadata") or {}),
+            "name": f"{meta['name']}-{number}",
+            "namespace": meta.get("namespace", namespace),
+            "ownerReferences": [{**owner, "uid": f"simulated-{kind}-{meta['name']}"}],
+        }
+        _add_pod(wishes, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
+    return True
+
+
+def _add_reservation(wishes: Manifests, document: Json) -> None:
+    meta = {**document["metadata"], "uid": f"simulated-{KIND}-{document['metadata']['name']}", "resourceVersion": "1"}
+    content = {**document, "metadata": meta}
+    content.pop("status", None)
+    api.parse_reservation(content)
+    wishes.reservations.append(UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
+
+
+def _pod_count(kind: str, spec: Json) -> int | None:
+    """Return how many pods a workload has at once; None if it is no workload that is known."""
+    if kind == "Job":
+        if spec.get("suspend"):
+            return 0
+        wanted = int(spec.get("parallelism", 1))
+        completions = spec.get("completions")
+        return wanted if completions is None else min(wanted, int(completions))
+    if kind in _REPLICATED:
+        return int(spec.get("replicas", 1))
+    return None
+
+
+def _add_pod(wishes: Manifests, document: Json, *, namespace: str) -> None:
+    meta, spec = dict(document["metadata"]), dict(document.get("spec") or {})
+    meta.setdefault("namespace", namespace)
+    meta.setdefault("name", f"{meta.get('generateName', '')}simulated")
+    meta["uid"] = f"simulated-{meta['namespace']}-{meta['name']}"
+    for field_name in ("containers", "initContainers"):
+        if field_name in spec:
+            spec[field_name] = [_default_requests(each) for each in spec[field_name]]
+    if spec.get("priority") is None:
+        wishes.priorities[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
+    gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OWN_SCHEDULING_GATE]
+    spec["schedulingGates"] = gates or None
+    wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
+
+
+def _default_requests(container: Json) -> Json:
+    """Return a container as the API server completes it: what is limited and not requested is requested, too."""
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}

@@ -1,0 +1,189 @@
+"""Koordinator's Reservations in a play: asked are the books that the scheduler's extender keeps, by its own functions.
+
+What the extender writes, and the controller after it, is taken as written at once: a reservation that has a place holds
+it, whoever is let in is named, and one that is for once is over with that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from controller.extender import verbs
+from controller.extender.protocol import MetaPod, MetaVictims
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations import well_known
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, to_document
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.instants import WallTime
+from dra.engine.reservations import expiry, statuses
+from dra.engine.reservations.accounting import AssumedPod
+from dra.engine.reservations.amounts import MalformedAmountsError
+from dra.engine.reservations.phases import TERMINAL_PHASES
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.reservation_placement import ReservationPlacement
+from dra.engine.reservations.statuses import AssignedPod
+from dra.model.meta import Uid, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
+from localplane.scheduler.preemption import PreemptionCandidate
+
+
+class SimulatedReservations:
+    """The reservations of a play, as its scheduler asks about them."""
+
+    def __init__(self, snapshot: Snapshot, *, now: WallTime) -> None:
+        self._now = now
+        self._picture = SchedulerCache()
+        self._objects: dict[Uid, UnstructuredObject] = {}
+        for node in snapshot.nodes:
+            self._picture.observe_node(node)
+        for each in snapshot.reservations or ():
+            self._objects[each.metadata.uid] = each
+            self._picture.observe_reservation(each)
+        for pod in snapshot.pods:
+            if not pod.terminal:
+                self._picture.observe_pod(pod)
+
+    @property
+    def objects(self) -> tuple[UnstructuredObject, ...]:
+        """All of them, as they are now."""
+        return tuple(self._objects.values())
+
+    def known(self, uid: Uid) -> Reservation | None:
+        """Return one; None if it cannot be read."""
+        found = self._picture.reservation(uid)
+        return found.reservation if found is not None else None
+
+    def waiting(self) -> tuple[Reservation, ...]:
+        """Return those that have no place yet, and may have one."""
+        found = (self.known(uid) for uid in self._objects)
+        return tuple(
+            each
+            for each in found
+            if each is not None
+            and not each.status.node_name
+            and each.status.phase not in TERMINAL_PHASES
+            and each.metadata.deletion_timestamp is None
+            and expiry.expiration_time(each) > self._now
+        )
+
+    # The scheduler's questions:
+
+    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+        """Return the nodes on which the pod cannot run, each with the reason."""
+        found = verbs.filter_nodes(self._picture, pod, nodes)
+        return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
+
+    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+        """Return how good nodes are."""
+        return {each.host: each.score for each in verbs.prioritize_nodes(self._picture, pod, nodes)}
+
+    def worthwhile(
+        self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
+    ) -> Sequence[PreemptionCandidate]:
+        """Return where the pod could run once others are gone, and who these are: nobody ends in vain."""
+        by_node = {each.node: each for each in evictions}
+        asked = {
+            each.node: MetaVictims(
+                pods=[MetaPod(uid=victim.metadata.uid) for victim in each.victims],
+                num_pdb_violations=len(each.violating),
+            )
+            for each in evictions
+        }
+        left = verbs.process_preemption(self._picture, pod, asked)
+        return [
+            replace(by_node[node], victims=tuple(pods[each.uid] for each in victims.pods or ()))
+            for node, victims in left.items()
+        ]
+
+    # What comes of its answers:
+
+    def arrived(self, pod: SchedulerPod) -> None:
+        """Take in a pod that waits."""
+        self._picture.observe_pod(pod)
+
+    def gone(self, pod: SchedulerPod) -> None:
+        """Take a pod as ended."""
+        seat = self._picture.books.seat(pod.metadata.uid)
+        self._picture.forget_pod(pod)
+        if seat is not None and seat.inside is not None:
+            self._sync(seat.inside)
+
+    def place(self, uid: Uid, node: str) -> Reservation | str:
+        """Give a reservation its place; return it as it is then, or why it has none."""
+        known = self._picture.reservation(uid)
+        if known is None:
+            return "its reservation is gone"
+        if known.holding.fault:
+            return f"reservation {known.name}: {known.holding.fault}"
+        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
+        if not isinstance(found, ReservationPlacement):
+            return ", ".join(each.text for each in found)
+        held = self._picture.books.holding(uid)
+        over = ",".join(sorted(held.predecessors)) if held is not None else ""
+        try:
+            inside = [AssignedPod.of(pod) for pod in self._picture.books.consumers(uid)]
+            status = statuses.bound_status(known.reservation, node=node, now=self._now, over=inside)
+        except (MalformedAmountsError, MalformedAnnotationError) as error:
+            return f"reservation {known.name}: {error}"
+        if status is None:
+            return f"reservation {known.name}: is over"
+        return self._write(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
+
+    def admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
+        """Give a pod its place; return the name of the reservation that it is in, and why it has no place."""
+        try:
+            claimant = self._picture.claimant(pod)
+        except MalformedAnnotationError as error:
+            return "", str(error)
+        admission = self._picture.books.admit(claimant, node)
+        if not isinstance(admission, AssumedPod):
+            return "", ", ".join(each.text for each in admission)
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        name = ""
+        if admission.inside is not None:
+            name = self._enter(admission.inside, claimant)
+        self._picture.observe_pod(bound)
+        return name, ""
+
+    def _enter(self, uid: Uid, pod: PodInfo) -> str:
+        reservation = self.known(uid)
+        if reservation is None:
+            return ""
+        named = statuses.status_with_owner(reservation, AssignedPod(uid=pod.uid, key=pod.key, amounts=pod.amounts))
+        if named is not None:
+            self._write(uid, named)
+        self._sync(uid)
+        return reservation.metadata.name
+
+    def _sync(self, uid: Uid) -> None:
+        """Have a reservation name those who are in it; one that is for once is over then."""
+        reservation = self.known(uid)
+        if reservation is None:
+            return
+        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._picture.books.consumers(uid)]
+        synced = statuses.synced_status(reservation, inside, now=self._now)
+        if synced is not None:
+            self._write(uid, synced)
+
+    def _write(
+        self, uid: Uid, status: ReservationStatus, *, annotations: Mapping[str, str] | None = None
+    ) -> Reservation:
+        obj = self._objects[uid]
+        merged = {**(obj.metadata.annotations or {}), **(annotations or {})}
+        # Each write has a version of its own, as on an API server: the picture reads each version once.
+        version = _next_version(obj.metadata.resource_version)
+        metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
+        about = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
+        content = {**obj.content, "metadata": about, "status": to_document(status)}
+        self._objects[uid] = found = UnstructuredObject(metadata=metadata, content=content)
+        self._picture.observe_reservation(found)
+        reservation = self.known(uid)
+        if reservation is None:
+            raise MalformedReservationError(f"reservation {metadata.name}: cannot be read any more")
+        return reservation
+
+
+def _next_version(version: str) -> str:
+    """Return the version after one; versions of simulated objects start from nothing."""
+    return str(int(version) + 1) if version.isdecimal() else "1"

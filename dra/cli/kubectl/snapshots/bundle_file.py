@@ -1,0 +1,110 @@
+"""A cluster in a file that may be sent to somebody else: what explanations need, and nothing else.
+
+What is nobody's business is not in it (`redaction`).
+"""
+
+import gzip
+import io
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dra.cli.kubectl.snapshots.redaction import redact_snapshot
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.model.meta import Struct
+
+BUNDLE_VERSION: Final = 2
+"""Of the format; a reader takes its own version only."""
+
+MANIFEST_NAME: Final = "bundle.json"
+SNAPSHOT_NAME: Final = "snapshot.json"
+FILE_COUNT: Final = 2
+
+UNPACKED_BYTES_MAX: Final = 256 * 2**20
+"""Bytes of a bundle that are unpacked: a file that somebody sent may claim to be anything."""
+
+
+class MalformedBundleError(Exception):
+    """A file that is no bundle, or one of another version."""
+
+
+class BundleManifest(Struct, frozen=True):
+    """What a bundle says of itself."""
+
+    format: str = "reserve.dra/bundle"
+    version: int = BUNDLE_VERSION
+    taken: str = ""
+    server: str = ""
+
+
+def write_bundle(snapshot: Snapshot, path: Path) -> None:
+    """Write a bundle; the same snapshot gives the same bytes."""
+    manifest = BundleManifest(taken=snapshot.taken, server=snapshot.server)
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, filename="") as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for name, content in ((MANIFEST_NAME, manifest), (SNAPSHOT_NAME, redact_snapshot(snapshot))):
+            body = msgspec.json.format(msgspec.json.encode(content), indent=1)
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            archive.addfile(info, io.BytesIO(body))
+    path.write_bytes(packed.getvalue())
+
+
+def read_bundle(path: Path) -> Snapshot:
+    """Return what a bundle holds. Raises MalformedBundleError."""
+    try:
+        with gzip.open(path) as zipped, tarfile.open(fileobj=_LimitedReader(zipped), mode="r|") as archive:
+            contents = _read_files(archive)
+        manifest = msgspec.json.decode(contents[MANIFEST_NAME], type=BundleManifest)
+        if manifest.version != BUNDLE_VERSION:
+            raise MalformedBundleError(
+                f"{path}: is a bundle of version {manifest.version}, this program reads version {BUNDLE_VERSION}"
+            )
+        return msgspec.json.decode(contents[SNAPSHOT_NAME], type=Snapshot)
+    except KeyError as error:
+        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it has no file {error}") from error
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
+        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: {error}") from error
+    except RecursionError as error:
+        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it is nested too deep") from error
+
+
+class _LimitedReader(io.RawIOBase):
+    """An unpacked archive, of which `LARGEST` bytes and no more are read, whatever its headers say."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream = stream
+        self._left = UNPACKED_BYTES_MAX
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read as the stream does; raises ValueError once there was too much."""
+        found = self._stream.read(min(size, _CHUNK_BYTES) if size >= 0 else _CHUNK_BYTES)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {UNPACKED_BYTES_MAX >> 20} MiB")
+        return found
+
+
+_CHUNK_BYTES: Final = 2**20
+
+
+def _read_files(archive: tarfile.TarFile) -> dict[str, bytes]:
+    """Return the two files of a bundle, in the order in which they stand there; nothing is unpacked to a path.
+
+    Links are no files: of one that is linked to another the size says nothing, and links may lead in a circle.
+    """
+    found: dict[str, bytes] = {}
+    for info in archive:
+        opened = archive.extractfile(info) if info.isreg() and info.name in {MANIFEST_NAME, SNAPSHOT_NAME} else None
+        if opened is None or info.name in found:
+            raise MalformedBundleError(f"{info.name!r:.60} is no file of a bundle")
+        found[info.name] = opened.read()
+        if len(found) == FILE_COUNT:
+            break
+    return found

@@ -1,0 +1,323 @@
+"""Reads a cluster into a snapshot: pages of 500, several kinds at a time, nothing but GET.
+
+Whoever may read one namespace only gets an answer for that one; what could not be read is noted as a gap, and whatever
+depends on it stays unsaid.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from enum import Flag, auto
+from typing import Any, Final, TypeVar
+
+from dra.api.release_rules import BUILT_IN_RELEASE_RULES
+from dra.cel.object_rules import CompiledRule, RuleError
+from dra.cli.kubectl import local_plane_status
+from dra.cli.kubectl.connection import Connection
+from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.diagnosis.snapshot import (
+    ControllerLease,
+    ControllerPresence,
+    ReferencedWorkload,
+    Snapshot,
+    UnreadResource,
+)
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, rfc3339
+from dra.kube.codec import ApiObject
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.lease_rules import Lease
+from dra.kube.resources import CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
+from dra.model.claims import ResourceClaim
+from dra.model.device_classes import DeviceClass
+from dra.model.meta import Key, PartialObjectMetadata, UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget, PriorityClass
+from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
+from dra.model.templates import ResourceClaimTemplate
+from dra.model.workload_reservations import workload_reservation
+
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
+DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
+
+Found = TypeVar("Found", bound=ApiObject)
+
+
+class SnapshotScope(Flag):
+    """What to read besides the claims."""
+
+    NONE = 0
+    PODS = auto()
+    NODES = auto()
+    DEVICES = auto()  # slices, classes and taint rules
+    WORKLOADS = auto()
+    REST = auto()  # templates, the lease of our controller
+    RESERVATIONS = auto()
+    PREEMPTION = auto()  # priority classes and disruption budgets
+    ALL = PODS | NODES | DEVICES | WORKLOADS | REST
+    EVERYTHING = ALL | RESERVATIONS | PREEMPTION
+
+
+class SnapshotReader:
+    """Reads one snapshot."""
+
+    def __init__(self, connection: Connection, *, namespace: str | None, lease: Key) -> None:
+        """``namespace`` is the one that is meant at least; None: all of them."""
+        self._client: Client = connection.client
+        self._discovery = Discovery(connection.client)
+        self._namespace = namespace
+        self._lease = lease
+        self._gaps: list[UnreadResource] = []
+        self._narrowed = False
+
+    async def read(self, parts: SnapshotScope) -> Snapshot:
+        """Return what there is; raises ApiError if not even the claims can be read."""
+        wall = SYSTEM.wall()
+        core, rest, more = await asyncio.gather(
+            asyncio.gather(
+                self._everywhere(CLAIMS, ResourceClaim, needed=True),
+                self._everywhere(PODS, SchedulerPod) if SnapshotScope.PODS in parts else _no_objects(),
+                self._cluster(NODES, SchedulerNode) if SnapshotScope.NODES in parts else _no_objects(),
+                self._cluster(SLICES, ResourceSlice) if SnapshotScope.DEVICES in parts else _no_objects(),
+                self._cluster(DEVICE_CLASSES, DeviceClass) if SnapshotScope.DEVICES in parts else _no_objects(),
+            ),
+            asyncio.gather(
+                self._rules() if SnapshotScope.DEVICES in parts else _no_objects(),
+                self._everywhere(TEMPLATES, ResourceClaimTemplate) if SnapshotScope.REST in parts else _no_objects(),
+                self._leader(wall.timestamp()) if SnapshotScope.REST in parts else _unknown_lease(),
+                self._version(),
+            ),
+            asyncio.gather(
+                self._optional(RESERVATIONS, UnstructuredObject)
+                if SnapshotScope.RESERVATIONS in parts
+                else _kind_not_read(),
+                self._optional(PRIORITY_CLASSES, PriorityClass)
+                if SnapshotScope.PREEMPTION in parts
+                else _kind_not_read(),
+                self._optional(DISRUPTION_BUDGETS, PodDisruptionBudget)
+                if SnapshotScope.PREEMPTION in parts
+                else _kind_not_read(),
+            ),
+        )
+        claims, pods, nodes, slices, classes = core
+        rules, templates, leader, version = rest
+        reservations, priorities, budgets = more
+        workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in parts else []
+        return Snapshot(
+            taken=rfc3339(wall),
+            server=version,
+            namespace=self._namespace if self._narrowed else None,
+            leader=leader,
+            claims=tuple(claims),
+            pods=tuple(pods),
+            nodes=tuple(nodes),
+            slices=tuple(slices),
+            classes=tuple(classes),
+            rules=tuple(rules),
+            templates=tuple(templates),
+            priorities=tuple(priorities or ()),
+            budgets=tuple(budgets or ()),
+            reservations=None if reservations is None else tuple(reservations),
+            workloads=tuple(workloads),
+            gaps=tuple(self._gaps),
+        )
+
+    async def _version(self) -> str:
+        try:
+            return (await self._client.version()).git_version
+        except ApiError:
+            return ""
+
+    async def _all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
+        found: list[Found] = []
+        async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
+            if page.first:
+                found.clear()
+            found += page.items
+            self._gaps += [
+                UnreadResource(resource=resource.label, why=f"{each} cannot be read") for each in page.unreadable
+            ]
+        return found
+
+    async def _everywhere(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
+        """Read a kind in all namespaces, or in ours if that is all we may."""
+        try:
+            return await self._all(resource, model, None)
+        except Forbidden as error:
+            if self._namespace is None:
+                if needed:
+                    raise
+                self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+                return []
+        self._narrowed = True
+        try:
+            found = await self._all(resource, model, self._namespace)
+        except Forbidden as error:
+            if needed:
+                raise
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+            return []
+        self._gaps.append(UnreadResource(resource=f"{resource.label} of other namespaces", why="no right to list them"))
+        return found
+
+    async def _cluster(self, resource: Resource, model: type[Found]) -> list[Found]:
+        try:
+            return await self._all(resource, model, None)
+        except (Forbidden, NotFound) as error:
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+            return []
+
+    async def _optional(self, resource: Resource, model: type[Found]) -> list[Found] | None:
+        """Read a kind in all namespaces; None: the server knows no such kind."""
+        try:
+            return await self._all(resource, model, None)
+        except NotFound:
+            return None
+        except Forbidden as error:
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+            return []
+
+    async def _rules(self) -> list[DeviceTaintRule]:
+        """Read the rules, of whichever version is served, if any."""
+        try:
+            resource = await self._discovery.resolve(DEVICE_TAINT_RULES)
+            if resource is not None:
+                return await self._all(resource, DeviceTaintRule, None)
+        except Forbidden as error:
+            self._gaps.append(UnreadResource(resource=str(DEVICE_TAINT_RULES), why=str(error)))
+        except ApiError:  # gone between the two requests, or discovery does not answer
+            pass
+        return []
+
+    async def _leader(self, now: float) -> ControllerLease:
+        name = "/".join(self._lease)
+        try:
+            lease = await self._client.get(LEASES, self._lease, Lease)
+        except NotFound:
+            return await self._beside(name)
+        except ApiError:
+            return ControllerLease(presence=ControllerPresence.UNKNOWN, name=name)
+        spec = lease.spec
+        seconds = int(now - _to_timestamp(spec.renew_time)) if spec.renew_time else 0
+        running = bool(spec.holder_identity) and seconds <= max(spec.lease_duration_seconds, 1)
+        presence = ControllerPresence.RUNNING if running else ControllerPresence.STALE
+        return ControllerLease(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
+
+    async def _beside(self, name: str) -> ControllerLease:
+        """Return what is known without a lease: the controller of the local plane needs none, and the plane tells."""
+        if pid := await local_plane_status.controller_pid(self._client):
+            return ControllerLease(
+                presence=ControllerPresence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})"
+            )
+        return ControllerLease(presence=ControllerPresence.ABSENT, name=name)
+
+    async def workloads(self, claims: Iterable[ResourceClaim]) -> list[ReferencedWorkload]:
+        """Look up what claims refer to, a kind at a time."""
+        wanted: dict[GroupResource, set[WorkloadKey]] = {}
+        for claim in claims:
+            for key in referenced_workloads(claim):
+                wanted.setdefault(key.kind, set()).add(key)
+        found: list[ReferencedWorkload] = []
+        rules = {
+            GroupResource.parse(each): CompiledRule(expression) for each, expression in BUILT_IN_RELEASE_RULES.items()
+        }
+        for kind, keys in sorted(wanted.items(), key=_kind_name):
+            found += await self._kind(kind, keys, rules.get(kind))
+        return found
+
+    async def _kind(
+        self, kind: GroupResource, keys: set[WorkloadKey], rule: CompiledRule | None
+    ) -> list[ReferencedWorkload]:
+        there: dict[Key, ReferencedWorkload] = {}
+        try:
+            resource = await self._discovery.resolve(kind)
+            if resource is None or not resource.namespaced:
+                meant = await self._meant(kind) if resource is None else ""
+                return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=meant) for key in keys]
+            model: Any = PartialObjectMetadata if rule is None else UnstructuredObject
+            for namespace in self._namespaces(keys):
+                selection = Selection(namespace=namespace)
+                async for page in self._client.list_pages(resource, model, selection=selection):
+                    for item in page.items:
+                        key = WorkloadKey(kind, *item.metadata.key)
+                        if key in keys:
+                            over = rule is not None and _is_finished(rule, item.content)
+                            phase = WorkloadPhase.FINISHED if over else WorkloadPhase.PRESENT
+                            there[item.metadata.key] = _referenced_workload(key, phase, uid=item.metadata.uid)
+        except Forbidden as error:
+            self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
+            return [_referenced_workload(key, WorkloadPhase.FORBIDDEN) for key in keys]
+        except ApiError as error:
+            self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
+            return [_referenced_workload(key, WorkloadPhase.UNKNOWN) for key in keys]
+        return [there.get((key.namespace, key.name)) or _referenced_workload(key, WorkloadPhase.ABSENT) for key in keys]
+
+    async def _meant(self, kind: GroupResource) -> str:
+        try:
+            return str(await self._discovery.meant(kind) or "")
+        except ApiError:  # it would be a help, no more
+            return ""
+
+    def _namespaces(self, keys: set[WorkloadKey]) -> list[str | None]:
+        """Return where to look: one list of everything, unless it is one namespace only."""
+        named = {key.namespace for key in keys}
+        return [*named] if len(named) == 1 or self._narrowed else [None]
+
+
+def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
+    """Yield what a claim refers to: in words, and in its list."""
+    namespace = claim.metadata.namespace
+    with suppress(MalformedReferenceError):
+        found = workload_reservation(claim)
+        if found is not None:
+            yield WorkloadKey.of(found.reference, namespace)
+    for entry in claim.entries:
+        if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
+            yield WorkloadKey.of(entry, namespace)
+
+
+def _referenced_workload(
+    key: WorkloadKey,
+    phase: WorkloadPhase,
+    *,
+    uid: Any = "",  # noqa: ANN401 - a Uid
+    meant: str = "",
+) -> ReferencedWorkload:
+    resource, group = key.kind.resource, key.kind.group
+    return ReferencedWorkload(
+        resource=resource, group=group, namespace=key.namespace, name=key.name, phase=phase, uid=uid, meant=meant
+    )
+
+
+def _kind_name(pair: tuple[GroupResource, set[WorkloadKey]]) -> str:
+    return str(pair[0])
+
+
+def _to_timestamp(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+async def _no_objects() -> list[Any]:
+    return []
+
+
+async def _kind_not_read() -> list[Any] | None:
+    return None
+
+
+async def _unknown_lease() -> ControllerLease:
+    return ControllerLease()
+
+
+def _is_finished(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
+    """Whether a rule holds; where it gives no answer, the workload counts as not finished, as for the controller."""
+    try:
+        return rule.holds(content)
+    except RuleError:
+        return False

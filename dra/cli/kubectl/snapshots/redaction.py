@@ -1,0 +1,316 @@
+"""What of a cluster may be sent to somebody else: what rules compare, and no more.
+
+Redaction is by construction: a snapshot is made of the engine's own structs, which have no field for what containers
+run, or for their environment. What is free text all the same is dropped here: annotations and labels that are nobody's
+business but their owner's, sources of volumes, and parameters that claims carry along for drivers as plain data. Of a
+Reservation's template what says where and how much is left.
+
+Where a rule only asks whether two texts are the same (a held claim stands in for what a template would make), each is
+replaced by its number. Of a pod's labels those are left that a selector names, with values that it names.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.reservations import well_known
+from dra.api.reservations.model import MalformedReservationError, ReservationOwner
+from dra.api.reservations.model import parse_reservation as as_reservation
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.model.claims import ResourceClaim
+from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
+from dra.model.templates import ResourceClaimTemplate
+
+KEPT_ANNOTATION_PREFIXES: Final = ("reserve.dra/", "resource.kubernetes.io/", "scheduling.koordinator.sh/")
+"""Annotations that rules look at."""
+
+KEPT_LABEL_PREFIXES: Final = (
+    *KEPT_ANNOTATION_PREFIXES,
+    "pod.koordinator.sh/",
+    "koordinator.sh/",
+    well_known.ANNOTATION_NODE_RESERVATION,
+)
+"""Labels and annotations by which people speak about reservations."""
+
+MESSAGE_LENGTH_MAX: Final = 500
+"""Characters of a condition's message that are kept: the scheduler's are shorter."""
+
+REDACTED: Final = "redacted"
+"""What stands for the value of a label that no selector names."""
+
+_PLACEMENT_FIELDS: Final = (
+    "nodeName",
+    "nodeSelector",
+    "tolerations",
+    "priority",
+    "priorityClassName",
+    "preemptionPolicy",
+    "resourceClaims",
+    "schedulerName",
+    "overhead",
+    "resources",
+)
+"""What of a Reservation's template says where and how much, as it is."""
+
+Json = dict[str, Any]
+SelectorValues = dict[str, set[str]]
+"""Label → the values that selectors name."""
+
+
+def redact_snapshot(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without what is nobody's business."""
+    return _SnapshotRedactor(snapshot).snapshot()
+
+
+class _SnapshotRedactor:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._found = snapshot
+        self._selected: SelectorValues = {}
+        self._of_reservations: SelectorValues = {}
+        for key, value in _pod_labels_in_selectors(snapshot):
+            self._selected.setdefault(key, set()).add(value)
+        for key, value in _reservation_labels_in_selectors(snapshot):
+            self._of_reservations.setdefault(key, set()).add(value)
+        self._numbers = {
+            text: f"redacted-{number}" for number, text in enumerate(sorted(set(_compared_texts(snapshot))))
+        }
+
+    def snapshot(self) -> Snapshot:
+        found = self._found
+        return msgspec.structs.replace(
+            found,
+            claims=tuple(map(self._claim, found.claims)),
+            pods=tuple(map(self._pod, found.pods)),
+            nodes=tuple(_redact_object(each, labels=each.metadata.labels) for each in found.nodes),
+            slices=tuple(map(_redact_object, found.slices)),
+            classes=tuple(
+                msgspec.structs.replace(
+                    _redact_object(each), spec=msgspec.structs.replace(each.spec, config=self._config(each.spec.config))
+                )
+                for each in found.classes
+            ),
+            rules=tuple(map(_redact_object, found.rules)),
+            templates=tuple(map(self._template, found.templates)),
+            priorities=tuple(map(_redact_object, found.priorities)),
+            budgets=tuple(map(_redact_object, found.budgets)),
+            reservations=None if found.reservations is None else tuple(map(self._reservation, found.reservations)),
+        )
+
+    def _claim(self, claim: ResourceClaim) -> ResourceClaim:
+        allocation = claim.status.allocation
+        if allocation is not None and allocation.devices.config:
+            results = msgspec.structs.replace(allocation.devices, config=self._config(allocation.devices.config))
+            allocation = msgspec.structs.replace(allocation, devices=results)
+        meta = _redact_metadata(claim.metadata, labels=self._numbered(claim.metadata.labels))
+        annotations = {**self._numbered(claim.metadata.annotations), **(meta.annotations or {})}
+        return msgspec.structs.replace(
+            claim,
+            metadata=msgspec.structs.replace(meta, annotations=annotations or None),
+            spec=msgspec.structs.replace(claim.spec, devices=self._devices(claim.spec.devices)),
+            status=msgspec.structs.replace(claim.status, allocation=allocation),
+        )
+
+    def _template(self, template: ResourceClaimTemplate) -> ResourceClaimTemplate:
+        spec = template.spec
+        given = spec.metadata.annotations or {}
+        annotations = {
+            **self._numbered(given),
+            **{key: text for key, text in given.items() if key.startswith(KEPT_ANNOTATION_PREFIXES)},
+        }
+        devices = {"devices": self._devices(spec.spec["devices"])} if spec.spec.get("devices") else {}
+        metadata = msgspec.structs.replace(
+            spec.metadata, labels=self._numbered(spec.metadata.labels) or None, annotations=annotations or None
+        )
+        return ResourceClaimTemplate(
+            metadata=_redact_metadata(template.metadata),
+            spec=msgspec.structs.replace(spec, metadata=metadata, spec=devices),
+        )
+
+    def _devices(self, devices: Json | None) -> Json | None:
+        if devices is None:
+            return None
+        kept = {key: value for key, value in devices.items() if key in {"requests", "constraints"}}
+        return kept | ({"config": self._config(devices["config"])} if devices.get("config") else {})
+
+    def _config(self, config: Iterable[Mapping[str, Any]] | None) -> list[Json] | None:
+        """Return configuration without the parameters in it: whose it is may be known, not what it says."""
+        if config is None:
+            return None
+        return [
+            {key: self._opaque(value) if key == "opaque" else value for key, value in each.items()}
+            for each in config
+            if all(key in {"opaque", "requests", "source"} for key in each)
+        ]
+
+    def _opaque(self, value: Mapping[str, Any]) -> Json:
+        found = {"driver": value.get("driver", "")}
+        number = self._numbers.get(_canonical_json(value.get("parameters")))
+        return found | ({"parameters": {REDACTED: number}} if number else {})
+
+    def _numbered(self, given: Mapping[str, str] | None) -> dict[str, str]:
+        """Return in place of labels and annotations their numbers, where templates have the same."""
+        numbers = (self._numbers.get(_pair_text(key, value)) for key, value in sorted((given or {}).items()))
+        return {number: "" for number in numbers if number}
+
+    def _pod(self, pod: SchedulerPod) -> SchedulerPod:
+        volumes = [
+            msgspec.structs.replace(
+                volume,
+                persistent_volume_claim={REDACTED: True} if volume.persistent_volume_claim else None,
+                ephemeral={REDACTED: True} if volume.ephemeral else None,
+            )
+            for volume in pod.spec.volumes or ()
+            if volume.persistent_volume_claim or volume.ephemeral
+        ]
+        conditions = [
+            msgspec.structs.replace(
+                each, message=each.message[:MESSAGE_LENGTH_MAX] if each.type == "PodScheduled" else ""
+            )
+            for each in pod.status.conditions or ()
+        ]
+        return msgspec.structs.replace(
+            pod,
+            metadata=_redact_metadata(
+                pod.metadata, labels=_redact_labels(pod.metadata.labels, self._selected), prefixes=KEPT_LABEL_PREFIXES
+            ),
+            spec=msgspec.structs.replace(pod.spec, volumes=volumes or None),
+            status=msgspec.structs.replace(pod.status, conditions=conditions or None),
+        )
+
+    def _reservation(self, found: UnstructuredObject) -> UnstructuredObject:
+        metadata = _redact_metadata(
+            found.metadata,
+            labels=_redact_labels(found.metadata.labels, self._of_reservations),
+            prefixes=KEPT_LABEL_PREFIXES,
+        )
+        head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
+        content = {**head, "metadata": msgspec.to_builtins(metadata)}
+        try:
+            as_reservation(found.content)
+        except MalformedReservationError:  # what it says may be anything, so nothing of it is kept
+            return UnstructuredObject(metadata=metadata, content=content)
+        spec = {**found.content["spec"], "template": _redact_pod_template(found.content["spec"].get("template") or {})}
+        status = found.content.get("status") or {}
+        known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
+        content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
+        return UnstructuredObject(metadata=metadata, content=content)
+
+
+def _redact_metadata(
+    meta: ObjectMeta, *, labels: Mapping[str, str] | None = None, prefixes: tuple[str, ...] = KEPT_ANNOTATION_PREFIXES
+) -> ObjectMeta:
+    kept = {key: value for key, value in (meta.annotations or {}).items() if key.startswith(prefixes)}
+    return msgspec.structs.replace(meta, annotations=kept or None, labels=dict(labels) if labels else None)
+
+
+def _redact_object(found: Any, *, labels: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any of our structs
+    return msgspec.structs.replace(
+        found, metadata=_redact_metadata(found.metadata, labels=labels, prefixes=KEPT_LABEL_PREFIXES)
+    )
+
+
+def _redact_labels(labels: Mapping[str, str] | None, named: SelectorValues) -> dict[str, str]:
+    """Return the labels that selectors name; of their values, too."""
+    return {
+        key: value if key.startswith(KEPT_LABEL_PREFIXES) or value in named[key] else REDACTED
+        for key, value in (labels or {}).items()
+        if key.startswith(KEPT_LABEL_PREFIXES) or key in named
+    }
+
+
+def _pod_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the labels of pods, and their values, that selectors name."""
+    for budget in snapshot.budgets:
+        selector = budget.spec.selector
+        if selector is not None:
+            yield from (selector.match_labels or {}).items()
+            yield from _requirement_values(selector.match_expressions or ())
+    for owner in _reservation_owners(snapshot):
+        if owner.label_selector is not None:
+            yield from owner.label_selector.match_labels.items()
+            yield from _requirement_values(owner.label_selector.match_expressions)
+
+
+def _reservation_owners(snapshot: Snapshot) -> Iterator[ReservationOwner]:
+    for each in snapshot.reservations or ():
+        try:
+            yield from as_reservation(each.content).spec.owners
+        except MalformedReservationError:
+            continue
+
+
+def _reservation_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the labels of reservations, and their values, that pods ask for."""
+    for pod in snapshot.pods:
+        if pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None:
+            continue
+        try:
+            affinity = PodInfo.of(pod).affinity
+        except MalformedAnnotationError:
+            continue
+        if affinity is not None:
+            yield from affinity.selector.items()
+            for term in affinity.terms.node_selector_terms if affinity.terms is not None else ():
+                yield from _requirement_values(term.match_expressions or ())
+
+
+def _requirement_values(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for each in requirements:
+        yield each.key, ""
+        for value in each.values or ():
+            yield each.key, value
+
+
+def _compared_texts(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is compared with one another, and by whole texts only."""
+    for template in snapshot.templates:
+        metadata = template.spec.metadata
+        for each in (metadata.labels, metadata.annotations):
+            for key, value in (each or {}).items():
+                yield _pair_text(key, value)
+        yield from _opaque_parameters((template.spec.spec.get("devices") or {}).get("config"))
+    for claim in snapshot.claims:
+        yield from _opaque_parameters((claim.spec.devices or {}).get("config"))
+
+
+def _opaque_parameters(config: Iterable[Mapping[str, Any]] | None) -> Iterator[str]:
+    for each in config or ():
+        yield _canonical_json((each.get("opaque") or {}).get("parameters"))
+
+
+def _canonical_json(value: Any) -> str:  # noqa: ANN401 - anything
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _pair_text(key: str, value: str) -> str:
+    return _canonical_json([key, value])
+
+
+def _redact_pod_template(template: Mapping[str, Any]) -> Json:
+    """Return what a Reservation's template says of where and how much."""
+    given = template.get("spec")
+    metadata = template.get("metadata")
+    spec = given if isinstance(given, Mapping) else {}
+    kept: Json = {key: spec[key] for key in _PLACEMENT_FIELDS if key in spec}
+    affinity = spec.get("affinity")
+    if isinstance(affinity, Mapping) and affinity.get("nodeAffinity"):
+        kept["affinity"] = {"nodeAffinity": affinity["nodeAffinity"]}
+    for name in ("containers", "initContainers"):
+        if isinstance(spec.get(name), list):
+            kept[name] = [_redact_container(each) for each in spec[name]]
+    space = metadata.get("namespace") if isinstance(metadata, Mapping) else template.get("namespace")
+    where: Json = {"metadata": {"namespace": space}} if space else {}
+    return where | {"spec": kept}
+
+
+def _redact_container(found: Any) -> Any:  # noqa: ANN401 - nobody has validated it
+    if not isinstance(found, Mapping):
+        return REDACTED
+    resources = found.get("resources")
+    kept = {key: found[key] for key in ("restartPolicy",) if key in found}
+    if isinstance(resources, Mapping):
+        kept["resources"] = {key: resources[key] for key in ("requests", "limits") if key in resources}
+    return kept

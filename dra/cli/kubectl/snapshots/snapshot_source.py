@@ -1,0 +1,115 @@
+"""What a command that only reads is asked about: a cluster or a bundle, and which namespace is meant."""
+
+import functools
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.cli.kubectl.connection import FailedError, run
+from dra.cli.kubectl.options import ClusterFlags, cluster_options
+from dra.cli.kubectl.snapshots import bundle_file
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.kube import credentials
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import ApiError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_NAMESPACE = "default"
+"""The namespace that kubectl means when nobody names one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSource:
+    """Where to read, and what is meant."""
+
+    place: ClusterFlags
+    bundle: str | None = None
+    given: str | None = None
+    """The namespace of the command line."""
+
+    everywhere: bool = False
+    lease_namespace: str = NAMESPACE
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that is meant, as kubectl would choose it."""
+        if self.given or self.bundle:
+            return self.given or DEFAULT_NAMESPACE
+        try:
+            return credentials.current_namespace(self.place.kubeconfig, context=self.place.context) or DEFAULT_NAMESPACE
+        except ApiError as error:
+            raise FailedError(str(error)) from error
+
+    def now(self, snapshot: Snapshot) -> datetime:
+        """Return the time of which is told: of a bundle, when it was taken."""
+        if self.bundle is not None and snapshot.taken:
+            return datetime.fromisoformat(snapshot.taken)
+        return SYSTEM.wall()
+
+    def read(self, parts: SnapshotScope) -> Snapshot:
+        """Return the snapshot; ends the command where there is none."""
+        if self.bundle is not None:
+            try:
+                return bundle_file.read_bundle(Path(self.bundle))
+            except bundle_file.MalformedBundleError as error:
+                raise FailedError(str(error)) from error
+        named = None if self.everywhere else self.namespace
+        lease = (self.lease_namespace, LEASE_NAME)
+        return run(self.place, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(parts))
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Look for no garbage: nothing of a snapshot is any, and looking for it takes a tenth of all the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+bundle_option = click.option(
+    "--from",
+    "bundle",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read a bundle instead of a cluster: kubectl dra bundle makes one.",
+)
+"""``--from``; the command gets it as `bundle`."""
+
+
+def source_options(command: Command) -> Command:
+    """Add what says where to read; the command gets it as `source`."""
+
+    @cluster_options
+    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+    @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+    @bundle_option
+    @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
+    @functools.wraps(command)
+    def wrapped(
+        *,
+        place: ClusterFlags,
+        namespace: str | None,
+        all_namespaces: bool,
+        bundle: str | None,
+        lease_namespace: str,
+        **rest: Any,  # noqa: ANN401 - the command's
+    ) -> Any:  # noqa: ANN401 - the command's
+        source = SnapshotSource(
+            place=place, bundle=bundle, given=namespace, everywhere=all_namespaces, lease_namespace=lease_namespace
+        )
+        with _without_gc():
+            return command(source=source, **rest)
+
+    return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added

@@ -1,0 +1,207 @@
+"""``-w``: the list first, then every row that has changed, as kubectl prints them.
+
+Claims, pods, nodes and slices are watched; whether the workloads of claims are over is looked up again, at most every
+few seconds, since their kinds may be any. Rows are made by the same functions as without ``-w``: of all that is known
+then.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.api.rbac import LEASE_NAME
+from dra.cli.kubectl.connection import Connection, FailedError, connect
+from dra.cli.kubectl.print_flags import PrintOptions
+from dra.cli.kubectl.printers import OutputFormat, format_table
+from dra.cli.kubectl.resource_table import ResourceTable, TableRow, table_cells
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope, referenced_workloads
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.kube.client import Selection
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
+from dra.model.claims import ResourceClaim
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.slices import ResourceSlice
+
+DEBOUNCE: Final = 0.5
+"""Seconds in which changes are gathered."""
+
+WORKLOAD_REFRESH_INTERVAL: Final = 5.0
+"""Seconds for which what is known of workloads is believed."""
+
+EXIT_CODE_INTERRUPTED: Final = 130
+"""The exit code of whatever Ctrl-C ends, as in a shell."""
+
+STATE_COLUMNS: Final = ("STATE", "PHASE")
+"""The columns that say of a row that it is gone."""
+
+_WATCHED_KINDS: Final = {
+    "claims": (CLAIMS, ResourceClaim),
+    "pods": (PODS, SchedulerPod),
+    "nodes": (NODES, SchedulerNode),
+    "slices": (SLICES, ResourceSlice),
+}
+"""Field of a snapshot → what is watched for it."""
+
+
+def watch_snapshot(
+    source: SnapshotSource, parts: SnapshotScope, *, listed: Callable[[Snapshot], ResourceTable], style: PrintOptions
+) -> None:
+    """Print the list and what changes, until somebody ends it."""
+    _check_can_watch(source, style)
+    printer = WatchPrinter(style)
+    try:
+        asyncio.run(_watch_cluster(source, parts, lambda snapshot: printer.tell(listed(snapshot))))
+    except ApiError as error:
+        raise FailedError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_CODE_INTERRUPTED) from None
+
+
+def watch_kind(
+    source: SnapshotSource,
+    kind: tuple[Resource, type[Any]],
+    *,
+    listed: Callable[..., ResourceTable],
+    style: PrintOptions,
+    missing: str,
+) -> None:
+    """Print a list of one kind and what changes of it, until somebody ends it; `missing`: there is no such kind."""
+    _check_can_watch(source, style)
+    printer = WatchPrinter(style)
+    resource, model = kind
+
+    def tell(found: Iterable[Any]) -> None:
+        printer.tell(listed(found, now=SYSTEM.wall()))
+
+    async def work() -> None:
+        async with connect(source.place) as connection:
+            first = [item async for page in connection.client.list_pages(resource, model) for item in page.items]
+            tell(first)
+            news = asyncio.Event()
+            reflector: Reflector[Any] = Reflector(connection.client, resource, model, sink=lambda _: news.set())
+            async with asyncio.TaskGroup() as group:
+                group.create_task(reflector.run())
+                await reflector.synced.wait()
+                while True:
+                    await news.wait()
+                    await asyncio.sleep(DEBOUNCE)
+                    news.clear()
+                    tell(reflector.objects.values())
+
+    try:
+        asyncio.run(work())
+    except NotFound as error:
+        raise FailedError(missing) from error
+    except ApiError as error:
+        raise FailedError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_CODE_INTERRUPTED) from None
+
+
+def _check_can_watch(source: SnapshotSource, style: PrintOptions) -> None:
+    if source.bundle is not None:
+        raise click.UsageError("a bundle does not change: no --watch with --from")
+    if style.output is OutputFormat.CSV:
+        raise click.UsageError("no csv with --watch")
+    gc.enable()  # a watch has no end
+
+
+async def _watch_cluster(source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]) -> None:
+    async with connect(source.place) as connection:
+        await follow_cluster(connection, source, parts, tell)
+
+
+async def follow_cluster(
+    connection: Connection, source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]
+) -> None:
+    """Tell of the cluster now, and whenever it has changed; never returns. Raises ApiError."""
+    named = None if source.everywhere else source.namespace
+    lease = (source.lease_namespace, LEASE_NAME)
+    snapshot = await SnapshotReader(connection, namespace=named, lease=lease).read(parts)
+    tell(snapshot)
+    missing = {gap.resource for gap in snapshot.gaps}
+    news = asyncio.Event()
+    selection = Selection(namespace=snapshot.namespace)
+    reflectors: dict[str, Reflector[Any]] = {
+        field: Reflector(
+            connection.client,
+            resource,
+            model,
+            sink=lambda _: news.set(),
+            selection=selection if resource.namespaced else Selection(),
+        )
+        for field, (resource, model) in _WATCHED_KINDS.items()
+        if resource.label not in missing
+    }
+    async with asyncio.TaskGroup() as group:
+        for reflector in reflectors.values():
+            group.create_task(reflector.run())
+        for reflector in reflectors.values():
+            await reflector.synced.wait()
+        looked_up, referred = connection.clock.now(), _referenced_by_claims(snapshot)
+        while True:
+            await news.wait()
+            await asyncio.sleep(DEBOUNCE)
+            news.clear()
+            found = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
+            snapshot = msgspec.structs.replace(snapshot, **found)
+            now = connection.clock.now()
+            if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referred:
+                reader = SnapshotReader(connection, namespace=named, lease=lease)
+                workloads = tuple(await reader.workloads(snapshot.claims))
+                snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
+                looked_up, referred = now, _referenced_by_claims(snapshot)
+            tell(snapshot)
+
+
+def _referenced_by_claims(snapshot: Snapshot) -> set[WorkloadKey]:
+    return {key for claim in snapshot.claims for key in referenced_workloads(claim)}
+
+
+class WatchPrinter:
+    """Prints rows, and later those that have changed."""
+
+    def __init__(self, style: PrintOptions) -> None:
+        self._style = style
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._widths: list[int] = []
+        self._begun = False
+        self._header: tuple[str, ...] = ()
+
+    def tell(self, listing: ResourceTable) -> None:
+        """Print what is new in a list."""
+        self._header, lines = table_cells(listing, self._style)
+        now = {_row_key(row): line for row, line in zip(listing.rows, lines, strict=True)}
+        changed = [row for row in listing.rows if self._known.get(_row_key(row)) != now[_row_key(row)]]
+        gone = [line for key, line in self._known.items() if key not in now]
+        self._known = now
+        if self._style.as_data:
+            for row in changed:
+                self._style.write(row.content())
+        elif changed:
+            self._print([now[_row_key(row)] for row in changed])
+        place = next((number for number, each in enumerate(self._header) if each in STATE_COLUMNS), None)
+        if gone and place is not None:
+            self._print([(*line[:place], "Gone", *line[place + 1 :]) for line in gone])
+
+    def _print(self, lines: list[tuple[str, ...]]) -> None:
+        shown = [self._header, *lines]
+        widths = [max(len(line[column]) for line in shown) for column in range(len(self._header) - 1)]
+        self._widths = [max(pair) for pair in zip(widths, self._widths or widths, strict=True)]
+        headers = self._style.headers and self._style.output is not OutputFormat.NAME and not self._begun
+        click.echo(format_table(self._header, lines, headers=headers, least=self._widths))
+        self._begun = True
+
+
+def _row_key(row: TableRow) -> tuple[str, str]:
+    """Return what tells a row from others: with all namespaces, the first cell is one."""
+    return (row.cells[0], row.name)

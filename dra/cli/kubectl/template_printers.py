@@ -1,0 +1,180 @@
+"""kubectl's templates: ``-o jsonpath='{range .items[*]}{.workload} {end}'``, ``custom-columns``, ``--sort-by``.
+
+The paths are those of printer columns (`localplane.jsonpath`): fields, quoted fields, indexes, slices, wildcards,
+filters that compare a field with a literal. Packages for JSONPath know RFC 9535, which has neither kubectl's templates
+nor its escapes. Not here: unions (``['a','b']``); that is said. A field that is missing is empty, as in kubectl.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from localplane import jsonpath
+
+_ACTION: Final = re.compile(r"""\{((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^{}"'])*)\}""")
+_QUOTED: Final = re.compile(r"""(['"])(?P<text>.*)\1""", re.DOTALL)
+_UNION: Final = re.compile(r"""\[\s*(?:'[^']*'|"[^"]*"|-?\d+)\s*,""")
+_SPACED: Final = re.compile(r"""\[[^\]]*\]|(?P<space>\s)""")
+
+MISSING_VALUE: Final = "<none>"
+
+
+class MalformedTemplateError(ValueError):
+    """A template that cannot be understood; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPath:
+    """Leads from an object to values."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> "JsonPath":
+        """Return a path; raises MalformedTemplateError."""
+        path = text.strip()
+        if any(each["space"] for each in _SPACED.finditer(path)):
+            raise MalformedTemplateError(f"{text.strip()!r}: one path in a pair of braces")
+        if _UNION.search(path):
+            raise MalformedTemplateError(f"{path!r}: unions are not known here; write one path for each")
+        try:
+            jsonpath.parse_path(_without_root(path))
+        except jsonpath.InvalidJsonPathError as error:
+            raise MalformedTemplateError(str(error)) from error
+        return cls(path)
+
+    def values(self, current: Any, root: Any) -> list[Any]:  # noqa: ANN401 - JSON
+        """Return what it leads to from the object at hand; ``$`` begins with the whole."""
+        return jsonpath.find_values(_without_root(self.text), root if self.text.startswith("$") else current)
+
+
+def _without_root(path: str) -> str:
+    return path[1:] if path[:1] in {"$", "@"} else path
+
+
+@dataclass(frozen=True, slots=True)
+class RangeBlock:
+    """``{range PATH}…{end}``."""
+
+    path: JsonPath
+    parts: tuple["TemplatePart", ...]
+
+
+TemplatePart: TypeAlias = str | JsonPath | RangeBlock
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPathTemplate:
+    """A whole template."""
+
+    parts: tuple[TemplatePart, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "JsonPathTemplate":
+        """Return the template; one without braces is a path. Raises MalformedTemplateError."""
+        if "{" not in text:
+            return cls((JsonPath.of(text),))
+        tokens = list(_tokens(text))
+        parts, rest = _parse_parts(tokens)
+        if rest:
+            raise MalformedTemplateError("{end} without {range}")
+        return cls(parts)
+
+    def __call__(self, content: Any) -> str:  # noqa: ANN401 - JSON
+        """Return the text for an object."""
+        return "".join(_render_parts(self.parts, content, content))
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what a template consists of: ("text", …) and ("action", …)."""
+    position = 0
+    for found in _ACTION.finditer(text):
+        yield from _literal_text(text[position : found.start()])
+        yield "action", found[1].strip()
+        position = found.end()
+    yield from _literal_text(text[position:])
+
+
+def _literal_text(text: str) -> Iterator[tuple[str, str]]:
+    if "{" in text or "}" in text:
+        raise MalformedTemplateError(f"{text!r}: a brace that is not closed, or not opened")
+    if text:
+        yield "text", text
+
+
+def _parse_parts(tokens: list[tuple[str, str]]) -> tuple[tuple[TemplatePart, ...], list[tuple[str, str]]]:
+    """Return the parts up to an ``end`` or to the end, and what follows that (with the ``end``)."""
+    found: list[TemplatePart] = []
+    while tokens:
+        kind, text = tokens[0]
+        if kind == "text":
+            found.append(text)
+        elif text == "end":
+            return tuple(found), tokens
+        elif text.startswith("range ") or text == "range":
+            inner, rest = _parse_parts(tokens[1:])
+            if not rest:
+                raise MalformedTemplateError("{range} without {end}")
+            found.append(RangeBlock(JsonPath.of(text.removeprefix("range")), inner))
+            tokens = rest
+        elif quoted := _QUOTED.fullmatch(text):
+            found.append(_unescape(quoted["text"]))
+        else:
+            found.append(JsonPath.of(text))
+        tokens = tokens[1:]
+    return tuple(found), []
+
+
+def _unescape(text: str) -> str:
+    escapes = {"n": "\n", "t": "\t", "r": "\r"}
+    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), text)
+
+
+def _render_parts(parts: Sequence[TemplatePart], current: Any, root: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    for part in parts:
+        match part:
+            case str():
+                yield part
+            case JsonPath():
+                yield " ".join(format_value(each) for each in part.values(current, root))
+            case RangeBlock(path=path, parts=inner):
+                for each in path.values(current, root):
+                    yield from _render_parts(inner, each, root)
+
+
+def format_value(value: Any) -> str:  # noqa: ANN401 - JSON
+    """Return a value as kubectl prints it: strings as they are, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class CustomColumns:
+    """``NAME:.metadata.name,FOR:.workload``."""
+
+    header: tuple[str, ...]
+    paths: tuple[JsonPath, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "CustomColumns":
+        """Return the columns; raises MalformedTemplateError."""
+        pairs = [each.partition(":") for each in re.split(r",(?![^\[]*\])", text)]
+        if not all(name and path for name, _, path in pairs):
+            raise MalformedTemplateError(f"{text!r}: columns are HEADER:PATH, with commas between them")
+        paths = tuple(JsonPath.of(path.strip().removeprefix("{").removesuffix("}")) for _, _, path in pairs)
+        return cls(tuple(name for name, _, _ in pairs), paths)
+
+    def row(self, content: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
+        """Return the cells of an object."""
+        return tuple(",".join(map(format_value, path.values(content, content))) or MISSING_VALUE for path in self.paths)
+
+
+def sort_key(path: JsonPath, content: Any) -> tuple[int, float, str]:  # noqa: ANN401 - JSON
+    """Return what to sort an object by: what is missing first, then numbers, then texts."""
+    found = path.values(content, content)
+    if not found:
+        return (0, 0.0, "")
+    if isinstance(found[0], int | float):
+        return (1, float(found[0]), "")
+    return (2, 0.0, format_value(found[0]))

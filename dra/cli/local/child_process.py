@@ -1,0 +1,74 @@
+"""Processes beside the plane: commands of ours that users run, kept running as long as the plane is."""
+
+import asyncio
+import logging
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+RESTART_DELAY: Final = 1.0
+"""Seconds until one that has ended is started again."""
+
+TERMINATION_GRACE: Final = 5.0
+"""Seconds that it has to end when it is asked to."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildProcess:
+    """A command of ours that is started again when it ends."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    scratch: Path
+    """A folder for the files that it makes and that it cannot remove when it is killed."""
+
+    started: Callable[[int | None], None]
+    """Is told each new pid, and None when there is no process."""
+
+    async def run(self) -> None:
+        """Keep it running until cancelled; then it is stopped, if need be by force."""
+        while True:
+            process = await self._spawn()
+            self.started(process.pid)
+            try:
+                code = await process.wait()
+            finally:
+                await asyncio.shield(_stop(process))
+                self.started(None)
+            _log.warning("%s has ended (%d); it is started again, its log is %s", self.name, code, self.log)
+            await asyncio.sleep(RESTART_DELAY)
+
+    async def _spawn(self) -> Process:
+        self.scratch.mkdir(mode=0o700, exist_ok=True)
+        with self.log.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "dra.cli.local.tethered",
+                *self.command,
+                env={**os.environ, "TMPDIR": str(self.scratch)},
+                stdin=PIPE,  # its tether
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the plane, which then stops it in order
+            )
+
+
+async def _stop(process: Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), TERMINATION_GRACE)
+        except TimeoutError:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,168 @@
+"""Runs a plane in this process until it is told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from dra.cli.local import plane_extender, plugin_processes
+from dra.cli.local.controller_process import ControllerProcess
+from dra.cli.local.plane_folder import SNAPSHOT_FILE, PlaneFolder, PlaneRecord
+from dra.kube.clock import SYSTEM, rfc3339
+from localplane.https_server import serve_https
+from localplane.plane.components import emulated_nodes
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneCompanions:
+    """What runs beside a plane."""
+
+    controller: bool = True
+    reservations: bool = True
+    plugins: Sequence[str] | None = None
+    """The drivers of ours that each node has a plugin for, maybe none; None: nobody looks for plugins at all."""
+
+
+async def run_plane(
+    folder: PlaneFolder,
+    options: PlaneOptions,
+    company: PlaneCompanions,
+    *,
+    port: int,
+    up: Callable[[PlaneRecord, int | None], None],
+) -> None:
+    """Run a plane until a signal comes; the folder is held.
+
+    Calls ``up`` once everything runs, with the number of objects of the saved state that it goes on with. Raises
+    ComponentDiedError, OSError for a port that is taken, MalformedSnapshotError.
+    """
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - asyncio.run
+    for number in STOP_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await _run_until_cancelled(folder, options, company, port=port, up=up)
+
+
+async def _run_until_cancelled(
+    folder: PlaneFolder,
+    options: PlaneOptions,
+    company: PlaneCompanions,
+    *,
+    port: int,
+    up: Callable[[PlaneRecord, int | None], None],
+) -> None:
+    devices = options.devices
+    if company.plugins is not None:
+        options = replace(options, plugins=folder.make_runtime())
+        if company.plugins:  # devices are theirs
+            options = replace(options, devices=0)
+    plane = LocalPlane(options)
+    restored = _restore_snapshot(plane, folder)
+    extender = plane_extender.add_extender(plane) if company.reservations else None
+    async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
+        telling = _PlaneRecordWriter(
+            folder,
+            PlaneRecord(
+                pid=os.getpid(),
+                url=endpoint.url,
+                api=options.api.value,
+                kubernetes=options.release.value,
+                nodes=options.nodes,
+                devices=devices,
+                started=rfc3339(SYSTEM.wall()),
+                controller=company.controller,
+                runtime=str(options.plugins) if options.plugins is not None else None,
+            ),
+            plane.beside,
+        )
+        if company.controller:
+            process = ControllerProcess(folder, reservations=company.reservations, started=telling.controller)
+            plane.add("controller", process.run)
+        if options.plugins is not None:
+            names = [spec.name for spec in emulated_nodes(options)]
+            for node, child in plugin_processes.create_plugins(
+                folder,
+                company.plugins or (),
+                runtime=options.plugins,
+                nodes=names,
+                devices=devices,
+                started=telling.plugin,
+            ):
+                plane.add(f"plugin-{node}", child.run)
+        running = asyncio.ensure_future(plane.run())
+        ready = asyncio.ensure_future(_wait_ready(plane, extender))
+        try:
+            await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                telling.ready()
+                up(telling.record, restored)
+            await running
+        except BaseExceptionGroup as failures:
+            raise _innermost_error(failures) from failures
+        finally:
+            for task in (ready, running):
+                task.cancel()
+            await asyncio.gather(ready, running, return_exceptions=True)
+
+
+async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:
+    await plane.ready()
+    if extender is not None:
+        await extender.wait()
+
+
+class _PlaneRecordWriter:
+    """What the plane tells about itself in its folder, as that changes."""
+
+    def __init__(self, folder: PlaneFolder, record: PlaneRecord, beside: dict[str, int]) -> None:
+        """``beside`` is where the plane itself finds the controller's pid, for whoever asks it."""
+        self._folder = folder
+        self._beside = beside
+        self.record = record
+        folder.write(record)
+
+    def controller(self, pid: int | None) -> None:
+        """A controller runs, or none."""
+        self._beside.pop("controller", None)
+        if pid is not None:
+            self._beside["controller"] = pid
+        self._tell(msgspec.structs.replace(self.record, controller_pid=pid))
+
+    def plugin(self, node: str, pid: int | None) -> None:
+        """A plugin of a node runs, or none."""
+        self._tell(msgspec.structs.replace(self.record, plugins={**self.record.plugins, node: pid}))
+
+    def ready(self) -> None:
+        """The nodes are ready."""
+        self._tell(msgspec.structs.replace(self.record, ready=True))
+
+    def _tell(self, record: PlaneRecord) -> None:
+        self.record = record
+        self._folder.write(record)
+
+
+def _restore_snapshot(plane: LocalPlane, folder: PlaneFolder) -> int | None:
+    try:
+        raw = (folder / SNAPSHOT_FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    return plane.restore(raw).objects
+
+
+def _innermost_error(failure: BaseException) -> BaseException:
+    """Return the first failure of all: task groups nest."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure

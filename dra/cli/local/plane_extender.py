@@ -1,0 +1,132 @@
+"""Reservations on a plane: the extender of real clusters, in the process of the plane and asked by its scheduler.
+
+It is the same code, on a way of its own to the server (component ``extender``), so that it can be cut off and crash;
+only HTTP between the two is left out. Preemption is, too: the plane's scheduler makes nobody leave.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from controller.extender.application import Extender
+from controller.extender.protocol import ExtenderBindingArgs
+from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.reservations import crd
+from dra.engine.reservations.placeholders import KOORD_SCHEDULER
+from dra.kube.client import WRITE_TIMEOUT
+from dra.kube.errors import AlreadyExists
+from dra.kube.resources import Resource
+from dra.kube.store import ServerRestoredError
+from dra.model.meta import PartialObjectMetadata
+from dra.model.scheduling import SchedulerPod
+from localplane.plane.local_plane import LocalPlane
+from localplane.scheduler import scheduler_extender
+from localplane.transport import LocalTransport
+
+EXTENDER_COMPONENT: Final = "extender"
+
+EXTENDER_CONFIGURATION: Final = ExtenderConfiguration.model_validate(
+    {
+        "leaderElection": {"enabled": False, "namespace": "kube-system"},
+        "probes": None,
+        "metrics": None,
+        "qps": 1e6,
+        "burst": 1_000_000,
+    }
+)
+
+_CRDS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+_POLL_INTERVAL: Final = 0.05
+_log: Final = logging.getLogger(__name__)
+
+
+def add_extender(plane: LocalPlane) -> "PlaneExtender":
+    """Have a plane play reservations, before it runs."""
+    found = PlaneExtender(plane)
+    plane.extend(found, profiles=(KOORD_SCHEDULER,))
+    plane.add(EXTENDER_COMPONENT, found.run)
+    return found
+
+
+class PlaneExtender:
+    """The extender as a component of a plane, and as its scheduler sees it."""
+
+    def __init__(self, plane: LocalPlane) -> None:
+        self._plane = plane
+        self._present: Extender | None = None
+        self._lives = 0
+        self._binding: set[asyncio.Task[None]] = set()
+        """Calls under way: they end with the extender, and outlive the scheduler that has made them."""
+
+    async def run(self) -> None:
+        """Work until cancelled; when the server turns out to be one restored from a snapshot, begin anew."""
+        await self._define()
+        while True:
+            # Of a life before this one a write may still be under way; of another process none.
+            quiet = WRITE_TIMEOUT if self._lives else 0.0
+            self._lives += 1
+            transport = LocalTransport(self._plane.way(EXTENDER_COMPONENT))
+            self._present = Extender(EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
+            try:
+                await self._present.work()
+            except* ServerRestoredError as errors:
+                _log.warning("%s", errors.exceptions[0])
+            finally:
+                self._present = None
+                for task in self._binding:
+                    task.cancel()
+
+    async def _define(self) -> None:
+        """Have the server know the kind; a saved state may have it, as it was then."""
+        client, wanted = self._plane.client(EXTENDER_COMPONENT), crd.custom_resource_definition()
+        try:
+            await client.create(_CRDS, wanted, model=PartialObjectMetadata)
+        except AlreadyExists:
+            key = ("", wanted["metadata"]["name"])
+            await client.merge_patch(_CRDS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers."""
+        return self._present is not None and not self._present.troubles()
+
+    async def wait(self) -> None:
+        """Return once it is ready."""
+        while not self.ready:  # noqa: ASYNC110 - three watches and a start make it so, none of which tells
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+        """Return the nodes on which the pod cannot run, each with the reason."""
+        if self._present is None:
+            return dict.fromkeys(nodes, "the extender is not there")
+        found = self._present.calls.filter(pod, nodes)
+        return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
+
+    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+        """Return how good nodes are."""
+        if self._present is None:
+            return {}
+        return {each.host: each.score for each in self._present.calls.prioritize(pod, nodes)}
+
+    async def bind(self, pod: SchedulerPod, node: str, /) -> None:
+        """Bind a pod. Raises RefusedError and UnansweredError."""
+        if self._present is None:
+            raise scheduler_extender.ExtenderRefusedError("the extender is not there")
+        meta = pod.metadata
+        call = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
+        task = asyncio.ensure_future(self._present.calls.bind(call))
+        self._binding.add(task)
+        task.add_done_callback(self._binding.discard)
+        await asyncio.wait((task,))
+        try:
+            task.result()
+        except asyncio.CancelledError as error:
+            raise scheduler_extender.ExtenderUnansweredError("the extender has ended in the middle") from error
+        except WriteRefusedError as error:
+            raise scheduler_extender.ExtenderRefusedError(str(error)) from error
+        except UnknownOutcomeError as error:
+            raise scheduler_extender.ExtenderUnansweredError(str(error)) from error

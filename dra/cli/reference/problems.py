@@ -1,0 +1,42 @@
+"""The table of problems in docs/how-to/kubectl-dra.md, written from the words that the commands use.
+
+python -m dra.cli.reference.problems     prints it
+"""
+
+from typing import Final
+
+from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
+from dra.engine.claims.reasons import Subject
+from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
+from dra.model.meta import Uid
+
+BEGIN: Final = "<!-- problems -->\n"
+END: Final = "<!-- /problems -->\n"
+
+_REMEDY_LABELS: Final = {SafeCommand: "`next`", WeighedChoice: "`do`"}
+
+_NO_SUBJECT: Final = Subject(kind="", key=("", ""), uid=Uid(""))
+
+
+def problem_table() -> str:
+    """Return all problems, as they are named, graded and worded."""
+    lines = ["| problem | grade | what is said | |", "|---|---|---|---|"]
+    for trouble in ProblemCode:
+        words = PROBLEM_TEXTS[trouble]
+        grade = Problem(trouble=trouble, subject=_NO_SUBJECT).grade.value
+        said = words.text.replace("{", "*").replace("}", "*")
+        kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
+        remedy = " or ".join(_REMEDY_LABELS[each] for each in kinds)
+        lines.append(f"| `{trouble.value}` | {grade} | {said} | {remedy} |")
+    return "\n".join(lines) + "\n"
+
+
+def updated_page(text: str) -> str:
+    """Return a page with the table as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + problem_table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    print(problem_table(), end="")

@@ -1,0 +1,49 @@
+"""What is said of a workload is what is known of it."""
+
+import pytest
+
+from dra.cli.kubectl.diagnosis import describer
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.snapshot import ReferencedWorkload
+from tests.dra.engine.diagnosis.cluster_states import claim, pod, scene, workload
+
+ENTERED = {"reserve.dra/entered-allocation": "", "reserve.dra/reserved-for-any-pod": "true"}
+
+
+def told(reference, *, workloads, entered=False):
+    from dra.model.workload_reservations import allocation_digest  # noqa: PLC0415 - of the very allocation
+
+    notes = {"reserve.dra/reserved-for": reference}
+    plain = claim("c", "n1/gpu-0", annotations=notes)
+    if entered:
+        view = scene(plain).view(("ml", "c"))
+        notes |= ENTERED | {"reserve.dra/entered-allocation": allocation_digest(view.allocation)}
+        plain = claim("c", "n1/gpu-0", annotations=notes)
+    found = scene(plain, pods=(pod("a", "c", on="n1"),), workloads=workloads)
+    lines = [*describer.describe_claim(claims.explain(found, ("ml", "c")), found.snapshot)]
+    return next(line for line in lines if line.startswith("  reserved"))
+
+
+NO_KIND = ReferencedWorkload(resource="jobs", group="", namespace="ml", name="train", phase=WorkloadPhase.NO_KIND)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param(
+            told("jobs.batch/train", workloads=(workload(WorkloadPhase.ABSENT, uid=""),)),
+            "does not exist yet",
+            id="not-there-yet",
+        ),
+        pytest.param(told("jobs/train", workloads=(NO_KIND,)), "the API server has no such kind", id="no-such-kind"),
+        pytest.param(
+            told("jobs.batch/train", workloads=(workload(WorkloadPhase.PRESENT),), entered=True),
+            "its entry was taken off the list",
+            id="let-go-by-somebody",
+        ),
+    ],
+)
+def test_what_is_said_of_a_workload(line, said):
+    assert said in line
+    assert "let go by its controller" not in line, "nobody saw who did"

@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.cli.kubectl.checklist import CheckState
+from dra.cli.kubectl.downgrade import cluster_checks, downgrade_remedies
+from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
+from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod
+from dra.cli.kubectl.remedy_printer import remedy_text
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
+from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from dra.model.references import ConsumerReference
+from tests.commands import unknown_commands
+
+ROOT = Path(__file__).parents[5]
+WISH = DowngradeCheckOptions(lease=("dra-reserve", "dra-reserve-controller"))
+KEY = ("ml", "train")
+DEPLOYMENT = PartialObjectMetadata(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
+
+
+def assessment(standing, **more):
+    return DowngradeAssessment(claim=KEY, standing=standing, **more)
+
+
+def test_the_claims_are_counted_by_what_is_to_be_done():
+    left = [DowngradeState.CONVERTIBLE, DowngradeState.CONVERTIBLE, DowngradeState.TOO_MANY, DowngradeState.READY]
+    found = cluster_checks.judge_claims(DowngradeSurvey(assessments=[assessment(each) for each in left]))
+    assert (found.verdict, found.detail) == (CheckState.LEFT, "2 convertible, 1 too many pods")
+
+
+def lease(holder="", *, told=False):
+    annotations = {STAND_DOWN: "x"} if told else None
+    return Lease(metadata=ObjectMeta(annotations=annotations), spec=LeaseSpec(holder_identity=holder))
+
+
+@pytest.mark.parametrize(
+    ("found", "deployments", "verdict"),
+    [
+        pytest.param(None, [], CheckState.OK, id="never-installed"),
+        pytest.param(None, [DEPLOYMENT], CheckState.LEFT, id="acts-without-a-lease"),
+        pytest.param(lease("one"), [DEPLOYMENT], CheckState.LEFT, id="acts"),
+        pytest.param(lease(), [DEPLOYMENT], CheckState.LEFT, id="may-act-soon"),
+        pytest.param(lease("one"), [], CheckState.LEFT, id="acts-from-elsewhere"),
+        pytest.param(lease(told=True), [DEPLOYMENT], CheckState.OK, id="stands-down"),
+        pytest.param(lease(), [], CheckState.OK, id="gone"),
+    ],
+)
+def test_no_controller_of_ours_may_act(found, deployments, verdict):
+    assert cluster_checks.judge_controllers(found, deployments, WISH).verdict is verdict
+
+
+def test_policies_that_stay_are_those_of_the_manifests():
+    """One that is not known is told as work that is left, and a downgrade would never be ready."""
+    found = set()
+    for path in (ROOT / "deploy").rglob("*.yaml"):
+        text = path.read_text()
+        if "helm/" not in str(path) and "AdmissionPolicy" in text:
+            objects = yaml.safe_load_all(text)
+            found |= {each["metadata"]["name"] for each in objects if each["kind"].endswith("AdmissionPolicy")}
+    assert found - cluster_checks.INSTALLATION_POLICIES - cluster_checks.PLUGIN_POLICIES == {"gate.reserve.dra"}
+
+
+def test_pods_behind_our_gate_are_counted():
+    pod = GatedPod(key=("ml", "a"), uid="u", resource_version="1", gates=(SCHEDULING_GATE,))
+    found = cluster_checks.judge_gates(DowngradeSurvey(gated={"u": pod}))
+    assert (found.verdict, found.detail) == (CheckState.LEFT, "1 pods wait behind our gate: ml/a")
+
+
+NOTED = {KEY: ("reserve.dra/reserved-for",)}
+
+
+@pytest.mark.parametrize(
+    ("survey", "purge", "verdict"),
+    [
+        pytest.param(DowngradeSurvey(), False, CheckState.OK, id="none"),
+        pytest.param(DowngradeSurvey(noted_claims=NOTED), False, CheckState.OK, id="kept-for-the-way-back"),
+        pytest.param(DowngradeSurvey(noted_claims=NOTED), True, CheckState.LEFT, id="not-for-an-uninstallation"),
+        pytest.param(DowngradeSurvey(finalized={KEY}), False, CheckState.LEFT, id="a-finalizer-of-ours"),
+    ],
+)
+def test_annotations_and_finalizers(survey, purge, verdict):
+    assert cluster_checks.judge_annotations(survey, purge=purge).verdict is verdict
+
+
+JOB = ConsumerReference.parse("jobs.batch/train")
+WEB = ConsumerReference.parse("deployments.apps/web")
+RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
+
+
+@pytest.mark.parametrize(
+    ("found", "command"),
+    [
+        pytest.param(assessment(DowngradeState.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
+        pytest.param(assessment(DowngradeState.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
+        pytest.param(
+            assessment(DowngradeState.TOO_MANY, workload=JOB, room=255),
+            "let at most 255 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "spec.parallelism 255 of jobs.batch/train in ml",
+            id="too-many-of-a-job",
+        ),
+        pytest.param(
+            assessment(DowngradeState.TOO_MANY, workload=WEB),
+            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "spec.replicas 256 of deployments.apps/web in ml",
+            id="too-many-of-a-deployment",
+        ),
+        pytest.param(
+            assessment(DowngradeState.TOO_MANY, workload=RAY),
+            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end. "
+            "See: kubectl get pods -n ml",
+            id="too-many-of-anything",
+        ),
+        pytest.param(
+            assessment(DowngradeState.OWNER, workload=JOB),
+            "have the workload's controller let go of claim train, or give the reservation up: option --give-up "
+            "ml/train beside --apply; the workload's next pods may find its devices taken",
+            id="without-pods",
+        ),
+        pytest.param(assessment(DowngradeState.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
+        pytest.param(
+            assessment(DowngradeState.OWNER, strays=(RAY,)),
+            "take rayclusters.ray.io/llm (uid uid-of-llm) off status.reservedFor of claim train in ml if nothing of "
+            "theirs uses its devices; if something does, two share them",
+            id="somebody-elses",
+        ),
+        pytest.param(assessment(DowngradeState.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
+        pytest.param(assessment(DowngradeState.READY), "", id="ready"),
+    ],
+)
+def test_each_claim_comes_with_what_leads_on(found, command):
+    assert remedy_text(downgrade_remedies.claim_remedy(found)) == command
+    assert unknown_commands(command) == []

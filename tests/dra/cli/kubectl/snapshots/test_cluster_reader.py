@@ -1,0 +1,89 @@
+"""What is read of a live cluster."""
+
+import pytest
+
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.kube.client import Client
+from dra.kube.rate_limiter import RateLimiter
+from localplane import status_errors
+from localplane.plane import components
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+from localplane.routes import Route
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.schemas.releases import Release
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
+
+
+@pytest.fixture
+def plane(monkeypatch):
+    """A plane without components."""
+    monkeypatch.setattr(components, "components", lambda *_, **__: {})
+    return LocalPlane(PlaneOptions(api=Dialect.STOCK))
+
+
+@pytest.mark.parametrize(
+    ("beside", "presence"),
+    [
+        pytest.param({"controller": 7}, ControllerPresence.RUNNING, id="the-plane-has-a-controller"),
+        pytest.param({}, ControllerPresence.ABSENT, id="it-has-none"),
+    ],
+)
+async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the_same(plane, beside, presence):
+    plane.beside |= beside
+    transport = LocalTransport(plane.way("kubectl"))
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    snapshot = await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller")).read(
+        SnapshotScope.REST
+    )
+    assert snapshot.leader.presence is presence
+
+
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "r"},
+    "spec": {"deviceSelector": {"pool": "n1"}, "taint": {"key": "service", "effect": "NoSchedule"}},
+}
+
+
+class Guarded:
+    """A server that lets nobody list DeviceTaintRules."""
+
+    def __init__(self, server):
+        self._server = server
+
+    async def handle(self, request):
+        if request.path.endswith("/devicetaintrules"):
+            return status_errors.StatusError(403, "Forbidden", "no right to list devicetaintrules").response
+        return await self._server.handle(request)
+
+
+async def read(server, parts):
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    return await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller")).read(parts)
+
+
+async def test_device_taint_rules_are_read_where_they_are_served():
+    server = ApiServer(release=Release.V1_37)
+    kind = next(each for each in server.catalog if each.name == "DeviceTaintRule")
+    server.registry.create(Route(kind), RULE)
+    found = await read(server, SnapshotScope.DEVICES)
+    assert [(rule.metadata.name, rule.spec.device_selector) for rule in found.rules] == [("r", {"pool": "n1"})]
+
+
+@pytest.mark.parametrize(
+    ("server", "gaps"),
+    [
+        pytest.param(ApiServer(release=Release.V1_36), [], id="not-served"),
+        pytest.param(Guarded(ApiServer()), ["devicetaintrules.resource.k8s.io"], id="no-right-to-list-them"),
+    ],
+)
+async def test_rules_that_nobody_may_read_are_a_gap_and_those_that_are_not_served_are_none(server, gaps):
+    found = await read(server, SnapshotScope.DEVICES)
+    assert found.rules == ()
+    assert [gap.resource for gap in found.gaps] == gaps
