@@ -1,1 +1,1 @@
-"""Command lines: they compose everything, and nothing imports them."""
+"""The command lines, which compose all other packages; no other package imports this one."""

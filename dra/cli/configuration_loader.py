@@ -1,4 +1,4 @@
-"""Reading configuration files, and telling what is wrong with them."""
+"""Loads configuration files and reports what is wrong with them."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  # noqa: ANN401 - any field of the model
-    """Return the configuration of a file, with what the command line gives; raises click.ClickException."""
+    """Return the configuration of a file, overridden by values of the command line; raise click.ClickException."""
     try:
         content = yaml.safe_load(path.read_text()) if path is not None else None
     except yaml.YAMLError as error:

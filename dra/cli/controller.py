@@ -1,4 +1,4 @@
-"""``dra-reserve controller``."""
+"""Implements the ``dra-reserve controller`` command."""
 
 import asyncio
 from pathlib import Path
@@ -38,10 +38,10 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)
         asyncio.run(run_until_stopped(application.run()))
-    except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of ours is taken
+    except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use
         raise click.ClickException(str(error)) from error
 
 
 def read_configuration(path: Path | None, *, mode: str | None) -> ControllerConfiguration:
-    """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
+    """Return the configuration of a file, with the mode of the command line; raise click.ClickException."""
     return configuration_loader.load_configuration(path, ControllerConfiguration, **({"mode": mode} if mode else {}))

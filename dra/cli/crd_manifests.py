@@ -1,4 +1,4 @@
-"""``python -m dra.cli.crd_manifests``: write the manifests in crds/ anew from the models in dra/api.
+"""Writes the manifests in crds/ from the models in dra/api: ``python -m dra.cli.crd_manifests``.
 
 A test compares the two, so that neither can be changed alone.
 """
@@ -16,7 +16,7 @@ _HEADER: Final = "# Made by `python -m dra.cli.crd_manifests` from dra/api; chan
 
 
 def manifests() -> dict[str, str]:
-    """Return file name → content."""
+    """Return the manifests as file name → content."""
     found: dict[str, dict[str, Any]] = {f"{model.PLURAL}.{model.GROUP}.yaml": crd.custom_resource_definition()}
     return {
         name: _HEADER + yaml.safe_dump(each, sort_keys=False, width=120, allow_unicode=True)
@@ -25,7 +25,7 @@ def manifests() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write them."""
+    """Write all manifests into crds/."""
     CRDS_FOLDER.mkdir(exist_ok=True)
     for name, text in manifests().items():
         (CRDS_FOLDER / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How our own commands are typed here: on PATH by their names, else by where they are."""
+"""Finds how a user types the installed commands: by name where PATH has them, else by path."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ EXECUTABLES_FOLDER: Final = Path(sys.executable).parent
 
 
 def dra_reserve_command() -> str:
-    """Return what runs ``dra-reserve`` in this shell."""
+    """Return the command that runs ``dra-reserve`` in this shell."""
     there = EXECUTABLES_FOLDER / "dra-reserve"
     if shutil.which("dra-reserve") or not there.exists():
         return "dra-reserve"
@@ -18,7 +18,7 @@ def dra_reserve_command() -> str:
 
 
 def path_export() -> tuple[str, ...]:
-    """Return the line that puts our commands on PATH; empty if they are there."""
+    """Return the line that adds the installed commands to PATH; empty if PATH has them."""
     if shutil.which("kubectl-dra") or not (EXECUTABLES_FOLDER / "kubectl-dra").exists():
         return ()
     return (f'export PATH="{EXECUTABLES_FOLDER}{os.pathsep}$PATH"',)

@@ -1,7 +1,7 @@
-"""``dra-reserve kubelet-plugin``: the drivers of a node; ``… inspect`` and ``… gather`` look at them.
+"""Implements ``dra-reserve kubelet-plugin``, which runs the DRA drivers of a node, and its subcommands.
 
-``… release`` gives back what a kubelet has forgotten. Everything but click is imported inside: help is quick, and
-looking needs no gRPC.
+``inspect`` and ``gather`` only read; ``release`` unprepares claims that a kubelet has forgotten. Everything but click is
+imported inside the functions: help is quick, and the subcommands that read need no gRPC.
 """
 
 import socket
@@ -198,7 +198,7 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
 
 
 def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
-    """Return why a claim may be taken for unused; raises ClickException if it may not."""
+    """Return the reason for which a claim counts as unused; raise ClickException if pods may use it."""
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
 
@@ -227,7 +227,7 @@ def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict
 
 
 def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
-    """Return the pods of a node as the API server knows them; raises ApiError."""
+    """Return the pods of a node from the API server; raise ApiError."""
     import asyncio  # noqa: PLC0415
 
     from dra.kube import credentials  # noqa: PLC0415
@@ -249,7 +249,9 @@ def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
 def _inspection_text(output: str, options: dict[str, Any]) -> str:
     from kubeletplugin import driver_factory, inspection  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="dra-inspect-") as folder:  # a driver may want one; none is changed
+    with tempfile.TemporaryDirectory(
+        prefix="dra-inspect-"
+    ) as folder:  # a driver may need a folder; no state is changed
         drivers = driver_factory.create_drivers(_driver_options(options, plugins=Path(folder)))
         if output == "table":
             return inspection.device_table(drivers)
@@ -264,7 +266,7 @@ def _inspection_text(output: str, options: dict[str, Any]) -> str:
 
 
 def _published_slices(options: dict[str, Any], node: str) -> bytes:
-    """Return the slices of this node as the API server has them, or why not."""
+    """Return the ResourceSlices of this node from the API server, or the text of the error."""
     import asyncio  # noqa: PLC0415
 
     from dra.kube import credentials  # noqa: PLC0415
@@ -345,7 +347,7 @@ def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":
 
 
 def _run_until_stopped(application: "PluginApplication") -> None:
-    """Run until SIGTERM or SIGINT, then stop in order."""
+    """Run the application until SIGTERM or SIGINT, then stop in order."""
     import asyncio  # noqa: PLC0415
     import contextlib  # noqa: PLC0415
     import signal  # noqa: PLC0415
@@ -365,7 +367,7 @@ def _run_until_stopped(application: "PluginApplication") -> None:
 
 
 def _innermost_message(failures: BaseException) -> str:
-    """Return the text of the innermost failure: task groups nest. Of the system's errors it begins with the file."""
+    """Return the text of the innermost failure, because task groups nest; an OSError's text begins with its file."""
     while isinstance(failures, BaseExceptionGroup):
         failures = failures.exceptions[0]
     if isinstance(failures, OSError) and failures.filename and failures.strerror:

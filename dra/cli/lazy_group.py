@@ -1,6 +1,6 @@
-"""Command groups whose commands are imported when they are used.
+"""Command groups that import their commands on first use.
 
-Each part of the system has libraries of its own, and half a second of imports is long for whoever only asks for help.
+Each component has libraries of its own, and half a second of imports is long for a user who only asks for help.
 """
 
 import gc
@@ -13,11 +13,11 @@ import click
 from click.shell_completion import CompletionItem
 
 LazySubcommands: TypeAlias = Mapping[str, tuple[str, str]]
-"""Name → where the command is (``module:attribute``), and its first sentence, for the list of all."""
+"""Command name → where the command is (``module:attribute``), and its first sentence, for the list of commands."""
 
 
 class _LazyCommands(MutableMapping[str, click.Command]):
-    """The commands, each imported when it is looked up."""
+    """The mapping of names to commands, each imported when it is looked up."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = dict(places)
@@ -47,7 +47,7 @@ class _LazyCommands(MutableMapping[str, click.Command]):
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Look for no garbage meanwhile: what is imported stays, and looking through it takes a tenth of the time."""
+    """Disable garbage collection: imported modules stay, and skipping the collector saves a tenth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -58,19 +58,19 @@ def _without_gc() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """A group that lists its commands without importing them; subclasses say which they are."""
+    """A group that lists its commands without importing them; subclasses name the commands."""
 
     places: ClassVar[LazySubcommands] = {}
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Headings of the list, and the commands below each; without any it is one list, in order of the alphabet."""
+    """Headings of the list, and the commands below each; without headings, one list in alphabetical order."""
 
     def __init__(self, name: str | None = None, **settings: object) -> None:
         settings["commands"] = _LazyCommands({each: place for each, (place, _) in self.places.items()})
         super().__init__(name, **settings)  # type: ignore[arg-type] # click's own, passed through
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
+        """Write the list of commands, in sections."""
         del ctx
         sections = self.sections or {"Commands": sorted(self.places)}
         told = {heading: self._told(names) for heading, names in sections.items()}
@@ -80,15 +80,15 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name.ljust(widest), text) for name, text in lines.items()])
 
     def _told(self, names: Sequence[str]) -> dict[str, str]:
-        """Return names and what is said of each; several names of one command are one line."""
+        """Return names and descriptions; several names of one command share a line."""
         same: dict[tuple[str, str], list[str]] = {}
         for name in names:
             same.setdefault(self.places[name], []).append(name)
         return {", ".join(each): text for (_, text), each in same.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take ``help``, ``help COMMAND`` and nothing at all as kubectl takes them: they ask for help."""
-        if ctx.resilient_parsing:  # somebody has pressed the tab key
+        """Show help for ``help``, ``help COMMAND`` and an empty command line, as kubectl does."""
+        if ctx.resilient_parsing:  # shell completion
             return super().parse_args(ctx, args)
         if not args:
             args = ["--help"]
@@ -97,7 +97,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what a word can become; whoever presses the tab key does not wait for all imports."""
+        """Return the completions of a word without importing the commands: a user who presses the tab key does not wait."""
         found = [
             CompletionItem(each, help=text) for each, (_, text) in self.places.items() if each.startswith(incomplete)
         ]

@@ -1,4 +1,4 @@
-"""``dra-reserve``: runs the parts of the system."""
+"""Implements ``dra-reserve``, which runs the components of the system."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""``dra-reserve scheduler-extender``."""
+"""Implements the ``dra-reserve scheduler-extender`` command."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""How the processes of the cluster side end: in order when asked to, with an error when they must not go on."""
+"""Ends the processes of the cluster side: in order on a signal, with an error when they must not continue."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,10 @@ from dra.kube.store import ServerRestoredError
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Work until SIGTERM or SIGINT, then stop cleanly; raises click.ClickException for a lost lease, or a lost past."""
+    """Run until SIGTERM or SIGINT, then stop cleanly.
+
+    Raises click.ClickException after a lost lease, or when the API server was restored from a backup.
+    """
     running = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -26,7 +29,7 @@ async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _innermost_message(failures: BaseException) -> str:
-    """Return the text of the innermost failure: task groups nest."""
+    """Return the text of the innermost failure, because task groups nest."""
     while isinstance(failures, BaseExceptionGroup):
         failures = failures.exceptions[0]
     return str(failures)

@@ -1,1 +1,1 @@
-"""``dra-reserve demo``: the main job, shown in a minute on two local planes."""
+"""``dra-reserve demo`` shows the main use case in a minute on two local planes."""

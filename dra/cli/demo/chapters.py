@@ -1,4 +1,4 @@
-"""The story: three chapters on two planes, and an audit of everything that was ever written to them."""
+"""The story of the demo: three chapters on two planes, and an audit of every version that was written to them."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,21 +22,21 @@ CLAIMS_PATH: Final = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourcec
 PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 STEP_TIMEOUT: Final = 120.0
-"""Seconds for one step, on a machine that has other things to do."""
+"""Seconds until a step counts as failed, generous enough for a busy machine."""
 
 FRAME_INTERVAL: Final = 0.1
-"""Seconds between two looks at what goes on."""
+"""Seconds between two polls of the history, and so between two updates of the progress line."""
 
 FAULT_RULES: Final[list[dict[str, Any]]] = [
     {"fault": "conflict", "component": "dra-reserve", "resource": "resourceclaims*", "probability": 0.6, "times": 8},
     {"fault": "lost", "component": "dra-reserve", "resource": "resourceclaims*", "after": True, "nth": 4, "times": 2},
     {"fault": "expired", "component": "dra-reserve", "resource": "pods", "nth": 5, "times": 1},
 ]
-"""What the controller has to live with in the third chapter."""
+"""Faults that the API server injects into the controller's requests in the third chapter."""
 
 
 class DemoStepError(RuntimeError):
-    """Something that should have happened has not."""
+    """An expected state of a demo step was not reached in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +49,19 @@ class DemoScene:
     show: ObjectPrinter
     pods: int
     seconds: float
-    """How long each pod runs."""
+    """Seconds that each pod runs."""
 
     async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any]:
-        """Create an object."""
+        """Create an object on the plane."""
         return await self.plane.request("POST", path, obj)
 
     async def furnish(self) -> None:
-        """Create the device that everything is about."""
+        """Create the device that all claims of the demo share."""
         for path, obj in demo_manifests.shared_device():
             await self.create(path, obj)
 
     async def follow(self, job: str, claim: str, until: Callable[[], bool], *, pods: int) -> None:
-        """Show how the pods of a Job and the list of its claim move, until something is so; raises StoryError."""
+        """Show progress of a Job's pods and of its claim's list until a condition holds; raise DemoStepError."""
         key = (NAMESPACE, claim)
         clock = asyncio.get_running_loop()
         deadline = clock.time() + STEP_TIMEOUT
@@ -83,23 +83,23 @@ class DemoScene:
         return phases["Running"] + sum(phases[phase] for phase in TERMINAL_PHASES)
 
     def ended(self, job: str) -> int:
-        """Return how many pods of a Job are over."""
+        """Return how many pods of a Job have finished."""
         phases = self.history.phases(NAMESPACE, job)
         return sum(phases[phase] for phase in TERMINAL_PHASES)
 
     def reserved(self, claim: str) -> bool:
-        """Whether the list of a claim has an entry of a Job."""
+        """Report whether the list of a claim has an entry of a Job."""
         found = self.history.claim((NAMESPACE, claim))
         return found is not None and any(entry.resource == "jobs" for entry in found.entries)
 
     def allocated(self, claim: str) -> bool:
-        """Whether a claim has its device."""
+        """Report whether a claim is allocated."""
         found = self.history.claim((NAMESPACE, claim))
         return found is not None and found.status.allocation is not None
 
 
 async def show_kep_field(scene: DemoScene) -> None:
-    """Tell the first chapter: the field of KEP-5194, on a server that has it."""
+    """Show the first chapter: the field of KEP-5194, on a server that has the field."""
     screen, pods = scene.screen, scene.pods
     screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
     await scene.furnish()
@@ -131,21 +131,21 @@ async def show_kep_field(scene: DemoScene) -> None:
 
 
 async def create_waiting_claim(scene: DemoScene, heir: str) -> None:
-    """Create a claim that wants the device, and its pod."""
+    """Create a claim that needs the shared device, and a pod that uses the claim."""
     await scene.create(CLAIMS_PATH, demo_manifests.claim(heir))
     await scene.create(PODS_PATH, demo_manifests.pod(heir, claim_name=heir, seconds=1))
     scene.screen.say(f"Claim {heir} waits for the same device.")
 
 
 async def show_next_claim(scene: DemoScene) -> None:
-    """Tell that claim next gets the device once it is free."""
+    """Show that claim next gets the device once the device is free."""
     await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
     scene.screen.good("The Job is over, and claim next has the device:")
     await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
 async def show_annotation(scene: DemoScene) -> None:
-    """Tell the second chapter: the same on the API of today."""
+    """Show the second chapter: the same with an annotation, on the API of Kubernetes 1.36."""
     screen, pods = scene.screen, scene.pods
     screen.title("2  The same on the API of Kubernetes 1.36: an annotation, and a window that moves through the list")
     await scene.furnish()
@@ -166,7 +166,7 @@ async def show_annotation(scene: DemoScene) -> None:
 
 
 async def show_failures(scene: DemoScene) -> None:
-    """Tell the third chapter: the same again, while things go wrong."""
+    """Show the third chapter: the same again, while the controller is killed and requests fail."""
     screen, plane = scene.screen, scene.plane
     pods = max(scene.pods * 2 // 5, 1)
     screen.title(f"3  Another {pods:,} pods, while the controller is killed and its connections fail")
@@ -199,7 +199,7 @@ _FAULT_TEXTS: Final = {"conflict": "409 Conflict", "lost": "a write without an a
 
 
 async def show_safety_check(scenes: list[DemoScene], screen: Screen) -> bool:
-    """Tell what the audit says; returns whether all was well."""
+    """Show the result of the audit; return whether no plane has a violation or a gap."""
     screen.title("Audit of every version that claims and pods ever had")
     well = True
     for scene in scenes:
@@ -211,7 +211,7 @@ async def show_safety_check(scenes: list[DemoScene], screen: Screen) -> bool:
 
 
 async def _wait_for_last_write(scene: DemoScene) -> None:
-    """Wait for the last pod, and for what is to be seen of it."""
+    """Wait until the last pod has finished and the watches have shown the last write."""
 
     def over() -> bool:
         return scene.history.pod_ended((NAMESPACE, "next")) and not scene.allocated("next")

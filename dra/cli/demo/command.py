@@ -1,4 +1,4 @@
-"""``dra-reserve demo``."""
+"""Implements the ``dra-reserve demo`` command."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ NODE_COUNT: Final = 3
 DEVICES_PER_NODE: Final = 8
 
 EXIT_CODE_INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as shells set it."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""What the story creates. `examples/shared-claim` has the same as files."""
+"""Manifests that the demo creates; `examples/shared-claim` has the same as files."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ Manifest = dict[str, Any]
 
 
 def shared_device() -> list[tuple[str, Manifest]]:
-    """Return one device that every node reaches, its class, and the namespace: (path, object)."""
+    """Return the namespace, the device class, and one device that every node reaches: (path, object)."""
     return [
         ("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}),
         (
@@ -29,7 +29,7 @@ def shared_device() -> list[tuple[str, Manifest]]:
                     "driver": DEVICE_CLASS,
                     "pool": {"name": "fabric", "generation": 1, "resourceSliceCount": 1},
                     "allNodes": True,
-                    "devices": [{"name": "partition-0"}],  # one: whoever comes second waits
+                    "devices": [{"name": "partition-0"}],  # one device: the second claim waits
                 },
             },
         ),
@@ -37,7 +37,7 @@ def shared_device() -> list[tuple[str, Manifest]]:
 
 
 def claim(name: str, *, reserved_for: Manifest | None = None, annotation: str = "") -> Manifest:
-    """Return a claim on the shared device, reserved for a workload by its field or by our annotation."""
+    """Return a claim on the shared device, reserved for a workload by spec.reservedFor or by the annotation."""
     spec: Manifest = {"devices": {"requests": [{"name": "fabric", "exactly": {"deviceClassName": DEVICE_CLASS}}]}}
     if reserved_for is not None:
         spec["reservedFor"] = reserved_for

@@ -1,4 +1,4 @@
-"""The planes of a demo: the command that users run, each in a process and a folder of its own, gone when we are."""
+"""The planes of a demo: ``dra-reserve local up``, each in its own process and folder, stopped with the demo."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import JSON, Request
 
 USER_AGENT: Final = "demo"
-"""How we are called in the rules of faults: not as the controller, which is to meet them."""
+"""User agent of the demo's own requests, so that fault rules for the controller do not match them."""
 
 START_TIMEOUT: Final = 60.0
 READY_TIMEOUT: Final = 30.0
@@ -32,18 +32,18 @@ _STOP_TIMEOUT: Final = 10.0
 
 
 class DemoPlaneError(RuntimeError):
-    """A plane did not do what it should."""
+    """A local plane failed, ended or was not ready in time."""
 
 
 class DemoPlane:
-    """One plane."""
+    """A local plane that the demo starts, asks and stops."""
 
     def __init__(self, path: Path, *, api: str, nodes: int, devices: int, stays: bool = False) -> None:
-        """One that ``stays`` can be kept; others end with us, however we end."""
+        """Prepare a plane; with ``stays`` it can be kept, otherwise it ends with this process, however that ends."""
         self.folder = PlaneFolder(path)
         self.api = api
         shape = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
-        self._arguments = (*shape, "--no-reservations")  # the story is about claims
+        self._arguments = (*shape, "--no-reservations")  # the demo shows only claims
         self._stays = stays
         self._kept = False
         self._process: Process | None = None
@@ -52,19 +52,19 @@ class DemoPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The file for kubectl."""
+        """The kubeconfig of the plane, for kubectl."""
         return self.folder / KUBECONFIG_FILE
 
     @property
     def record(self) -> PlaneRecord:
-        """What the plane tells about itself; raises PlaneError."""
+        """The plane's record of itself; raises DemoPlaneError if the plane has ended."""
         record = self.folder.record
         if record is None:
             raise DemoPlaneError(f"the plane with api {self.api} has ended; its log: {self.folder / LOG_FILE}")
         return record
 
     async def start(self) -> None:
-        """Start it; returns when its nodes and its controller are ready. Raises PlaneError."""
+        """Start the plane and wait until its nodes and its controller are ready; raise DemoPlaneError."""
         if self._stays:
             self._starting = asyncio.create_task(
                 asyncio.to_thread(detached_plane.start_detached, self.folder, self._arguments)
@@ -83,20 +83,20 @@ class DemoPlane:
                 stdin=PIPE,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for us, who stop it then
+                start_new_session=True,  # Ctrl-C is for the demo, which then stops the plane
             )
         await self._until(self._is_up, within=START_TIMEOUT, saying="is up")
 
     def keep(self) -> None:
-        """Let it go on when we end."""
+        """Let the plane run on when the demo ends."""
         self._kept = True
 
     async def controller_is_ready(self) -> None:
-        """Return when the controller knows the cluster and acts on it."""
+        """Wait until the controller has read the cluster and acts; raise DemoPlaneError."""
         await self._until(self._controller_answers, within=READY_TIMEOUT, saying="has a controller that is ready")
 
     async def stop(self) -> None:
-        """Stop it, unless it is kept."""
+        """Stop the plane, unless it is kept."""
         if self._transport is not None:
             await self._transport.close()
         if self._starting is not None and not self._kept:
@@ -113,16 +113,16 @@ class DemoPlane:
             await self._process.wait()
 
     def client(self) -> Client:
-        """Return a client."""
+        """Return a client of the plane's API server; the plane must be started."""
         assert self._transport is not None, "not started"  # noqa: S101 - our own order of things
         return Client(self._transport, RateLimiter(1e4, 10_000))
 
     async def table(self, path: str) -> dict[str, Any]:
-        """Return a collection as kubectl asks for it; raises ApiError."""
+        """Return a collection as the Table that kubectl requests; raise ApiError."""
         return await self.request("GET", path, accept=f"{JSON};as=Table;v=v1;g=meta.k8s.io")
 
     async def request(self, method: str, path: str, body: object = None, *, accept: str = JSON) -> dict[str, Any]:
-        """Return the answer; raises ApiError."""
+        """Return the decoded answer of the API server; raise ApiError."""
         assert self._transport is not None, "not started"  # noqa: S101 - as above
         raw = None if body is None else msgspec.json.encode(body)
         kind = JSON if raw else None
@@ -132,7 +132,7 @@ class DemoPlane:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
 
     def kill_controller(self) -> int:
-        """End the controller as a power cut would; returns its pid. The plane starts another one."""
+        """Kill the controller without warning and return its pid; the plane restarts the controller."""
         pid = self.record.controller_pid
         if pid is None:
             raise DemoPlaneError(f"the plane with api {self.api} has no controller right now")
@@ -140,7 +140,7 @@ class DemoPlane:
         return pid
 
     async def controller_after(self, pid: int) -> int:
-        """Return the pid of the controller that follows one that was killed, once it is ready."""
+        """Return the pid of the controller that replaces a killed one, once the new controller is ready."""
         await self._until(
             lambda: self.record.controller_pid not in (pid, None), within=READY_TIMEOUT, saying="has another one"
         )

@@ -1,6 +1,6 @@
-"""Commands of kubectl as people would type them, with what they print; without kubectl, a printer of our own.
+"""Runs kubectl commands and shows their output; without kubectl, an own printer shows the same.
 
-Both show the same: the server makes the table, whoever prints it.
+The output does not differ, because the API server makes the table.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _COLLECTION_PATHS: Final = {
 
 
 class ObjectPrinter(Protocol):
-    """Shows objects."""
+    """A printer that shows objects of a plane."""
 
     async def get(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
         """Show the objects of a kind as a table."""
@@ -35,7 +35,7 @@ class ObjectPrinter(Protocol):
 
 
 class KubectlPrinter:
-    """The real one."""
+    """The printer that runs the installed kubectl."""
 
     def __init__(self, program: str, screen: Screen) -> None:
         self._program = program
@@ -63,7 +63,7 @@ class KubectlPrinter:
 
 
 class ApiPrinter:
-    """What kubectl would show, where there is none."""
+    """The printer that reads the API and prints what kubectl would, where kubectl is not installed."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -87,7 +87,7 @@ class ApiPrinter:
 
 
 def create_printer(screen: Screen) -> ObjectPrinter:
-    """Return the real kubectl if there is one, else what prints the same."""
+    """Return a printer that runs kubectl if it is installed, else a printer with the same output."""
     program = shutil.which("kubectl")
     return ApiPrinter(screen) if program is None else KubectlPrinter(program, screen)
 

@@ -1,7 +1,8 @@
-"""Was a device ever in two hands, or lost? Judged on every version that claims and pods ever had.
+"""Checks that no device was allocated twice, taken from a pod that used the device, or leaked.
 
-The API server numbers all writes, those of claims and those of pods, with one counter. So what two watches have shown
-can be put in one order and played again: at each write we know who held what, and who was using it.
+The check replays every version that claims and pods ever had. The API server numbers all writes, those of claims and
+those of pods, with one counter. So the versions from two watches have one order, and at each write it is known which
+claim held a device and which pods used the claim.
 
 Pure; shares nothing with the code that it judges.
 """
@@ -25,7 +26,7 @@ class ClaimVersion:
     key: Key
     uid: str
     devices: frozenset[DeviceName]
-    """Of its allocation; empty without one."""
+    """Devices of its allocation; empty without an allocation."""
     pods_listed: int = 0
     entries: int = 0
     gone: bool = False
@@ -41,29 +42,29 @@ class PodVersion:
     claims: tuple[str, ...]
     """Names of the claims that it references, in its namespace."""
     consuming: bool
-    """Whether it is bound and has not finished."""
+    """Whether the pod is bound and has not finished."""
     gone: bool = False
 
 
 @dataclass(slots=True)
 class SafetyVerdict:
-    """What came out."""
+    """The result of a check: violations, and counts of what was checked."""
 
     violations: list[str] = field(default_factory=list)
     writes: int = 0
     allocations: int = 0
     deallocations: int = 0
     pods: int = 0
-    """That have used a claim."""
+    """Pods that have used a claim."""
     longest_list: int = 0
 
 
 def check_safety(
     versions: Iterable[ClaimVersion | PodVersion], *, guarded: AbstractSet[Key] = frozenset()
 ) -> SafetyVerdict:
-    """Play a history again and return what was wrong with it. It is to end when all work is done.
+    """Replay a history and return its violations; the history must end after all work is done.
 
-    A claim of ``guarded`` may have its devices at the end, as long as nothing but a guard is in its list.
+    A claim of ``guarded`` may keep its devices at the end, as long as its list has only a guard entry.
     """
     play = _HistoryReplay(guarded)
     for version in sorted(versions, key=attrgetter("revision")):
@@ -77,7 +78,7 @@ def check_safety(
 
 
 class _HistoryReplay:
-    """Who holds and uses what, at one moment of the history."""
+    """The holders and users of devices at one revision of the history."""
 
     def __init__(self, guarded: AbstractSet[Key]) -> None:
         self.verdict = SafetyVerdict()

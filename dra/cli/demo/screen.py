@@ -1,7 +1,7 @@
-"""What people see: headings, commands with their output, and one line that moves while something goes on.
+"""The output of the demo: headings, commands with their output, and a progress line.
 
-On a terminal that line is rewritten in place; elsewhere it is printed now and then. Colours only on a terminal, and not
-where NO_COLOR is set (https://no-color.org).
+On a terminal the progress line is rewritten in place; elsewhere it is printed at intervals. Colours appear only on a
+terminal, and not where NO_COLOR is set (https://no-color.org).
 """
 
 import os
@@ -19,7 +19,7 @@ _BAR_WIDTH: Final = 24
 
 
 class Screen:
-    """Where a story is told."""
+    """The terminal, or the file, that the demo writes to."""
 
     def __init__(self, out: TextIO | None = None, *, clock: Clock = SYSTEM) -> None:
         self._out = out or sys.stdout
@@ -31,35 +31,35 @@ class Screen:
         self._plain = not (self._out.encoding or "").lower().startswith("utf")
 
     def title(self, text: str) -> None:
-        """Begin a chapter."""
+        """Print the heading of a chapter."""
         self._line("")
         self._line(self._painted(text, _BOLD))
 
     def say(self, text: str) -> None:
-        """Tell something."""
+        """Print a plain line of text."""
         self._line(f"  {text}")
 
     def good(self, text: str) -> None:
-        """Tell that something went well."""
+        """Print a success, marked with a tick."""
         self._line(f"  {self._painted('✓', _GREEN)} {text}")
 
     def bad(self, text: str) -> None:
-        """Tell that something went wrong."""
+        """Print a failure, marked with a cross."""
         self._line(f"  {self._painted('✗', _RED)} {text}")
 
     def code(self, lines: Iterable[str]) -> None:
-        """Show what stands in a file."""
+        """Print the content of a file, indented."""
         for line in lines:
             self._line(f"      {self._painted(line, _DIM)}")
 
     def command(self, command: str, output: str) -> None:
-        """Show a command and what came of it."""
+        """Print a command and its output."""
         self._line(f"  {self._painted(f'$ {command}', _CYAN)}")
         for line in output.rstrip().splitlines():
             self._line(f"    {line}")
 
     def progress(self, done: int, of: int, text: str) -> None:
-        """Show how far something has come."""
+        """Update the progress line: ``done`` of ``of``, with a text behind the bar."""
         filled = _BAR_WIDTH * done // max(of, 1)
         line = f"  {'█' * filled}{'░' * (_BAR_WIDTH - filled)} {text}"
         now = self._clock.now()
@@ -71,13 +71,13 @@ class Screen:
             self._line(line)
 
     def settle(self) -> None:
-        """Leave the progress line as it is and go on below it."""
+        """Keep the progress line as it is and continue below it."""
         if self._pending:
             self._write("\n")
             self._pending = ""
 
     def close(self) -> None:
-        """Leave the terminal as it was found."""
+        """Restore the terminal: end a progress line."""
         self.settle()
 
     def _line(self, text: str) -> None:
@@ -92,7 +92,7 @@ class Screen:
         self._out.flush()
 
     def _cut(self, line: str) -> str:
-        """Return what fits into one line: a longer one could not be rewritten."""
+        """Return the part that fits into one line: a longer line could not be rewritten."""
         try:
             width = os.get_terminal_size(self._out.fileno()).columns
         except OSError:
@@ -106,4 +106,4 @@ class Screen:
 _ASCII_SUBSTITUTES: Final = str.maketrans(
     {"█": "#", "░": ".", "✓": "+", "✗": "x", "·": "-", "–": "-", "…": "...", "×": "x", "→": "->"}
 )
-"""For terminals that know no other letters."""
+"""Replacements for terminals whose encoding is not UTF-8."""

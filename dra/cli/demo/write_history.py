@@ -1,4 +1,4 @@
-"""Watches all claims and pods of a plane: for the progress line now, and for the audit at the end."""
+"""Watches all claims and pods of a plane, for the progress line and for the audit at the end."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -16,47 +16,47 @@ from dra.model.meta import Key
 from dra.model.pods import TERMINAL_PHASES, Pod
 
 GUARD_RESOURCE: Final = "guards"
-"""The resource of the entry that keeps schedulers from taking a claim whose pods they cannot count."""
+"""The resource of guard entries, which keep schedulers from taking a claim whose pods they cannot count."""
 
 
 class WriteHistory:
-    """Everything that has been written since `watching` was entered."""
+    """The versions of all claims and pods written since `watching` was entered."""
 
     def __init__(self, client: Client) -> None:
         self.versions: Final[list[ClaimVersion | PodVersion]] = []
         self.gaps = 0
-        """How often something was missed, because a watch had to begin anew."""
+        """Number of times that a watch missed changes and had to list again."""
         self._claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._take_claims)
         self._pods = Reflector(client, PODS, Pod, sink=self._take_pods)
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[Self]:
-        """Note everything for as long as the block lasts."""
+        """Record all versions for as long as the block lasts."""
         async with background_task(self._claims.run(), name="claims"), background_task(self._pods.run(), name="pods"):
             for reflector in (self._claims, self._pods):
                 await reflector.synced.wait()
             yield self
 
     def has_seen(self, present: Iterable[Mapping[str, Any]]) -> bool:
-        """Tell whether the watches have shown these objects as they are."""
+        """Report whether the watches have shown these objects at their present resource versions."""
         seen = {version.revision for version in self.versions}
         return all(int(each["metadata"]["resourceVersion"]) in seen for each in present)
 
     def claim(self, key: Key) -> ResourceClaim | None:
-        """Return a claim as it is now."""
+        """Return a claim as it is now, or None."""
         return self._claims.objects.get(key)
 
     def of_claim(self, name: str) -> list[ClaimVersion]:
-        """Return the versions of a claim."""
+        """Return all versions of a claim."""
         return [each for each in self.versions if isinstance(each, ClaimVersion) and each.key[1] == name]
 
     def pod_ended(self, key: Key) -> bool:
-        """Whether a pod is over."""
+        """Report whether a pod has finished."""
         pod = self._pods.objects.get(key)
         return pod is not None and pod.status.phase in TERMINAL_PHASES
 
     def listed(self, key: Key) -> str:
-        """Return what stands in the list of a claim, shortly."""
+        """Return a short text of the entries in a claim's list."""
         claim = self.claim(key)
         if claim is None or not claim.entries:
             return "empty"

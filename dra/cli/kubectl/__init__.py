@@ -1,1 +1,1 @@
-"""``kubectl dra``: asks about a cluster, and changes it; ``dra-reserve`` runs things."""
+"""``kubectl dra`` inspects and changes a cluster; ``dra-reserve`` runs the components."""

@@ -1,4 +1,4 @@
-"""``kubectl dra apply``: server-side apply, as ``kubectl apply --server-side`` does it."""
+"""Implements ``kubectl dra apply``: server-side apply, as ``kubectl apply --server-side`` does it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from dra.model.meta import Struct, UnstructuredObject
 Json = dict[str, Any]
 
 FIELD_MANAGER: Final = "kubectl"
-"""kubectl's own, so that `kubectl apply --server-side` and this command do not quarrel about fields."""
+"""kubectl's own field manager, so that `kubectl apply --server-side` and this command share their fields."""
 
 CLAIM_SPEC_SCHEMA: Final = "io.k8s.api.resource.v1.ResourceClaimSpec"
 OPENAPI_PATH: Final = "/openapi/v3/apis/resource.k8s.io/v1"
@@ -37,7 +37,7 @@ RESULT_FORMATS: Final = (
 
 
 class DryRunStrategy(StrEnum):
-    """``--dry-run``."""
+    """The values of ``--dry-run``: none, client (print only) or server (check and do not keep)."""
 
     NONE = "none"
     CLIENT = "client"
@@ -75,11 +75,11 @@ class _ApiResourceList(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """What is asked for."""
+    """The checked options of ``kubectl dra apply``."""
 
     namespace: str
     given: str | None
-    """The namespace of the command line."""
+    """The namespace of the command line; None without -n."""
 
     dry: DryRunStrategy
     force: bool
@@ -157,7 +157,7 @@ def _validate_manifest(manifest: Json) -> Json:
 async def _apply_all(
     connection: Connection, manifests: Sequence[Json], order: ApplyOptions
 ) -> tuple[list[tuple[Resource, Json]], list[str]]:
-    """Apply each; return what is applied, and what went wrong with the rest."""
+    """Apply each manifest; return the applied objects, and the errors of all others."""
     known: dict[tuple[str, str], Resource] = {}
     native: bool | None = None
     applied: list[tuple[Resource, Json]] = []
@@ -207,7 +207,7 @@ async def _apply_one(connection: Connection, resource: Resource, content: Json, 
 
 
 async def _resource_for(connection: Connection, manifest: Json, known: dict[tuple[str, str], Resource]) -> Resource:
-    """Return where objects of that kind are found."""
+    """Return the resource that serves a manifest's kind; raise MalformedManifestError if no resource does."""
     version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
     if (version, kind) not in known:
         group, _, name = version.rpartition("/")
@@ -223,7 +223,7 @@ async def _resource_for(connection: Connection, manifest: Json, known: dict[tupl
 
 
 async def _serves_reserved_for(connection: Connection) -> bool:
-    """Whether the server has spec.reservedFor: its own description says so."""
+    """Report whether the server's OpenAPI document lists spec.reservedFor."""
     document = await connection.client.read(OPENAPI_PATH, _OpenApiDocument)
     schema = document.components.schemas.get(CLAIM_SPEC_SCHEMA)
     return schema is not None and reserved_for_field.RESERVED_FOR_FIELD in schema.properties

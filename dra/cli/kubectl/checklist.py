@@ -1,4 +1,4 @@
-"""What was looked at, and what is to be done: the rows of a checklist."""
+"""The results of checks as a checklist: each with a state, a detail and a remedy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
 
 class CheckState(StrEnum):
-    """What looking has shown."""
+    """The state that a check has found."""
 
     OK = "ok"
-    LEFT = "missing"  # work is left to do
-    WARNING = "warning"  # it works, less well
-    UNKNOWN = "unknown"  # nobody could tell
+    LEFT = "missing"  # work remains to be done
+    WARNING = "warning"  # works, with restrictions
+    UNKNOWN = "unknown"  # the check could not be made
 
 
 _STATE_COLOURS: Final = {
@@ -30,30 +30,30 @@ _STATE_COLOURS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing that was looked at."""
+    """The result of a check, with a remedy if one is needed."""
 
     check: str
     verdict: CheckState
     detail: str
     sure: str = ""
-    """By what it is known, where that is not the API server's plain word."""
+    """Evidence for the result, where it is not a plain answer of the API server."""
 
     remedy: Remedy | None = None
-    """What to do next; None if nothing is."""
+    """Next command or decision; None if there is nothing to do."""
 
     def content(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as data for JSON and YAML."""
         told = {"check": self.check, "verdict": self.verdict.value, "detail": self.detail}
         return {**told, **({"sure": self.sure} if self.sure else {}), **remedy_printer.remedy_data(self.remedy)}
 
 
 def is_ready(findings: Iterable[CheckResult]) -> bool:
-    """Whether nothing is left to do."""
+    """Report whether no check has work left."""
     return all(finding.verdict is not CheckState.LEFT for finding in findings)
 
 
 def format_checklist(findings: Sequence[CheckResult], style: PrintOptions) -> str:
-    """Return the checklist: a table, and below it what to do, or the whole of it as data."""
+    """Return the checklist: a table with the remedies below it, or all of it as data."""
     if style.output is not OutputFormat.TABLE:
         return style.data({"ready": is_ready(findings), "checks": [each.content() for each in findings]})
     rows = [

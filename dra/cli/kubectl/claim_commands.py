@@ -1,4 +1,4 @@
-"""``kubectl dra release`` and ``kubectl dra wait``."""
+"""Implements ``kubectl dra release`` and ``kubectl dra wait``."""
 
 import asyncio
 import re
@@ -21,18 +21,18 @@ from dra.kube.resources import CLAIMS
 from dra.model.claims import ResourceClaim
 
 POLL_INTERVAL = 1.0
-"""Seconds between looks."""
+"""Seconds between two reads of the claim."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class _DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
-    """``90``, ``30s``, ``5m`` or ``1h``, as kubectl takes them."""
+    """A duration such as ``90``, ``30s``, ``5m`` or ``1h``, as kubectl accepts it."""
 
     name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
+        """Return the duration in seconds."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
         if found is None:
             self.fail(f"{value!r} is no duration; write it as in: 30s, 5m", param, ctx)
@@ -40,12 +40,12 @@ class _DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic i
 
 
 def _claim_name(what: str, name: str | None) -> str:
-    """Return the name of the claim that is meant."""
+    """Return the name of the claim on the command line."""
     return str(parse_resource_args(what, name, among=("claim",))[1])
 
 
 class _DryRunCommand(click.Command):
-    """Takes ``--dry-run`` without a value, too, and then does not take the next word for one."""
+    """A command that accepts ``--dry-run`` without a value; the next word is then not its value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--dry-run=client" if each == "--dry-run" else each for each in args])
@@ -126,7 +126,7 @@ def wait(
                 claim = await connection.client.get(CLAIMS, key, ResourceClaim)
                 allocated, seen = claim.status.allocation is not None, True
             except NotFound as error:
-                if state == "allocated" or not error.details.name:  # without a name it is the API that is missing
+                if state == "allocated" or not error.details.name:  # without a name, the API itself is missing
                     raise
                 if not seen:
                     print_to_stderr(f"claim {'/'.join(key)}: is gone, or never was. See: kubectl dra get claims -A")

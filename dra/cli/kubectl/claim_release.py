@@ -1,7 +1,7 @@
-"""Giving back a claim because a person vouches that nobody uses it: by our controller, or where none runs from here.
+"""Releases a claim because a user vouches that no pod uses it: through the controller, or directly where none runs.
 
-From here means by the same rules (`dra.engine.claims.force_release`), on live reads, and by the same writes: a pod on a
-node that is Ready keeps its claim, and a pod that may be bound any moment is waited for.
+A direct release follows the same rules (`dra.engine.claims.force_release`), on live reads, with the same writes: a pod
+on a node that is Ready keeps its claim, and the command waits for a pod that may be bound any moment.
 """
 
 import asyncio
@@ -33,30 +33,33 @@ from dra.model.meta import Key
 from dra.model.workload_reservations import FORCE_RELEASE
 
 POLL_INTERVAL: Final = 1.0
-"""Seconds between looks."""
+"""Seconds between two reads of the cluster."""
 
 ATTEMPTS_MAX: Final = 5
-"""Decisions that may be overtaken by somebody else's writes, one after the other."""
+"""Maximum number of decisions in a row whose writes fail because the claim has changed."""
 
 
 class ReleaseRefusedError(Exception):
-    """It is not given back, and nothing was changed; the text says why."""
+    """A release was refused and nothing was changed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOptions:
-    """What is asked for."""
+    """The checked options of ``kubectl dra release``."""
 
     key: Key
     lease: Key
     within: float
     dry: bool = False
     unused: bool = False
-    """Whether to refuse where anything keeps the claim: nobody vouches, and the command may be an old one."""
+    """Whether to refuse where anything keeps the claim: the user does not vouch, and the command may be an old one."""
 
 
 async def release_claim(connection: Connection, wish: ReleaseOptions, *, say: Callable[[str], None]) -> str:
-    """Give a claim back and return what was done. Raises RefusedError, or FailedError where time is up."""
+    """Release a claim and return what was done.
+
+    Raises ReleaseRefusedError if the rules forbid it, and FailedError if the time is up.
+    """
     name = "/".join(wish.key)
     reader = partial(SnapshotReader, connection, namespace=wish.key[0], lease=wish.lease)
     snapshot = await reader().read(SnapshotScope.ALL)
@@ -79,9 +82,9 @@ def _find_claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
 
 
 def _keeping_text(snapshot: Snapshot, key: Key) -> str:
-    """Return what keeps a claim, but for time that passes; empty if nothing does.
+    """Return what keeps a claim, apart from time that must pass; empty if nothing does.
 
-    Of pods that vanished `decide` tells when they have ended.
+    Vanished pods do not count here: `decide` reports when their wait is over.
     """
     scene = ClusterState(snapshot)
     view = scene.view(key)
@@ -96,7 +99,10 @@ def _keeping_text(snapshot: Snapshot, key: Key) -> str:
 async def _release_by_controller(
     connection: Connection, wish: ReleaseOptions, claim: ResourceClaim, snapshot: Snapshot
 ) -> str:
-    """Ask the controller, and wait until it has obeyed. What it would certainly refuse it is not asked for."""
+    """Request the release from the controller and wait for it.
+
+    A request that the controller would certainly refuse is not made.
+    """
     name = "/".join(wish.key)
     plan = _decide(snapshot, ClaimCache(), wish, now=connection.clock.now())
     if plan is not None and any(reason.code is Code.FORCE_RELEASE_BLOCKED for reason in plan.reasons):
@@ -117,7 +123,7 @@ async def _release_by_controller(
             return f"claim {name}: released by the controller"
         await asyncio.sleep(POLL_INTERVAL)
     stays = "the wish stays on the claim"
-    if wish.unused:  # nobody has vouched: by the time that a controller sees the wish, the claim may be used again
+    if wish.unused:  # the user has not vouched: when a controller reads the annotation, the claim may be in use again
         gone = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
         await connection.client.merge_patch(CLAIMS, wish.key, gone, model=ResourceClaim, uid=uid)
         stays = "the wish was taken off again"
@@ -135,7 +141,7 @@ async def _release_directly(
     first: Snapshot,
     say: Callable[[str], None],
 ) -> str:
-    """Decide as the controller would, as often as that takes."""
+    """Decide and write as the controller would, again after each conflict."""
     name, world, snapshot = "/".join(wish.key), ClaimCache(), first
     until = connection.clock.now() + wish.within
     told, attempts = "", 0
@@ -166,7 +172,7 @@ async def _release_directly(
 async def _read_again(
     before: Snapshot, world: ClaimCache, reader: SnapshotReader, *, now: Callable[[], float]
 ) -> Snapshot:
-    """Read everything once more, and tell the world who is gone, and of the nodes."""
+    """Read the snapshot again; update the cache with its nodes, and forget the pods that have vanished."""
     snapshot = await reader.read(SnapshotScope.ALL)
     for node in snapshot.nodes:
         world.observe_node(node, now=now())
@@ -178,7 +184,7 @@ async def _read_again(
 
 
 def _decide(snapshot: Snapshot, world: ClaimCache, wish: ReleaseOptions, *, now: float) -> ClaimPlan | None:
-    """Return what the rules say if the claim carries the wish; None if it has no allocation."""
+    """Return the plan for the claim as if it carried the annotation; None if the claim has no allocation."""
     vouched = msgspec.structs.replace(
         snapshot, claims=tuple(_with_force_release(c) if c.metadata.key == wish.key else c for c in snapshot.claims)
     )
@@ -197,10 +203,10 @@ def _with_force_release(claim: ResourceClaim) -> ResourceClaim:
 async def _apply_plan(
     connection: Connection, world: ClaimCache, snapshot: Snapshot, key: Key, plan: ClaimPlan
 ) -> Exception | None:
-    """Carry out a plan; return what kept it from being done, if it may be tried again."""
+    """Apply a plan; return the error after which the release may be tried again, or None."""
     patching = ClaimPatcher(connection.client)
     claim = _find_claim(snapshot, key)
-    assert claim is not None  # noqa: S101 - it was decided about
+    assert claim is not None  # the plan was made for this claim
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
@@ -216,6 +222,6 @@ def _write_timeout() -> float:
 
 
 def _unmet_reasons(plan: ClaimPlan, name: str) -> str:
-    """Return what the rules say that is no success."""
+    """Return the reasons of a plan that report no success."""
     texts = [reason.text for reason in plan.reasons if not reason.done and reason.subject.kind == "ResourceClaim"]
     return "; ".join(texts) or f"claim {name}: is not given back now"

@@ -1,7 +1,8 @@
-"""``kubectl_complete-dra``: what kubectl runs to complete ``kubectl dra …`` in bash, zsh and fish.
+"""Implements ``kubectl_complete-dra``, which kubectl runs to complete ``kubectl dra …`` in bash, zsh and fish.
 
-kubectl asks with the words typed so far, the last of them unfinished, and reads candidates line by line, then a number
-that says what else to offer: 4 is "no file names". For names a cluster is asked, two seconds at most: nothing may hang.
+kubectl passes the words typed so far, the last of them unfinished, and reads candidates line by line, then a number
+that says what else to offer: 4 is "no file names". Names come from the cluster, within two seconds at most: completion
+must not hang.
 """
 
 import sys
@@ -18,7 +19,7 @@ DIRECTIVE_DEFAULT: Final = 0
 
 
 def completions(words: Sequence[str]) -> tuple[list[str], int]:
-    """Return what the last word can become, with its help behind a tab, and what else kubectl is to offer."""
+    """Return the candidates for the last word, each with its help behind a tab, and a directive for kubectl."""
     *typed, last = list(words) or [""]
     found = ShellComplete(program, {}, "kubectl dra", "_").get_completions(typed, last)
     if any(each.type in {"file", "dir"} for each in found):
@@ -27,7 +28,7 @@ def completions(words: Sequence[str]) -> tuple[list[str], int]:
 
 
 def main() -> None:
-    """Answer kubectl."""
+    """Print the candidates and the directive for kubectl."""
     lines, directive = completions(sys.argv[1:])
     for line in lines:
         click.echo(line)

@@ -1,4 +1,4 @@
-"""The way from a command to the API server, and how its errors end the command."""
+"""Connects a command to the API server; API errors end the command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -20,7 +20,7 @@ from dra.kube.transport import Transport
 
 QPS: Final = 50.0
 BURST: Final = 300
-"""kubectl's own limits."""
+"""Client-side rate limits, the same as kubectl's own."""
 
 RESOURCE_API_GROUP: Final = CLAIMS.group
 
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class FailedError(click.ClickException):
-    """The command could not do what it was asked for; what is left of its work is said in the text."""
+    """The command could not complete; the text says what remains of its work."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A client, and the transport that it goes through."""
+    """A client, and the transport below it."""
 
     client: Client
     transport: Transport
@@ -44,7 +44,7 @@ class Connection:
 
 @asynccontextmanager
 async def connect(place: ClusterFlags) -> AsyncIterator[Connection]:
-    """Yield a connection to the cluster; raises ApiError."""
+    """Yield a connection to the cluster; raise ApiError."""
     from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
 
     raise_recursion_limit()
@@ -64,7 +64,7 @@ ERROR_ADVICE: Final[Mapping[type[ApiError], str]] = {
 
 
 def error_text(error: ApiError) -> str:
-    """Return the text of an error of the API, with what to do next."""
+    """Return the text of an API error, with the next command."""
     if isinstance(error, NotFound) and error.what.endswith(f".{RESOURCE_API_GROUP}") and not error.details.name:
         group = RESOURCE_API_GROUP
         return f"{error.what}: this server has no DRA ({group}/v1), which takes Kubernetes 1.34. See: kubectl version"
@@ -74,11 +74,11 @@ def error_text(error: ApiError) -> str:
 
 
 def run(place: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-    """Do something with a connection; an error of the API ends the command with its text."""
+    """Run a coroutine with a connection and return its result; an API error ends the command with its text."""
     found: list[T] = []
 
     async def connected() -> None:
-        # Not returned: asyncio.run makes the repr of its task and throws it away, which takes 0.3 s for a snapshot.
+        # Not returned: asyncio.run makes the repr of its task and discards it, which takes 0.3 s for a snapshot.
         async with connect(place) as connection:
             found.append(await work(connection))
 

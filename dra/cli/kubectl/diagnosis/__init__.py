@@ -1,1 +1,1 @@
-"""The commands that only read: facts of `dra.engine.diagnosis`, put into words."""
+"""The commands that only read, which put the facts of `dra.engine.diagnosis` into words."""

@@ -1,4 +1,4 @@
-"""``kubectl dra audit``: for people once, for cron and CI again and again."""
+"""Implements ``kubectl dra audit``, for interactive use as well as for cron and CI."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ from dra.engine.messages.remedies import Remedy, WeighedChoice
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
 SHOWN_PER_CODE_MAX: Final = 10
-"""Problems of one kind that the table has; the exit code and the other formats know all."""
+"""Maximum number of problems of one code in the table; the exit code and the other formats count all."""
 
 
 @click.command()
@@ -84,7 +84,7 @@ def _problem_key(problem: Problem) -> tuple[str, str]:
 
 
 def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
-    """Return all problems, a row for each."""
+    """Return a table of all problems, one row for each."""
     return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(_problem_row(each) for each in found))
 
 
@@ -127,12 +127,12 @@ def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
 
 
 def _weighed_choice(problem: Problem) -> Remedy | None:
-    """Return what is to be weighed; of what is no more than noted, nothing is."""
+    """Return the choice that a problem leaves to the user; None for a mere note."""
     return describer.remedy_or_guidance(problem, within=None) if problem.grade is not ProblemSeverity.INFO else None
 
 
 def _first_of_each_code(found: tuple[Problem, ...]) -> list[Problem]:
-    """Return the first of each kind: a thousand pods behind one gate are one problem to whoever reads this."""
+    """Return the first problems of each code: a thousand pods behind one gate are one problem for the reader."""
     seen: Counter[ProblemCode] = Counter()
     shown = []
     for each in found:

@@ -1,4 +1,4 @@
-"""``kubectl dra bundle``."""
+"""Implements the ``kubectl dra bundle`` command."""
 
 from pathlib import Path
 
