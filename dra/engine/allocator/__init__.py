@@ -1,7 +1,8 @@
-"""Which devices satisfy claims on a node: pure, deterministic, and complete.
+"""The allocator: picks devices for the claims of a pod on one node; pure, deterministic and complete.
 
-`Inventory` knows what drivers offer, `prepare` reads what a claim asks for, `allocate` searches. A device is looked up
-in a `Ledger`, one that is shared in `Shares`; whoever allocates enters the result there before anybody else is asked.
+`ResourceSliceTracker` keeps the devices that drivers publish, `claim_to_allocate` reads the requests of a claim, and
+`allocate` searches. A `Ledger` records who holds a device, a `ConsumedCapacityCollection` what is consumed of shared
+devices. The caller of `allocate` must record the result in both before the next call.
 """
 
 from dra.engine.allocator.allocation_results import allocation_results

@@ -1,4 +1,4 @@
-"""Writes a solution down as the ``status.allocation`` of its claims."""
+"""Turns a solution of the allocator into the ``status.allocation`` of each claim."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from dra.model.taints import DeviceToleration
 def allocation_results(
     wanted: Iterable[ClaimToAllocate], solution: Solution, *, node: str, share_id: Callable[[], str]
 ) -> list[AllocationResult]:
-    """Return the allocation of each claim, without its timestamp: that is set when it is written.
+    """Return the allocation of each claim, without its timestamp, which is set when the allocation is written.
 
-    `share_id` makes the ids by which parts of shared devices are told apart.
+    `share_id` generates the IDs that distinguish the shares of a device that allows multiple allocations.
     """
     return [_allocation_result(claim, picks, node, share_id) for claim, picks in zip(wanted, solution, strict=True)]
 
@@ -51,16 +51,16 @@ def _device_result(pick: PickedDevice, share_id: Callable[[], str]) -> DeviceReq
 
 
 def _toleration(toleration: DeviceToleration) -> dict[str, Any]:
-    """Return a toleration as the API server would have completed it."""
+    """Return a toleration with the defaults that the API server sets."""
     written: dict[str, Any] = msgspec.to_builtins(toleration)
     return {"operator": toleration.operator} | written
 
 
 def _configuration(claim: ClaimToAllocate, picks: tuple[PickedDevice, ...]) -> list[dict[str, Any]]:
-    """Return what drivers are told: first of the classes, then of the claim, which may override it.
+    """Return the configuration for drivers: first of the classes, then of the claim, which may override the classes.
 
-    Each configuration of a class comes once, with all requests that it is for. Where that is every request of the
-    claim, none is named, as in kube-scheduler's allocator since 1.37: an empty list means all requests.
+    Each configuration of a class comes once, with all requests that it applies to. If it applies to every request of
+    the claim, the list stays empty, as in kube-scheduler's allocator since 1.37: an empty list means all requests.
     """
     asks = tuple(dict.fromkeys(pick.ask for pick in picks))
     classes: dict[str, list[RequestData]] = {}
@@ -80,7 +80,7 @@ def _configuration(claim: ClaimToAllocate, picks: tuple[PickedDevice, ...]) -> l
 
 
 def _requests_field(names: Sequence[str], asks: Sequence[RequestData]) -> dict[str, Any]:
-    """Return the field that says which requests a configuration is for; without it, all of them."""
+    """Return the ``requests`` field of a configuration; empty if the configuration applies to all requests."""
     return {} if not names or all(_is_named(ask, names) for ask in asks) else {"requests": list(names)}
 
 
@@ -89,9 +89,10 @@ def _is_named(ask: RequestData, names: Sequence[str]) -> bool:
 
 
 def _node_selector(picks: tuple[PickedDevice, ...], node: str) -> NodeSelector | None:
-    """Return where the devices can be used: one node, the nodes that all their selectors match, or everywhere (None).
+    """Return the node selector of an allocation: one node, all nodes that the slices' selectors match, or None for all.
 
-    A device that is of one node, or that binds its users to the node where it is used first, restricts it to one node.
+    A device that belongs to one node, or that binds its claim to a node (``bindsToNode``), restricts the allocation to
+    one node.
 
     Selectors of slices have one term each, so that their requirements can simply be joined.
     """

@@ -1,4 +1,4 @@
-"""What a claim asks for, made ready for the search: classes looked up, selectors compiled, names made whole."""
+"""Claims made ready for the allocator: device classes looked up, selectors compiled, request names qualified."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,44 +22,44 @@ from dra.model.meta import Key, Uid
 from dra.model.taints import EQUAL, EXISTS, DeviceTaint, DeviceToleration
 
 ALLOCATION_RESULTS_MAX_SIZE: Final = 32
-"""Devices that one claim may have (upstream ``AllocationResultsMaxSize``)."""
+"""Maximum number of devices in the allocation of one claim (upstream ``AllocationResultsMaxSize``)."""
 
 _EXCLUDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class UnsatisfiableError(Exception):
-    """A claim that no device could satisfy as things are: a class is missing, an expression is wrong."""
+    """A claim that no device can satisfy at present, such as a missing device class or a malformed expression."""
 
     def __init__(self, text: str, *, missing: str = "") -> None:
-        """``missing`` is the class that does not exist."""
+        """Store the text, and in ``missing`` the name of a device class that does not exist."""
         super().__init__(text)
         self.missing = missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestData:
-    """A request, or one of its alternatives."""
+    """A request of a claim, or one alternative of a request."""
 
     name: str
-    """``request`` or ``request/alternative``, as results bear it."""
+    """``request`` or ``request/alternative``, as in allocation results."""
     parent: str
-    """``request``: what constraints and configuration may say instead."""
+    """``request``: constraints and configuration may name a request without its alternative."""
     selectors: tuple[CompiledSelector, ...]
     count: int | None
-    """How many devices; None: all there are."""
+    """Number of devices; None for all matching devices."""
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     device_class: str
     class_config: tuple[dict[str, Any], ...]
     shares: Mapping[str, str] = field(default_factory=dict)
-    """How much is wanted of each capacity of a device (``capacity.requests``)."""
+    """Quantity requested of each capacity of a device (``capacity.requests``)."""
 
     def means(self, candidate: CandidateDevice) -> bool:
-        """Whether it asks for such a device; raises SelectorError."""
+        """Report whether the request selects a device. Raises SelectorError."""
         return candidate.satisfies(self.selectors)
 
     def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
-        """Whether taints are no reason against a device."""
+        """Report whether the request tolerates all taints that exclude devices from allocation."""
         return not taints or all(
             taint.effect not in _EXCLUDING_EFFECTS or any(_tolerates_taint(taint, by) for by in self.tolerations)
             for taint in taints
@@ -68,32 +68,32 @@ class RequestData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
-    """What the devices of some requests must have in common, or must not."""
+    """A constraint on devices of a claim: equal or distinct values of one attribute."""
 
     attribute: str
     distinct: bool
     requests: frozenset[str] | None
-    """None: of all requests."""
+    """Names of the requests that the constraint covers; None for all requests."""
 
     def covers(self, ask: RequestData) -> bool:
-        """Whether it is about the devices of a request."""
+        """Report whether the constraint covers the devices of a request."""
         return self.requests is None or ask.name in self.requests or ask.parent in self.requests
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimToAllocate:
-    """A claim."""
+    """A claim with everything that the allocator needs to know."""
 
     key: Key
     uid: Uid
     requests: tuple[tuple[RequestData, ...], ...]
-    """Each with its alternatives, the best first."""
+    """The alternatives of each request, the most preferred first."""
     constraints: tuple[Constraint, ...]
     config: tuple[DeviceClaimConfiguration, ...]
 
 
 def claim_to_allocate(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> ClaimToAllocate:
-    """Return what a claim asks for. Raises UnsatisfiableError."""
+    """Return a claim ready for the allocator. Raises UnsatisfiableError."""
     try:
         devices = DeviceClaim.of(claim.spec.devices)
     except msgspec.ValidationError as error:

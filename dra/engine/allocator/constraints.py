@@ -1,11 +1,11 @@
 """Constraints of a claim on the devices that a search has picked so far (``matchAttribute``, ``distinctAttribute``).
 
-An attribute has a set of values, one of them unless it is a list (``DRAListTypeAttributes``). All devices of a
-``matchAttribute`` have at least one value in common; no two devices of a ``distinctAttribute`` have one in common.
-Values of different types are different. A device without the attribute satisfies neither.
+An attribute has a set of values, with one element unless the attribute is a list (``DRAListTypeAttributes``). All
+devices under a ``matchAttribute`` share at least one value; no two devices under a ``distinctAttribute`` share a value.
+Values of different types are different. A device without the attribute satisfies neither constraint.
 
-Each part of a shared device counts as a device of its own, as in kube-scheduler's allocator since 1.37: 1.36 compares
-the devices of one request with the last one of them only.
+Each share of a device that allows multiple allocations counts as a separate device, as in kube-scheduler's allocator
+since 1.37. Kubernetes 1.36 compares the devices of one request only with the last one of them.
 """
 
 from dra.engine.allocator.claims_to_allocate import Constraint
@@ -13,17 +13,17 @@ from dra.engine.allocator.resource_slice_tracker import AttributeValues, Candida
 
 
 class ConstraintTracker:
-    """The attribute that a constraint is about, of the devices picked so far."""
+    """The values that the picked devices have for the attribute of one constraint."""
 
     def __init__(self, claim: int, constraint: Constraint) -> None:
         self.claim = claim
         self.constraint = constraint
         self._values: list[AttributeValues] = []
         self._common: list[AttributeValues] = []
-        """What all devices up to each of those picked have in common."""
+        """For each picked device, the values that it shares with all devices picked before."""
 
     def admit(self, candidate: CandidateDevice) -> bool:
-        """Whether a device satisfies the constraint beside the others."""
+        """Report whether a device satisfies the constraint together with the picked devices."""
         found = candidate.values(self.constraint.attribute)
         if found is None:
             return False
@@ -32,7 +32,7 @@ class ConstraintTracker:
         return not self._common or _have_common_value(found, self._common[-1])
 
     def push(self, candidate: CandidateDevice) -> None:
-        """The device is picked."""
+        """Add a device that was picked."""
         found = candidate.values(self.constraint.attribute)
         assert found is not None, "a device without the attribute is not admitted"  # noqa: S101
         kind, values = found
@@ -40,7 +40,7 @@ class ConstraintTracker:
         self._common.append((kind, values & self._common[-1][1]) if self._common else found)
 
     def pop(self) -> None:
-        """The last device is not picked after all."""
+        """Remove the device that was picked last."""
         self._values.pop()
         self._common.pop()
 

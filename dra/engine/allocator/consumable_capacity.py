@@ -1,13 +1,14 @@
-"""Devices that several claims may have a part of (``allowMultipleAllocations``): how much a part is, and what is left.
+"""Consumable capacity (KEP-5075): shares of devices that several claims may use (``allowMultipleAllocations``).
 
-A claim may say how much of each capacity it wants; what it does not mention is given by the capacity's
-``requestPolicy``, or is all of it. The policy may also round up, or refuse an amount: then the device is not for the
-claim. Parts of one device add up to no more than it has. A device that is not shared must just have what is asked for.
+A request may name a quantity for each capacity of a device. Where the request names none, the ``requestPolicy`` of the
+capacity decides; without a policy, the request consumes the whole capacity. The policy may also round the quantity up
+or reject it; after a rejection the claim cannot use the device. The shares of a device never add up to more than its
+capacity. A device that is not shared only has to have the requested quantities.
 
 Ranges with steps are computed in whole numbers, each of them rounded up. With ``DRAFractionalCapacityRange`` they are
-computed in thousandths where all of their bounds are such: ``fractional``. That gate is off in Kubernetes 1.37 unless
-its components are told that none of them is older (``--min-compatibility-version=1.37``). An amount beyond 64 bits
-makes kube-scheduler give up the pod, whatever other devices offer: `UnrepresentableError`.
+computed in thousandths if all bounds of the range are multiples of a thousandth: ``fractional``. That gate is off in
+Kubernetes 1.37 unless its components run with ``--min-compatibility-version=1.37`` (no component is older). A quantity
+beyond 64 bits makes kube-scheduler give up the pod, whatever other devices offer: `UnrepresentableError`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from dra.model.quantities import MalformedQuantityError
 from dra.model.slices import Device
 
 ConsumedCapacity: TypeAlias = Mapping[str, Fraction]
-"""Capacity, as the device calls it → amount."""
+"""Name of a capacity, as the device has it → consumed amount."""
 
 _NO_CAPACITY: Final[ConsumedCapacity] = {}
 
@@ -32,29 +33,28 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class UnrepresentableError(Exception):
-    """An amount that kube-scheduler cannot compute with: no device is allocated to the pod."""
+    """A quantity that kube-scheduler cannot compute with: no device is allocated to the pod."""
 
 
 class RequestedQuantity(NamedTuple):
-    """How much of a capacity a request takes, and how kube-scheduler writes that down."""
+    """A quantity that a request consumes of a capacity, with the text that kube-scheduler writes for it."""
 
     value: Fraction
     text: str
 
     @classmethod
     def of(cls, text: str) -> "RequestedQuantity":
-        """Return what a quantity says. Raises MalformedQuantityError."""
+        """Return the quantity that a text stands for. Raises MalformedQuantityError."""
         return cls(quantities.parse(text), quantities.reserialize(text))
 
 
 def calculate_consumed_capacity(
     device: Device, asked: Mapping[str, str], *, fractional: bool = False
 ) -> ConsumedCapacity | None:
-    """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot.
+    """Return what a request consumes of a device: nothing of a device that is not shared; None if the request cannot.
 
-    What others have of the device is left out of account. A request names a capacity as the device does: to
-    kube-scheduler up to 1.37, a name with the driver's domain and one without are different. Raises
-    UnrepresentableError.
+    The shares of other claims are not counted. A request names a capacity as the device does: for kube-scheduler up to
+    1.37, a name with the driver's domain and a name without it are different. Raises UnrepresentableError.
     """
     found = _consumed_quantities(device, asked, fractional=fractional)
     if found is None:
@@ -65,10 +65,10 @@ def calculate_consumed_capacity(
 def consumed_capacity_quantities(
     device: Device, asked: Mapping[str, str], *, fractional: bool = False
 ) -> dict[str, str]:
-    """Return ``consumedCapacity`` for such a request, for which `part` has found a part of the device.
+    """Return ``consumedCapacity`` for a request, if `calculate_consumed_capacity` has found a share of the device.
 
-    Amounts have the format of what they come from: of the request, of the policy's default, least or valid value, of
-    the range's ``step`` where they were rounded up to it, or of the capacity.
+    Quantities have the format of their source: the request, the default, minimum or valid value of the policy, the
+    ``step`` of the range to which they were rounded up, or the capacity.
     """
     if not device.allow_multiple_allocations:
         return {}
@@ -79,7 +79,7 @@ def consumed_capacity_quantities(
 def _consumed_quantities(
     device: Device, asked: Mapping[str, str], *, fractional: bool
 ) -> dict[str, RequestedQuantity] | None:
-    """Return how much such a request takes of each capacity of a device; None if it cannot."""
+    """Return the quantity that a request consumes of each capacity of a device; None if the device cannot serve it."""
     try:
         wanted = {name: RequestedQuantity.of(text) for name, text in asked.items()}
         found: dict[str, RequestedQuantity] = {}
@@ -90,24 +90,24 @@ def _consumed_quantities(
             found[name] = amount
     except (KeyError, ZeroDivisionError, MalformedQuantityError):
         return None
-    return None if wanted else found  # what is left is of a capacity that the device does not have
+    return None if wanted else found  # the rest names capacities that the device does not have
 
 
 def has_capacity_left(device: Device, wanted: ConsumedCapacity, used: ConsumedCapacity) -> bool:
-    """Whether a part is still there."""
+    """Report whether a device has the wanted capacity left beside the used capacity."""
     capacity = device.capacity or {}
     return all(quantities.parse(capacity[n]["value"]) - used.get(n, 0) >= amount for n, amount in wanted.items())
 
 
 class ConsumedCapacityCollection:
-    """What claims have of shared devices."""
+    """The capacity that claims consume of shared devices."""
 
     def __init__(self) -> None:
         self._of: dict[Uid, list[tuple[DeviceID, ConsumedCapacity]]] = {}
         self._used: dict[DeviceID, dict[str, Fraction]] = {}
 
     def put(self, uid: Uid, allocation: AllocationResult | None) -> None:
-        """Take in what a claim has now."""
+        """Replace the shares of a claim with those of its current allocation."""
         for item, amounts in self._of.pop(uid, ()):
             self._add(item, amounts, -1)
         if allocation is None:
@@ -123,7 +123,7 @@ class ConsumedCapacityCollection:
             self._add(item, amounts, 1)
 
     def used(self, item: DeviceID) -> ConsumedCapacity:
-        """Return what is given away of a device."""
+        """Return the capacity that claims consume of a device."""
         return self._used.get(item, _NO_CAPACITY)
 
     def _add(self, item: DeviceID, amounts: ConsumedCapacity, sign: int) -> None:
@@ -141,7 +141,7 @@ def _parse_capacity(amounts: Mapping[str, str]) -> ConsumedCapacity:
 def _consumed_quantity(
     capacity: Mapping[str, Any], wanted: RequestedQuantity | None, *, fractional: bool
 ) -> RequestedQuantity | None:
-    """Return what is taken of a capacity when that much is wanted; None if its policy does not allow it."""
+    """Return the quantity consumed of a capacity for a requested quantity; None if the policy rejects it."""
     policy = capacity.get("requestPolicy") or {}
     default = RequestedQuantity.of(policy["default"]) if policy.get("default") is not None else None
     if wanted is not None:
@@ -155,7 +155,7 @@ def _consumed_quantity(
 
 
 def _round_up(policy: Mapping[str, Any], wanted: RequestedQuantity, *, fractional: bool) -> RequestedQuantity:
-    """Return the least amount that a policy offers and that is enough; ``wanted`` itself if there is none."""
+    """Return the least quantity that a policy offers and that suffices; ``wanted`` itself if there is none."""
     bounds = policy.get("validRange") or {}
     if "min" not in bounds:
         values = map(RequestedQuantity.of, policy.get("validValues") or ())
@@ -188,7 +188,7 @@ def _satisfies_policy(policy: Mapping[str, Any], amount: Fraction, *, fractional
 
 
 def _range_unit(bounds: Mapping[str, Any], *, fractional: bool) -> Fraction:
-    """Return what a range is counted in."""
+    """Return the unit in which a range is counted: a thousandth or one."""
     amounts = [quantities.parse(bounds[name]) / _THOUSANDTH for name in ("min", "max", "step") if name in bounds]
     fine = fractional and all(amount.denominator == 1 and amount <= _INT64_MAX for amount in amounts)
     return _THOUSANDTH if fine else Fraction(1)

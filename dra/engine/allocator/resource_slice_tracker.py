@@ -1,17 +1,17 @@
-"""What drivers offer, by node: pools of devices out of ResourceSlices.
+"""The ResourceSlice tracker: pools of devices by node, made of the ResourceSlices that drivers publish.
 
-Of a pool only the slices of its highest generation count, and only when all of them are there: in between, a device may
-be in two slices or in none. A pool of which a slice is missing is shown as incomplete: its devices cannot be had, and
-who wants all devices has to wait. Pools in which a name is there twice are invalid, likewise.
+Only the slices with the highest generation of a pool count, and only when all of them exist: during an update, a device
+may be in two slices or in none. A pool with a missing slice is incomplete: its devices cannot be allocated, and a
+request for all devices has to wait. A pool in which a name occurs twice is invalid, with the same consequences.
 
-Nodes are asked for one at a time and most slices are of one node, so they are found by node; what is made of them is
-kept until a slice of that pool changes.
+Callers ask for one node at a time, and most slices belong to one node. So pools are indexed by node, and the result for
+a node is kept until a slice of one of its pools changes.
 
-As in kube-scheduler's allocator, the slices that are meant for a node decide whether a pool is invalid for that node,
-and pools come in the order of driver and name, those that have devices with binding conditions last.
+As in kube-scheduler's allocator, the slices that match a node decide whether a pool is invalid for that node. Pools are
+ordered by driver and name; pools that have devices with binding conditions come last.
 
-DeviceTaintRules are laid over the devices that they select, as upstream's tracker of slices does it: whoever looks at a
-candidate finds the taints of its driver and those of rules in one list.
+DeviceTaintRules are applied to the devices that they select, as in upstream's ResourceSlice tracker: a candidate has
+the taints of its driver and the taints of rules in one list.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ PoolID: TypeAlias = tuple[str, str]
 NodeLabels: TypeAlias = dict[str, str]
 
 AttributeValues: TypeAlias = tuple[str, frozenset[object]]
-"""(type of an attribute, its values): one value, or those of a list."""
+"""(type of an attribute, its values): one value of a scalar, all values of a list."""
 
 CounterAmounts: TypeAlias = Mapping[tuple[str, str], Fraction]
 """(counter set, counter) → amount."""
 
 SELECTOR_RESULTS_MAX: Final = 64
-"""Expressions whose answer is kept for a device: claims may bring any number of them."""
+"""Maximum number of selector results that are kept for a device; claims may bring any number of expressions."""
 
 _NO_LABELS: Final[NodeLabels] = {}
 
@@ -52,27 +52,27 @@ _SCALAR_TYPES: Final = {"strings": "string", "ints": "int", "bools": "bool", "ve
 
 
 class PoolState(Enum):
-    """Whether the devices of a pool can be had."""
+    """The state of a pool, which decides whether its devices can be allocated."""
 
     COMPLETE = auto()
-    INCOMPLETE = auto()  # slices of the newest generation are missing: it is being updated
-    INVALID = auto()  # a device or a counter set is in it twice, or a device draws on counters that it does not have
+    INCOMPLETE = auto()  # slices of the newest generation are missing: the driver is updating the pool
+    INVALID = auto()  # a device or a counter set occurs twice, or a device consumes counters that the pool lacks
 
 
 @dataclass(slots=True, eq=False)
 class CandidateDevice:
-    """A device in a slice, and what selectors have said of it; there is one for each device and version of a slice."""
+    """A device in a slice with the results of selectors; there is one object for each device and version of a slice."""
 
     item: DeviceID
     device: Device
-    """As the slice has it, with the taints of DeviceTaintRules beside its own."""
+    """The device of the slice, with the taints of DeviceTaintRules beside its own."""
 
     spec: ResourceSliceSpec
     _facts: DeviceInput | None = None
     _answers: dict[str, bool | SelectorError] = field(default_factory=dict)
 
     def satisfies(self, selectors: Iterable[CompiledSelector]) -> bool:
-        """Whether all selectors match; raises SelectorError where that cannot be told."""
+        """Report whether all selectors match. Raises SelectorError where a selector fails."""
         for selector in selectors:
             answer = self._answers.get(selector.expression)
             if answer is None:
@@ -86,9 +86,9 @@ class CandidateDevice:
         return True
 
     def judge(self, asks: Sequence[Sequence[CompiledSelector]]) -> Iterator[None]:
-        """Ask as `satisfies` does for each of the asks, a selector at a time, so that it finds all answers.
+        """Evaluate the selectors of several requests, one at a time, so that `satisfies` finds all results afterwards.
 
-        The asks have at most `REMEMBERED` different selectors.
+        The requests have at most `SELECTOR_RESULTS_MAX` different selectors.
         """
         wanted = {selector.expression for selectors in asks for selector in selectors}
         if len(wanted | self._answers.keys()) > SELECTOR_RESULTS_MAX:
@@ -104,8 +104,8 @@ class CandidateDevice:
     def values(self, name: str) -> AttributeValues | None:
         """Return type and values of the attribute ``domain/name``; the driver is the domain of names without one.
 
-        A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. None
-        stands for an attribute that the device does not have, and for one of a type that is not known here.
+        A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. Return
+        None for an attribute that the device does not have, and for an attribute of an unknown type.
         """
         attributes = self.device.attributes or {}
         found = attributes.get(name)
@@ -126,7 +126,7 @@ class CandidateDevice:
 
     @property
     def consumption(self) -> CounterAmounts:
-        """What it takes of the pool's shared counters."""
+        """The amounts that the device consumes of the pool's shared counters."""
         return {
             (each["counterSet"], name): _parse_quantity(counter["value"])
             for each in self.device.consumes_counters or ()
@@ -151,7 +151,7 @@ def _parse_quantity(text: str) -> Fraction:
 
 
 class Pool:
-    """The slices of a pool, all generations of it."""
+    """A pool with its slices, including those of older generations."""
 
     def __init__(self, key: PoolID, rules: DeviceTaintRules) -> None:
         self.key = key
@@ -163,12 +163,12 @@ class Pool:
         self._state = PoolState.COMPLETE
 
     def put(self, name: str, spec: ResourceSliceSpec) -> None:
-        """Take in a slice."""
+        """Add or replace a slice of the pool."""
         self.slices[name] = (spec, tuple(self._candidate(device, spec) for device in spec.devices or ()))
         self._newest = None
 
     def lay(self) -> None:
-        """Lay the rules over all devices anew; what selectors have said stays true, as no selector sees taints."""
+        """Apply the DeviceTaintRules to all devices again. Selector results stay valid: selectors do not see taints."""
         for spec, candidates in self.slices.values():
             for device, candidate in zip(spec.devices or (), candidates, strict=True):
                 candidate.device = self._rules.over(candidate.item, device)
@@ -179,16 +179,16 @@ class Pool:
         return CandidateDevice(item, self._rules.over(item, device), spec)
 
     def remove(self, name: str) -> None:
-        """A slice is gone."""
+        """Remove a slice that was deleted."""
         del self.slices[name]
         self._newest = None
 
     @property
     def state(self) -> PoolState:
-        """Whether its devices can be had.
+        """The state of the newest generation.
 
         Devices with compatibility groups (alpha: DRADeviceCompatibilityGroups) exclude each other by rules that are not
-        known here. A scheduler without that gate leaves their slices out, too, and finds the pool incomplete.
+        implemented here. A kube-scheduler without that gate ignores their slices, too, and finds the pool incomplete.
         """
         if any(_has_compatibility_groups(candidate.device) for candidate in self.candidates):
             return PoolState.INCOMPLETE
@@ -196,17 +196,17 @@ class Pool:
 
     @property
     def counters(self) -> CounterAmounts:
-        """The shared counters of which partitions of its devices take their part."""
+        """The shared counters of the pool, from which its partitions consume."""
         self._resolve()
         return self._counters
 
     @property
     def candidates(self) -> tuple[CandidateDevice, ...]:
-        """All devices of the newest generation, on whichever node, in the order of the slices' names."""
+        """All devices of the newest generation, on any node, in the order of the slices' names."""
         return self._resolve()
 
     def on(self, node: str, labels: NodeLabels) -> "PoolView | None":
-        """Return what the pool offers to a node; None if no slice of the newest generation is meant for the node."""
+        """Return the view that a node has of the pool; None if no slice of the newest generation matches the node."""
         found: list[CandidateDevice] = []
         listed: list[CandidateDevice] = []
         meant = False
@@ -228,7 +228,7 @@ class Pool:
         return PoolView(self, PoolState.COMPLETE, candidates, conditional, everything)
 
     def nodes(self) -> set[str] | None:
-        """Return the nodes that its slices name; None if they may be for others, too."""
+        """Return the nodes that the slices of the pool name; None if a slice may match other nodes, too."""
         names = {spec.node_name for spec, _ in self.slices.values()}
         return None if None in names else {name for name in names if name}
 
@@ -261,21 +261,21 @@ class Pool:
 
 
 def _has_compatibility_groups(device: Device) -> bool:
-    """Whether a device has compatibility groups."""
+    """Report whether a device has compatibility groups."""
     return any(each.get("compatibilityGroups") for each in device.consumes_counters or ())
 
 
 def _slice_matches_node(spec: ResourceSliceSpec, node: str, labels: NodeLabels) -> bool:
-    """Whether a slice is meant for a node; each device may say so for itself."""
+    """Report whether a slice matches a node; False if each device of the slice has its own node selection."""
     if spec.node_name is not None:
         return spec.node_name == node
     if spec.per_device_node_selection:
-        return False  # its devices are asked one by one
+        return False  # node_can_use checks its devices one by one
     return spec.all_nodes is True or _selector_matches_node(spec.node_selector, node, labels)
 
 
 def node_can_use(candidate: CandidateDevice, *, node: str, labels: NodeLabels) -> bool:
-    """Whether a node can use a device."""
+    """Report whether a node can use a device."""
     spec, device = candidate.spec, candidate.device
     if not spec.per_device_node_selection:
         return _slice_matches_node(spec, node, labels)
@@ -291,25 +291,25 @@ def _selector_matches_node(selector: NodeSelector | None, node: str, labels: Nod
 
 
 class PoolView(NamedTuple):
-    """What a pool offers to one node."""
+    """The view that one node has of a pool."""
 
     pool: Pool
     state: PoolState
     candidates: tuple[CandidateDevice, ...] = ()
-    """Empty unless the pool is complete."""
+    """Devices that the node can use; empty unless the pool is complete."""
 
     conditional: bool = False
-    """Whether a device in the slices that are meant for the node has binding conditions."""
+    """Whether a device in the slices that match the node has binding conditions."""
 
     listed: tuple[CandidateDevice, ...] = ()
-    """The candidates among all devices of the slices that are meant for the node: some may be of other nodes only.
+    """All devices of the slices that match the node; other nodes may be the only ones that can use some of them.
 
-    kube-scheduler asks selectors about each of them before it looks where the device can be used.
+    kube-scheduler evaluates selectors on each of them before it checks where the device can be used.
     """
 
 
 class NodeDevices(NamedTuple):
-    """What all pools offer to one node: by driver and name, pools that have devices with binding conditions last."""
+    """The views that one node has of all pools, by driver and name; pools with binding conditions come last."""
 
     node: str
     shares: tuple[PoolView, ...]
@@ -318,10 +318,10 @@ class NodeDevices(NamedTuple):
 
 
 class ResourceSliceTracker:
-    """All pools. ``version`` changes with everything that may make an allocation possible."""
+    """All pools of the cluster. ``version`` changes with every observation that may make an allocation possible."""
 
     def __init__(self, *, fractional: bool = False) -> None:
-        """``fractional``: the gate DRAFractionalCapacityRange is on, which no object of the API tells."""
+        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on; no API object shows that."""
         self.version = 0
         self._fractional = fractional
         self._rules = DeviceTaintRules()
@@ -331,10 +331,10 @@ class ResourceSliceTracker:
         self._wide: set[PoolID] = set()
         self._offers: dict[str, tuple[NodeLabels, NodeDevices]] = {}
         self._allocatable: set[str] = set()
-        """Slices with devices that have a part in the resources of nodes."""
+        """Names of slices with devices that consume node resources (DRANodeAllocatableResources)."""
 
     def observe(self, found: ResourceSlice) -> None:
-        """Take in a slice."""
+        """Add or update a ResourceSlice."""
         name, spec = found.metadata.name, found.spec
         key = (spec.driver, spec.pool.name)
         known = self._slices.get(name)
@@ -355,7 +355,7 @@ class ResourceSliceTracker:
         self._list(pool)
 
     def forget(self, name: str) -> None:
-        """A slice is gone."""
+        """Remove a ResourceSlice that was deleted."""
         key = self._slices.pop(name, None)
         if key is None:
             return
@@ -369,15 +369,15 @@ class ResourceSliceTracker:
             del self._pools[key]
 
     def observe_rule(self, rule: DeviceTaintRule) -> None:
-        """Take in a DeviceTaintRule."""
+        """Add or update a DeviceTaintRule."""
         self._lay(self._rules.observe(rule))
 
     def forget_rule(self, name: str) -> None:
-        """A DeviceTaintRule is gone."""
+        """Remove a DeviceTaintRule that was deleted."""
         self._lay(self._rules.forget(name))
 
     def offer(self, node: str, labels: NodeLabels | None) -> NodeDevices:
-        """Return what a node can use."""
+        """Return the views that a node has of all pools."""
         labels = labels or _NO_LABELS
         known = self._offers.get(node)
         if known is not None and (known[0] is labels or known[0] == labels):
@@ -390,28 +390,28 @@ class ResourceSliceTracker:
 
     @property
     def allocatable(self) -> bool:
-        """Whether any device has a part in the resources of nodes (DRANodeAllocatableResources)."""
+        """Whether any device consumes resources of nodes (DRANodeAllocatableResources)."""
         return bool(self._allocatable)
 
     def device(self, item: DeviceID) -> Device | None:
-        """Return what the newest generation of its pool says of a device."""
+        """Return a device as the newest generation of its pool describes it; None if it is not there."""
         found = self.candidate(item)
         return None if found is None else found.device
 
     def candidate(self, item: DeviceID) -> CandidateDevice | None:
-        """Return a device by its name, if it is in the newest generation of its pool."""
+        """Return a candidate by the ID of its device; None if it is not in the newest generation of its pool."""
         pool = self._pools.get((item.driver, item.pool))
         if pool is None:
             return None
         return next((c for c in pool.candidates if c.item.device == item.device), None)
 
     def settled(self, item: DeviceID) -> bool:
-        """Whether a device that is not to be found is gone: nobody offers its pool, or all of the pool is there."""
+        """Report whether a device that was not found is gone: its pool does not exist, or is complete without it."""
         pool = self._pools.get((item.driver, item.pool))
         return pool is None or pool.state is PoolState.COMPLETE
 
     def _lay(self, scopes: Sequence[TaintScope]) -> None:
-        """Lay the rules over the pools in which they select other devices than before."""
+        """Apply the DeviceTaintRules again to the pools in the given scopes."""
         for (driver, name), pool in self._pools.items():
             if any(each.driver in {None, driver} and each.pool in {None, name} for each in scopes):
                 pool.lay()
@@ -429,7 +429,7 @@ class ResourceSliceTracker:
                 self._offers.pop(node, None)
 
     def _unlist(self, pool: Pool) -> None:
-        """Take a pool out of the index, before its slices change."""
+        """Remove a pool from the index, before its slices change."""
         nodes = pool.nodes()
         if nodes is None:
             self._wide.discard(pool.key)

@@ -1,21 +1,22 @@
-"""Finds devices for claims on one node, if there are any.
+"""The search for devices: finds devices on one node for claims, if there are any.
 
-A depth-first search over all requests of all claims, alternatives and devices in their order: the first solution is the
-one with the best alternatives of the first requests. As in kube-scheduler's allocator, a request has a device once,
-shared or not, and some things end the search whatever else could be had (`Refusal.fatal`): a selector that fails on a
-device that is looked at, a pool that is being updated while a request asks for all devices, a constraint between these.
-Else the search is complete: where it refuses, there is no solution. Three rules keep it from trying everything:
+The search is depth-first over all requests of all claims, alternatives and devices in their order, so the first
+solution has the most preferred alternatives of the first requests. As in kube-scheduler's allocator, a request gets a
+device only once, shared or not, and some failures end the search whatever other devices offer
+(`AllocationFailure.fatal`): a selector that fails on a device that is looked at, a pool that is being updated while a
+request asks for all devices, and a constraint between all devices of a request. Otherwise the search is complete: if it
+fails, there is no solution. Three rules keep it from trying everything:
 
-1. A request that has fewer devices left than it wants fails before any is picked.
+1. A request with fewer devices left than it needs fails before any of them is picked.
 2. Devices of a request are picked in ascending order: a set of them is one solution, not one for each permutation.
-3. A device that is interchangeable with one that has just failed fails, too. Two are, when no request, constraint,
-   taint or counter of this search can tell them apart.
+3. A device that is interchangeable with a device that has just failed fails, too. Two devices are interchangeable if no
+   request, constraint, taint or counter of this search can distinguish them.
 
-What is left can still be exponential (constraints over many unlike devices); after `STEPS_MAX` picks it gives up and
-says so, which counts as a refusal.
+The remaining search can still be exponential (constraints over many unlike devices). After `SEARCH_STEPS_MAX` picks the
+search gives up and reports an allocation failure that says so.
 
-Devices with binding conditions are refused unless the caller names them as usable (``conditional``): the scheduler of
-the local plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could.
+Devices with binding conditions are excluded unless the caller admits them (``conditional``): the scheduler of the local
+plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could allocate them.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ from dra.engine.allocator.resource_slice_tracker import CandidateDevice, NodeDev
 from dra.engine.devices.ledger import DeviceID, Ledger
 
 SEARCH_STEPS_MAX: Final = 20_000
-"""Picks after which a search gives up: a second at most."""
+"""Maximum number of picks of one search, reached after a second at most."""
 
 
 _ZERO: Final = Fraction(0)
@@ -45,7 +46,7 @@ _WHOLE_DEVICE: Final[ConsumedCapacity] = {}
 
 
 class AllocationFailure(NamedTuple):
-    """Why there is no solution."""
+    """The reason why the allocator finds no devices."""
 
     text: str
     fatal: bool = False
@@ -53,23 +54,23 @@ class AllocationFailure(NamedTuple):
 
 
 class PickedDevice(NamedTuple):
-    """One device, or a part of one, for one request."""
+    """A device, or a share of a device, that is picked for one request."""
 
     ask: RequestData
     candidate: CandidateDevice
     part: ConsumedCapacity
-    """How much of it, if it is shared."""
+    """Capacity consumed, if the device is shared."""
 
     fractional: bool = False
-    """Whether that was computed in thousandths."""
+    """Whether the consumed capacity was computed in thousandths."""
 
 
 Solution: TypeAlias = tuple[tuple[PickedDevice, ...], ...]
-"""For each claim its picks, in the order of its requests."""
+"""The picked devices of each claim, in the order of its requests."""
 
 
 class _StepLimitError(Exception):
-    """It takes too long."""
+    """The search has reached its maximum number of picks."""
 
 
 def allocate(
@@ -81,10 +82,10 @@ def allocate(
     conditional: bool = False,
     steps: int = SEARCH_STEPS_MAX,
 ) -> Solution | AllocationFailure:
-    """Return devices of one node for all claims at once, or why there are none.
+    """Return devices of one node for all claims at once, or the reason why there are none.
 
-    `ledger` says which devices somebody has, `shares` how much is given away of those that are shared. `conditional`
-    admits devices with binding conditions; after `steps` picks the search gives up, which counts as a refusal.
+    `ledger` says which devices are held, `shares` how much of shared devices is consumed. `conditional` admits devices
+    with binding conditions. After `steps` picks the search gives up, which is an allocation failure.
     """
     search = _DeviceSearch(wanted, offer, ledger, shares, conditional=conditional, steps=steps)
     try:
@@ -99,11 +100,11 @@ def allocate(
 
 
 class _AllocationImpossibleError(Exception):
-    """Nothing can be allocated here, whatever else is chosen."""
+    """An allocation failure on this node that no other choice of devices can avoid."""
 
 
 class _SelectedDevice(NamedTuple):
-    """A device that a request asks for, or on which one of its selectors fails."""
+    """A device that a request selects, or on which a selector of the request fails."""
 
     candidate: CandidateDevice
     error: SelectorError | None = None
@@ -111,14 +112,14 @@ class _SelectedDevice(NamedTuple):
 
 @dataclass(slots=True)
 class _RequestStep:
-    """One request of one claim."""
+    """One request of one claim, as a level of the search."""
 
     claim: int
     alternatives: tuple[RequestData, ...]
 
 
 class _DeviceSearch:
-    """The state of one search: what is picked so far."""
+    """The state of one search, with the devices picked so far."""
 
     def __init__(
         self,
@@ -145,31 +146,31 @@ class _DeviceSearch:
         self._devices = [c for s in offer.shares for c in s.listed if conditional or not c.device.binding_conditions]
         partly = (s for s in offer.shares if len(s.listed) > len(s.candidates))
         self._elsewhere = {c for s in partly for c in set(s.listed).difference(s.candidates)}
-        """Devices in slices that are meant for this node, too, but which only other nodes can use."""
+        """Devices in slices that match this node, too, but which only other nodes can use."""
 
         self._meant: dict[RequestData, list[_SelectedDevice]] = {}
         self._all: dict[RequestData, dict[CandidateDevice, int]] = {}
-        """The devices of requests for all there are, and the order in which they are picked."""
+        """For each request for all devices, its devices and the order in which they are picked."""
 
         self._picks: list[tuple[int, PickedDevice]] = []
         self._taken: dict[DeviceID, set[int]] = {}
-        """The claims for which a device is picked that is not shared: with adminAccess there can be several."""
+        """Device that is not shared → claims for which it is picked; with adminAccess there can be several."""
 
         self._parts: dict[tuple[RequestData, CandidateDevice], ConsumedCapacity | None] = {}
         self._given: dict[DeviceID, dict[str, Fraction]] = {}
-        """What is picked of shared devices so far."""
+        """Capacity picked so far of shared devices; the key "" counts the shares."""
 
         self._left: dict[Pool, dict[tuple[str, str], Fraction]] = {}
-        """What is left of the shared counters of pools."""
+        """Amounts left of the shared counters of each pool."""
 
         self._tried = 0
 
     def solution(self) -> Solution:
-        """Return what was found."""
+        """Return the picked devices by claim."""
         return tuple(tuple(p for claim, p in self._picks if claim == i) for i in range(len(self._wanted)))
 
     def prepare(self) -> None:
-        """Find the devices of requests for all there are. Raises SelectorError, UnrepresentableError."""
+        """Find the devices of requests for all devices. Raises SelectorError, UnrepresentableError."""
         for step in self._steps:
             for ask in step.alternatives:
                 if ask.count is None:
@@ -186,14 +187,14 @@ class _DeviceSearch:
                 raise _AllocationImpossibleError(text)
 
     def solve(self, index: int) -> bool:
-        """Find devices for the requests from `index` on."""
+        """Find devices for all requests from `index` on, and report whether there are any."""
         if index == len(self._steps):
             return True
         step = self._steps[index]
         return any(self._choose(index, ask) for ask in step.alternatives)
 
     def _choose(self, index: int, ask: RequestData) -> bool:
-        """Find devices for one request and all after it."""
+        """Find devices for one alternative of a request and for all requests after it."""
         claim, count = self._steps[index].claim, self._count(ask)
         if count == 0 or sum(1 for c, _ in self._picks if c == claim) + count > ALLOCATION_RESULTS_MAX_SIZE:
             return False
@@ -205,7 +206,7 @@ class _DeviceSearch:
         return len(self._all[ask]) if ask.count is None else ask.count
 
     def _pick_all(self, index: int, ask: RequestData, claim: int) -> bool:
-        """Pick all devices that a request asks for."""
+        """Pick all devices that a request selects, then go on with the next request."""
         picked: list[CandidateDevice] = []
         for candidate in self._all[ask]:
             if self._in_use(candidate, ask, claim) or not self._open(candidate, ask):
@@ -248,7 +249,7 @@ class _DeviceSearch:
         return False
 
     def _asked(self, ask: RequestData) -> Sequence[_SelectedDevice]:
-        """Return all devices that a request asks for, and those on which its selectors fail."""
+        """Return all devices that a request selects, and the devices on which its selectors fail."""
         known = self._meant.get(ask)
         if known is None:
             known = self._meant[ask] = []
@@ -261,7 +262,7 @@ class _DeviceSearch:
         return known
 
     def _usable(self, asked: Sequence[_SelectedDevice], ask: RequestData, claim: int) -> list[_SelectedDevice]:
-        """Return what is left of devices that a request asks for: those that can be had beside what is picked."""
+        """Return the devices of a request that are available beside the picked devices, and failures of selectors."""
         return [
             each
             for each in asked
@@ -279,7 +280,7 @@ class _DeviceSearch:
                 )
 
     def _in_use(self, candidate: CandidateDevice, ask: RequestData, claim: int) -> bool:
-        """Whether somebody has the whole device; with adminAccess, a claim just has a device once."""
+        """Report whether a device is held or picked as a whole; with adminAccess, whether this claim has it already."""
         taken = self._taken.get(candidate.item)
         if ask.admin:
             return taken is not None and claim in taken
@@ -291,29 +292,29 @@ class _DeviceSearch:
         return bool(taken) or held
 
     def _available(self, candidate: CandidateDevice, ask: RequestData) -> bool:
-        """Whether a device can be had beside what is picked."""
+        """Report whether a device can be picked beside the devices picked so far."""
         return self._enough(candidate, ask) and self._open(candidate, ask) and self._admitted(candidate, ask)
 
     def _enough(self, candidate: CandidateDevice, ask: RequestData) -> bool:
-        """Whether enough is left of the capacity of a device beside what is picked."""
+        """Report whether a device has enough capacity left beside the picked shares."""
         wanted = self._part(candidate, ask)
         return wanted is not None and (
             not wanted or has_capacity_left(candidate.device, wanted, self._gone(candidate.item))
         )
 
     def _open(self, candidate: CandidateDevice, ask: RequestData) -> bool:
-        """Whether enough is left of the counters that a device draws on, and its taints are tolerated."""
+        """Report whether enough is left of the counters that a device consumes, and its taints are tolerated."""
         device = candidate.device
         if device.consumes_counters and not self._drawn(candidate) and not self._fits(candidate):
             return False
         return not device.taints or ask.tolerates(device.taints)
 
     def _admitted(self, candidate: CandidateDevice, ask: RequestData) -> bool:
-        """Whether a device satisfies the constraints beside what is picked so far."""
+        """Report whether a device satisfies the constraints together with the devices picked so far."""
         return all(picked.admit(candidate) for picked in self._covering[ask])
 
     def _part(self, candidate: CandidateDevice, ask: RequestData) -> ConsumedCapacity | None:
-        """Return how much of a device a request takes; None if it could not have so much even if nobody else had any.
+        """Return the capacity that a request consumes of a device; None if even an unused device has too little.
 
         Raises UnrepresentableError.
         """
@@ -327,11 +328,11 @@ class _DeviceSearch:
         return self._parts[key]
 
     def _free(self, candidate: CandidateDevice) -> bool:
-        """Whether nobody had any of the device before this search."""
+        """Report whether no claim had any share of the device before this search."""
         return self._ledger.free(candidate.item)
 
     def _drawn(self, candidate: CandidateDevice) -> bool:
-        """Whether a shared device has taken its part of the counters, for all who have a share of it."""
+        """Report whether a shared device has already consumed its counters, which happens once for all its shares."""
         item = candidate.item
         if item in self._given:
             return True
@@ -340,7 +341,7 @@ class _DeviceSearch:
         )
 
     def _gone(self, item: DeviceID) -> ConsumedCapacity:
-        """Return what is given away of a shared device."""
+        """Return the capacity consumed of a shared device, including picked shares."""
         used, given = self._shares.used(item), self._given.get(item)
         return {n: used.get(n, _ZERO) + (given or {}).get(n, _ZERO) for n in {*used, *given}} if given else used
 
@@ -376,7 +377,7 @@ class _DeviceSearch:
             self._draw(candidate, -1)
 
     def _look(self, candidate: CandidateDevice) -> tuple[object, ...]:
-        """Return all that the rest of this search can see of a device: equal looks are interchangeable."""
+        """Return all that the rest of this search can see of a device: devices with equal keys are interchangeable."""
         device, item = candidate.device, candidate.item
         counted = (
             (self._pool(candidate), tuple(sorted(candidate.consumption.items()))) if device.consumes_counters else ()
@@ -396,23 +397,23 @@ class _DeviceSearch:
         )
 
     def _place(self, ask: RequestData, candidate: CandidateDevice) -> int | None:
-        """Return when a request for all devices picks a device; None if it is for others.
+        """Return the position at which a request for all devices picks a device; None if it does not select the device.
 
-        Only with a constraint does it matter which comes first: it ends the search at the first device that is not
-        admitted, and only this alternative at the first that is in use.
+        The order matters only with a constraint: the first device that violates it ends the search, the first device in
+        use ends only this alternative.
         """
         place = self._all[ask].get(candidate)
         return place if place is None or self._covering[ask] else 0
 
     def _told(self, ask: RequestData, candidate: CandidateDevice) -> bool | None:
-        """Return whether a request asks for a device, None where its selectors fail."""
+        """Return whether a request selects a device; None where its selectors fail."""
         try:
             return ask.means(candidate)
         except SelectorError:
             return None
 
     def _fits(self, candidate: CandidateDevice) -> bool:
-        """Whether there is enough left of the counters, and no counter of the pool is overdrawn."""
+        """Report whether enough is left of all counters of the pool, none of which is overdrawn."""
         left, wanted = self._counters(candidate), candidate.consumption
         return all(amount >= wanted.get(counter, _ZERO) for counter, amount in left.items())
 
@@ -423,7 +424,7 @@ class _DeviceSearch:
                 left[counter] = left.get(counter, _ZERO) - sign * amount
 
     def _counters(self, candidate: CandidateDevice) -> dict[tuple[str, str], Fraction]:
-        """Return what is left of the counters of a device's pool: partitions that are held have taken their part."""
+        """Return the amounts left of the counters of a device's pool, without those of devices that claims hold."""
         pool = self._pool(candidate)
         known = self._left.get(pool)
         if known is None:

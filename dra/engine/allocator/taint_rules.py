@@ -1,7 +1,7 @@
-"""DeviceTaintRules, laid over devices: an administrator's taints beside those of the driver.
+"""DeviceTaintRules, applied to devices: an administrator's taints beside those of the driver.
 
-As upstream's tracker of ResourceSlices (dynamic-resource-allocation/resourceslice/tracker): the allocator sees slices
-in which the selected devices have the taints of the rules, and knows nothing of rules.
+As in upstream's ResourceSlice tracker (dynamic-resource-allocation/resourceslice/tracker), the allocator sees slices
+in which the selected devices carry the taints of the rules. The allocator does not read the rules themselves.
 """
 
 import msgspec
@@ -12,13 +12,13 @@ from dra.model.taints import DeviceTaint, DeviceTaintRule
 
 
 class DeviceTaintRules:
-    """All rules that select devices. Observations return the scopes in which devices may have other taints now."""
+    """All rules that select devices. Each observation returns the scopes in which the taints of devices may change."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[TaintScope, DeviceTaint]] = {}
 
     def observe(self, rule: DeviceTaintRule) -> tuple[TaintScope, ...]:
-        """Take in a rule."""
+        """Add or update a DeviceTaintRule."""
         name, scope = rule.metadata.name, scope_of_rule(rule)
         if scope is None:
             return self.forget(name)
@@ -29,11 +29,11 @@ class DeviceTaintRules:
         return (scope,) if before is None else (before[0], scope)
 
     def forget(self, name: str) -> tuple[TaintScope, ...]:
-        """Drop a rule that is gone."""
+        """Remove a DeviceTaintRule that was deleted."""
         before = self._known.pop(name, None)
         return () if before is None else (before[0],)
 
     def over(self, named: NamedDevice, device: Device) -> Device:
-        """Return a device with the taints of the rules that select it, in the order of the rules' names."""
+        """Return a device with the taints of the rules that select the device, ordered by the names of the rules."""
         laid = [taint for _, (scope, taint) in sorted(self._known.items()) if scope.covers(named)]
         return msgspec.structs.replace(device, taints=[*(device.taints or ()), *laid]) if laid else device
