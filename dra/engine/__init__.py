@@ -1,1 +1,1 @@
-"""Decisions, pure: functions of data, never of clocks, networks or chance (an import contract proves it)."""
+"""Decisions as pure functions of data, without clocks, networks or randomness; an import contract enforces this."""

@@ -1,5 +1,5 @@
-"""Decisions about one claim: ``decide(view, policy=…, now=…) -> Plan``.
+"""Decisions about one claim: ``decide(view, policy=…, now=…) -> ClaimPlan``.
 
-``view`` is what a decision may look at, ``rules`` the table of rules that fold into one ``Desired``, ``decide`` the
-comparison of both. The numbers of the rules are those of KEP-notes.md.
+Module ``view`` holds the input of a decision, ``rules`` the table of rules that fold into one ``Desired``, and
+``decide`` compares the claim with the result. The rule numbers are those of KEP-notes.md.
 """

@@ -1,4 +1,7 @@
-"""What a plan may consist of: a closed union of values. dra.engine.claims.patches turns them into API writes."""
+"""Actions of a claim's plan: a closed union of values.
+
+`dra.engine.claims.patches` turns these values into API writes.
+"""
 
 from typing import TypeAlias
 
@@ -10,35 +13,37 @@ from dra.model.references import ConsumerReference
 
 
 class SetReservedFor(Struct, frozen=True):
-    """Make ``status.reservedFor`` of the claim this list."""
+    """Replace the claim's ``status.reservedFor`` with this list."""
 
     claim: Key
     entries: tuple[ConsumerReference, ...]
 
 
 class AddEntries(Struct, frozen=True):
-    """Put entries into ``status.reservedFor``, in place of those with their uids, whatever else is listed by then."""
+    """Add entries to ``status.reservedFor``, or replace entries of the same uid, whatever else the list holds by
+    then."""
 
     claim: Key
     entries: tuple[ConsumerReference, ...]
 
 
 class Deallocate(Struct, frozen=True):
-    """Clear allocation, list and device status in one write."""
+    """Clear allocation, ``reservedFor`` and device status of a claim in one write."""
 
     claim: Key
     confirm: bool = False
     """Whether a live read must first show that no referencing pod is bound or nominated (rules 9, 10 and 12)."""
 
     given_up: frozenset[Uid] = frozenset()
-    """Pods for which it is enough that their nodes do not report in: a person vouches that they are no more."""
+    """Pods that no longer count once their nodes do not report in: the user vouches that these pods no longer run."""
 
     nominated: frozenset[tuple[Uid, str]] = frozenset()
-    """Pods and the nodes that they were nominated for since long before any cycle that may still bind one began."""
+    """Pods, and the nodes they are nominated for: nominations older than any cycle that may still bind one of these
+    pods."""
 
 
 class PatchMetadata(Struct, frozen=True):
-    """Change annotations (None removes one) and, if given, the finalizers or owners of the claim."""
+    """Change annotations of a claim (None removes one) and, if given, its finalizers or owner references."""
 
     claim: Key
     annotations: tuple[tuple[str, str | None], ...] = ()
@@ -47,14 +52,14 @@ class PatchMetadata(Struct, frozen=True):
 
 
 class DeleteClaim(Struct, frozen=True):
-    """Delete a claim that was made for a pod."""
+    """Delete a claim that was generated for a pod."""
 
     claim: Key
     uid: Uid
 
 
 class Ungate(Struct, frozen=True):
-    """Take our gate off a pod; it must still be the version that was decided on."""
+    """Remove this project's scheduling gate from a pod, provided the pod still has the resourceVersion decided on."""
 
     pod: Key
     uid: Uid
@@ -62,43 +67,43 @@ class Ungate(Struct, frozen=True):
 
 
 class ResyncPod(Struct, frozen=True):
-    """Touch a bound pod that was listed late: its kubelet looks again at once instead of after a minute or more."""
+    """Touch a bound pod that was listed late, so that its kubelet retries at once instead of after a minute or more."""
 
     pod: Key
     uid: Uid
 
 
 class LookUpPod(Struct, frozen=True):
-    """Ask the API server whether the pod of an entry is still there."""
+    """Ask the API server whether the pod of an entry still exists."""
 
     pod: Key
     uid: Uid
 
 
 class LookUpWorkload(Struct, frozen=True):
-    """Ask the API server for the object a claim is reserved for."""
+    """Ask the API server for the object that a claim is reserved for."""
 
     claim: Key
     reference: ConsumerReference
 
 
 class LookUpNode(Struct, frozen=True):
-    """Ask the API server for a node that consuming pods of the claim have vanished from."""
+    """Ask the API server for a node from which consuming pods of the claim have vanished."""
 
     claim: Key
     node: str
 
 
 class LookUpPlacements(Struct, frozen=True):
-    """Ask whether pods that wait for a claim could run elsewhere if its allocation were taken back (rule 9)."""
+    """Ask whether pods that wait for a claim could run elsewhere if its allocation were revoked (rule 9)."""
 
     claim: Key
     pods: tuple[Uid, ...]
-    """The pods that a scheduler has found unschedulable."""
+    """Waiting pods that a scheduler has found unschedulable."""
 
 
 class EvictPod(Struct, frozen=True):
-    """Delete a pod because of a taint on its device, and tell why once that is done."""
+    """Delete a pod because of a taint on its device, and report the reason once the pod is deleted."""
 
     pod: Key
     uid: Uid
@@ -114,7 +119,7 @@ ClaimWrite: TypeAlias = SetReservedFor | AddEntries | Deallocate | PatchMetadata
 
 
 class ClaimPlan(Struct, frozen=True):
-    """What to do now, why things are as they are, and when to look again without an event."""
+    """The actions to take now, the reasons for them, and when to decide again without an event."""
 
     actions: tuple[Action, ...] = ()
     reasons: tuple[Reason, ...] = ()
@@ -122,5 +127,5 @@ class ClaimPlan(Struct, frozen=True):
 
     @property
     def claim_writes(self) -> tuple[ClaimWrite, ...]:
-        """The writes on the claim itself: a chain, each on the resourceVersion of the one before."""
+        """Return the writes of the claim itself: a chain, each on the resourceVersion of the write before."""
         return tuple(a for a in self.actions if isinstance(a, SetReservedFor | AddEntries | Deallocate | PatchMetadata))

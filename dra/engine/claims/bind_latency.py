@@ -1,8 +1,8 @@
-"""How long schedulers take lately from an entry in a list to the binding of its pod.
+"""Track how long schedulers currently take from listing a pod to binding that pod.
 
-A scheduler's client sends so many requests a second; what is beyond waits in the client, and nobody else sees it. A pod
-that is bound long after it was listed shows how long. So a bind horizon is twice the slowest binding seen lately, and
-at least `BIND_HORIZON`: upstream has no limit of its own.
+A scheduler's client sends a limited number of requests per second; further requests queue in the client, where no other
+component sees them. A pod that is bound long after it was listed reveals that delay. The bind horizon is therefore
+twice the slowest binding seen lately, and at least `BIND_HORIZON`: upstream has no limit of its own.
 """
 
 from collections.abc import Mapping
@@ -15,23 +15,24 @@ from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.model.meta import Key
 
 REMEMBERED_FOR: Final = 600.0
-"""Seconds for which a slow binding is remembered at least, and at most twice as long."""
+"""Minimum number of seconds for which a slow binding is remembered; the maximum is twice as long."""
 
 MARGIN: Final = 2.0
-"""How much slower than the slowest one that was seen a binding may be."""
+"""Factor by which a binding may be slower than the slowest binding observed."""
 
 
 class BindLatency:
-    """The slowest binding of the present and of the last period."""
+    """The slowest bindings of the current and of the previous period, from which the bind horizon follows."""
 
     def __init__(self) -> None:
         self._since: Instant = 0.0
         self._slowest, self._before = 0.0, 0.0
 
     def bound(self, pod: Consumer, records: Mapping[Key, ClaimState], *, now: Instant) -> None:
-        """Take in that a waiting pod has been bound.
+        """Record that a waiting pod has been bound.
 
-        A pod that was unschedulable, or has other claims besides, has waited for more than the scheduler.
+        Pods that were unschedulable, or that name other claims as well, are ignored: they waited for more than the
+        scheduler.
         """
         record = records.get((pod.namespace, pod.claims[0])) if len(pod.claims) == 1 else None
         if record is None or pod.unschedulable_since is not None:
@@ -42,7 +43,7 @@ class BindLatency:
             self._slowest = max(self._slowest, now - max(listed, pod.stage_since))
 
     def horizon(self, *, now: Instant) -> float:
-        """Return for how many seconds a scheduling cycle that already runs may still bind its pod."""
+        """Return the number of seconds for which a scheduling cycle that already runs may still bind its pod."""
         self._turn(now)
         return min(max(BIND_HORIZON, MARGIN * max(self._slowest, self._before)), SLOW_BIND_HORIZON)
 

@@ -1,8 +1,9 @@
-"""Everything the cluster side knows: objects as last observed, and indexes from claims to whoever uses them.
+"""The claim cache: objects as last observed, and indexes from claims to their consumers.
 
-Fed by observations (``observe_…``, ``forget_…``), asked for views. An observation costs the same however many pods a
-claim has, and marks only the claims it concerns as ``dirty``. Observations of one object may come late but never
-backwards: an older resourceVersion is ignored, since the responses to our own writes overtake the watch.
+Observations (``observe_…``, ``forget_…``) update the cache; decisions read views. An observation costs the same however
+many pods a claim has, and marks only the affected claims as ``dirty``. Observations of one object may come late but
+never backwards: an older resourceVersion is ignored, since the responses to this controller's own writes overtake the
+watch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,14 +47,14 @@ from dra.model.references import GroupResource
 from dra.model.resource_versions import is_newer, list_covers
 
 REMEMBERED_DELETED_UIDS: Final = 10_000
-"""Uids of deleted objects that are remembered; requests last seconds, so the last ones are enough."""
+"""Uids of deleted objects that are remembered; requests last seconds, so the latest uids are enough."""
 
 NO_CLAIM: Final = ""
-"""Stands for the claim of pods that name none."""
+"""Placeholder for the claim of pods that name none."""
 
 
 class ClaimCache:
-    """The claims of a cluster and what concerns them."""
+    """The cache of a cluster's claims and of everything that decisions about claims read."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -62,18 +63,19 @@ class ClaimCache:
         self.owners = ClaimOwnerIndex()
         self.holders = self.owners.holders
         self._gated_without_claim: dict[Uid, Consumer] = {}
-        """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
+        """Pods behind this project's gate that name no claim yet: only templates, whose claims are generated later."""
 
         self._gone: dict[Uid, float] = {}
-        """Uids that are gone for good: an answer to a request of ours may come later than the watch's last word.
+        """Uids of deleted objects: the response to a request may arrive after the last watch event.
 
-        And the seconds that the containers of such a pod have to end: an entry may show later that the pod was bound.
+        The value is the number of seconds that the containers of such a pod have to end: an entry may reveal later that
+        the pod was bound.
         """
 
         self._records: dict[Key, ClaimState] = {}
         self._consumers: dict[Uid, Consumer] = {}
         self._names: dict[Key, Uid] = {}
-        """Which pod has a name now."""
+        """The pod that currently has a name."""
 
         self._sandboxes = SandboxTracker()
         self._on_node: dict[str, set[Uid]] = {}
@@ -85,12 +87,12 @@ class ClaimCache:
     # Claims:
 
     def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
-        """Take in a claim from list, watch, live read or the response to a write of ours."""
+        """Record a claim from a list, a watch, a live read or the response to a write of this controller."""
         key, uid = claim.metadata.key, claim.metadata.uid
         if uid in self._gone:
             return
         if ours and claim.metadata.deleting and not claim.metadata.finalizers:
-            # The last finalizer's removal deletes the object; the answer bears the version of before.
+            # Removing the last finalizer deletes the object; the response carries the version from before.
             self.forget_claim(key, uid)
             return
         annotations.trim_annotations(claim.metadata)
@@ -100,7 +102,7 @@ class ClaimCache:
         known = record.claim
         if known is not None and not is_newer(claim.metadata.resource_version, known.metadata.resource_version):
             if ours and known.metadata.uid == uid:
-                record.wrote(now=now)  # the watch was faster than the answer, maybe with somebody's next version
+                record.wrote(now=now)  # the watch overtook the response, possibly with another writer's next version
             return
         self.owners.observe_claim(claim, known)
         self.holders.observe_claim(claim, known)
@@ -114,7 +116,7 @@ class ClaimCache:
             self._mark_companions_dirty(record)
 
     def forget_claim(self, key: Key, uid: Uid) -> None:
-        """The claim with that uid is certainly gone."""
+        """Forget the claim with that uid, which is certainly deleted."""
         self._bury(uid)
         record = self._records.get(key)
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
@@ -133,21 +135,21 @@ class ClaimCache:
         return record.claim if record is not None else None
 
     def claims(self) -> Iterator[ResourceClaim]:
-        """Yield all claims."""
+        """Yield all claims that exist."""
         return (r.claim for r in self._records.values() if r.claim is not None)
 
     def records(self) -> Iterator[ClaimState]:
-        """Yield what is remembered of each claim, to be counted."""
+        """Yield the state of each claim, for counting."""
         return iter(self._records.values())
 
     def consumers(self) -> Iterator[Consumer]:
-        """Yield all pods that name claims, finished or not."""
+        """Yield all pods that name claims, whether finished or not."""
         return iter(self._consumers.values())
 
     # Pods:
 
     def observe_pod(self, pod: Pod, *, now: Instant) -> None:
-        """Take in a pod."""
+        """Record a pod from a list, a watch or a live read."""
         uid = pod.metadata.uid
         if uid in self._gone:
             return
@@ -160,7 +162,7 @@ class ClaimCache:
         self._consumers[uid] = after
         self.owners.observe_pod(pod)
         if before is None or before.stage is not after.stage:
-            # Claims that were made for it, or for a pod that had its name, may be needed no more.
+            # Claims generated for the pod, or for a predecessor of the same name, may no longer be needed.
             predecessor = self._names.get(after.key, uid)
             self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
             self._names[after.key] = uid
@@ -170,7 +172,7 @@ class ClaimCache:
             self._pace.bound(before, self._records, now=now)
 
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
-        """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
+        """Forget a pod that is deleted or, without ``certain``, only no longer relevant to any claim."""
         consumer = self._consumers.pop(uid, None)
         if certain:
             self._bury(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE_PERIOD)
@@ -188,12 +190,12 @@ class ClaimCache:
                 self._add_vanished_pod(consumer, (consumer.namespace, name))
 
     def pod_deleted(self, pod: Pod, *, now: Instant) -> None:
-        """The pod is gone, and this is the last that was seen of it: it may tell that the containers had ended."""
+        """Record the last state of a deleted pod: that state may show that its containers had ended."""
         self.observe_pod(pod, now=now)
         self.forget_pod(pod.metadata.uid)
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
-        """A live read showed no pod of that uid that will ever run: the entry in that claim's list is nobody's."""
+        """Record that a live read found no such pod that could ever run: its entry in the claim's list is stale."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
@@ -201,7 +203,7 @@ class ClaimCache:
             self.dirty.add(claim)
 
     def pod_vanished(self, claim: Key, uid: Uid) -> None:
-        """A live read showed no pod of that uid, and nobody saw how it ended, nor where it ran."""
+        """Record that a live read found no such pod, and that neither its end nor its node was observed."""
         record = self._records.get(claim)
         if record is None or uid in self._consumers or uid in record.absent:
             return
@@ -212,7 +214,7 @@ class ClaimCache:
             )
 
     def observe_node_read(self, claim: Key, name: str, *, now: Instant) -> None:
-        """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+        """Record a live read of a node: if it is Ready, pods that vanished from it long enough ago have ended."""
         record = self._records.get(claim)
         if record is None:
             return
@@ -220,7 +222,10 @@ class ClaimCache:
         self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
-        """A live read showed the pod: it does not reference the claim, or is gated, or the watch has yet to tell us."""
+        """Record that a live read found the pod.
+
+        Either the pod does not reference the claim, or it is gated, or the watch is behind.
+        """
         record = self._records.get(claim)
         if record is not None:
             member = record.members.get(uid)
@@ -229,16 +234,17 @@ class ClaimCache:
                 self.dirty.add(claim)
 
     def observe_placements(self, claim: Key, found: Placements) -> None:
-        """Take in where pods that wait for a claim could run."""
+        """Record where pods that wait for a claim could run."""
         record = self._records.get(claim)
         if record is not None and record.place(found):
             self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
-        """Return what is known of a pod."""
+        """Return the consumer with that uid, None if the pod is unknown."""
         return self._consumers.get(uid)
 
-    # Complete lists: what only a live read had shown, and a list that is not older lacks, no watch will ever tell of.
+    # Complete lists: no watch will ever report the deletion of an object that only a live read showed and a newer list
+    # lacks.
 
     def claims_listed(self, there: Mapping[Key, Uid], version: str) -> None:
         """Forget the claims that a complete list lacks."""
@@ -262,13 +268,13 @@ class ClaimCache:
                 self.forget_node(name)
 
     def workloads_listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
-        """Doubt the workloads that a complete list lacks: they are read live before anything follows from that."""
+        """Mark workloads that a complete list lacks as doubtful: a live read must confirm their absence first."""
         self.dirty |= self._workloads.listed(kind, there)
 
     # Nodes:
 
     def observe_node(self, node: Node, *, now: Instant) -> None:
-        """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
+        """Record a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
         change = self._nodes.observe(node, now=now)
         if change:
@@ -278,63 +284,67 @@ class ClaimCache:
                 self._observe_reboot(uid, node.status.node_info.boot_id, now=now)
 
     def forget_node(self, name: str) -> None:
-        """The node is gone; its pods are not, until somebody says so."""
+        """Forget a deleted node; its pods stay until a pod observation removes them."""
         if NodeChange.REACH in self._nodes.forget(name):
             self._mark_node_dependents_dirty(name)
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
-        """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside of the
+        selection."""
         return self._nodes.reach(selector)
 
     # Workloads:
 
     def workload_kinds(self) -> frozenset[GroupResource]:
-        """Return the kinds that somebody must watch: those that claims refer to, within the bound of namespaces."""
+        """Return the kinds to watch: the kinds that claims refer to, within the bound per namespace."""
         return self._workloads.kinds()
 
     def always_follow(self, kinds: frozenset[GroupResource]) -> None:
-        """Count these kinds against no namespace's bound; to be called before the first claim."""
+        """Exempt these kinds from every namespace's bound; call this before the first claim is observed."""
         self._workloads.followed.exempt(kinds)
 
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
-        """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""
+        """Set the phase of every unobserved object of a kind: ABSENT once the watch has synced."""
         self.dirty |= self._workloads.kind_is(kind, phase)
 
     def forget_kind(self, kind: GroupResource) -> None:
-        """The kind is not watched any more."""
+        """Forget a kind that is no longer watched."""
         self.dirty |= self._workloads.forget_kind(kind)
 
     def observe_workload(
         self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
     ) -> None:
-        """Take in a workload; ``finished`` is what its release rule says, ``rule_error`` why the rule cannot tell."""
+        """Record a workload.
+
+        ``finished`` is the result of its release rule; ``rule_error`` says why the rule could not be evaluated.
+        """
         self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, rule_error=rule_error, live=live)
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
-        """The object with that uid is certainly gone."""
+        """Forget the object with that uid, which is certainly deleted."""
         self.dirty |= self._workloads.forget(key, uid)
 
     def workload(self, key: WorkloadKey) -> WorkloadState:
-        """Return what is known of a workload."""
+        """Return the known state of a workload."""
         return self._workloads.get(key)
 
     # Reservations:
 
     def follow_reservations(self) -> None:
-        """From now on somebody tells of reservations; all of them, before anything is decided."""
+        """Announce that reservations are observed from now on; all of them are, before the first decision."""
         self.holders.following = True
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
-        """Take in a reservation."""
+        """Record a reservation from a list or a watch."""
         self._reservations_changed(self.holders.observe(uid, reservation))
         self.owners.reservations_changed([placeholders.placeholder_key(reservation)[0]])
 
     def reservation_unreadable(self, uid: Uid) -> None:
-        """The reservation is there, and cannot be read: what it holds stays held."""
+        """Record that a reservation exists but cannot be read: its claims stay held."""
         self._reservations_changed(self.holders.unreadable(uid))
 
     def forget_reservation(self, uid: Uid) -> None:
-        """The reservation with that uid is certainly gone."""
+        """Forget the reservation with that uid, which is certainly deleted."""
         self._reservations_changed(self.holders.forget(uid))
 
     def _reservations_changed(self, concerned: AbstractSet[Key]) -> None:
@@ -344,7 +354,7 @@ class ClaimCache:
     # Taints:
 
     def taints_changed(self, scopes: Iterable[TaintScope]) -> None:
-        """Look again at the claims that have a device in these scopes. Taints are rare, so all claims are asked."""
+        """Mark claims with a device in these scopes as dirty. Taints are rare, so all claims are checked."""
         changed = tuple(scopes)
         if not changed:
             return
@@ -357,18 +367,21 @@ class ClaimCache:
     # Views:
 
     def mark_synced(self, *, now: Instant) -> None:
-        """All lists are there. Who waits now may have been listed before, and the scheduler may act on that."""
+        """Record that all lists are complete.
+
+        Pods that wait now may have been listed before, and the scheduler may still act on that.
+        """
         for record in self._records.values():
             record.assume_listed(now=now)
             self.dirty.add(record.key)
         self.dirty |= {(consumer.namespace, NO_CLAIM) for consumer in self._gated_without_claim.values()}
 
     def keys(self) -> Iterable[Key]:
-        """Return the keys of all claims, and of missing ones that pods name."""
+        """Return the keys of all claims, including missing claims that pods name."""
         return tuple(self._records)
 
     def view(self, key: Key, *, now: Instant) -> ClaimView | None:
-        """Return what a decision about the claim may look at; None if there is no such claim."""
+        """Return the view for a decision about the claim; None if there is no such claim."""
         record = self._records.get(key)
         if record is None or record.claim is None:
             return None
@@ -409,7 +422,7 @@ class ClaimCache:
         )
 
     def owner_view(self, uid: Uid) -> ClaimOwnerView | None:
-        """Return what a decision about a pod's or PodGroup's own claims may look at; None if it has none."""
+        """Return the view for a decision about the claims of a pod or PodGroup; None if the owner has none."""
         return self.owners.view(uid, claim=self.claim, lives=self._lives)
 
     def _lives(self, uid: Uid) -> bool:
@@ -417,7 +430,7 @@ class ClaimCache:
         return consumer is not None and consumer.stage is not Stage.FINISHED
 
     def without_claim(self, key: Key) -> tuple[Consumer, ...]:
-        """Return the gated pods that name a claim that is not there, or with `NO_CLAIM` those that name none."""
+        """Return the gated pods that name a missing claim, or with `NO_CLAIM` the gated pods that name no claim."""
         if key[1] == NO_CLAIM:
             return tuple(c for c in self._gated_without_claim.values() if c.namespace == key[0])
         record = self._records.get(key)
@@ -466,7 +479,7 @@ class ClaimCache:
         self._tidy(record)
 
     def _add_vanished_pod(self, consumer: Consumer, claim: Key) -> None:
-        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
+        """Record that a consuming pod has vanished: its containers may still run until its kubelet reports in."""
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
             return
@@ -492,7 +505,7 @@ class ClaimCache:
             self._on_node.setdefault(after, set()).add(uid)
 
     def _mark_companions_dirty(self, record: ClaimState) -> None:
-        """A pod of several claims is let go when all are ready: one becoming ready concerns the others."""
+        """Mark the other claims of gated pods as dirty: a pod of several claims is ungated when all are ready."""
         for consumer in record.stages[Stage.GATED].values():
             if len(consumer.claims) > 1:
                 self.dirty.update((consumer.namespace, name) for name in consumer.claims)
@@ -505,7 +518,7 @@ class ClaimCache:
             if node in record.lost:
                 self.dirty.add(key)
                 if self._nodes.lost(node, record.lost[node]) is None:
-                    del record.lost[node]  # for good, whatever comes under that name
+                    del record.lost[node]  # permanently, whatever node reuses that name
                     record.lost_node_graces.pop(node, None)
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
@@ -533,7 +546,7 @@ class ClaimCache:
             )
 
     def _owner(self, claim: ResourceClaim) -> OwningPodPhase:
-        """Return what is known of the pod that a claim was made for."""
+        """Return the phase of the pod that a claim was generated for."""
         owner = claim.owning_pod
         if owner is None:
             return OwningPodPhase.NONE
@@ -541,7 +554,8 @@ class ClaimCache:
         if found is None:
             return OwningPodPhase.GONE if owner.uid in self._gone else OwningPodPhase.UNKNOWN
         if found.uid != owner.uid:
-            # The claims watch may be ahead of the pods watch: then the pod of that name is the one before the owner.
+            # The claims watch may be ahead of the pods watch: then the pod of that name is the predecessor of the
+            # owner.
             after = is_newer(found.resource_version, claim.metadata.resource_version)
             return OwningPodPhase.REPLACED if after or owner.uid in self._gone else OwningPodPhase.UNKNOWN
         return OwningPodPhase.DONE if found.stage is Stage.FINISHED else OwningPodPhase.PRESENT
@@ -557,7 +571,7 @@ class ClaimCache:
         return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
 
     def _refresh_usable_nodes(self, record: ClaimState) -> None:
-        """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""
+        """Refresh the nodes that the allocation reaches; computed once per change of nodes or allocation."""
         allocation = record.claim.status.allocation if record.claim is not None else None
         selector = allocation.node_selector if allocation is not None else None
         version = (self._nodes.version, selector)
@@ -567,9 +581,10 @@ class ClaimCache:
         record.inside, record.fit = (None, UsableNodes()) if selector is None else self._nodes.reach(selector)
 
     def _excluded(self, record: ClaimState) -> frozenset[Uid]:
-        """Return the bound pods off the allocation's nodes that must not be listed.
+        """Return the bound pods outside of the allocation's nodes, which must not be listed.
 
-        A started one that is listed stays so: it was let in when its node was right, and asks for nothing.
+        A started pod that is listed stays so: it was admitted when its node was right, and its kubelet does not check
+        again.
         """
         inside = record.inside
         if inside is None:
@@ -581,7 +596,10 @@ class ClaimCache:
         return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
 
     def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
-        """Whether another claim of the pod is not ready for it: it is neither listed there, nor may it open it."""
+        """Return whether another claim of the pod is not ready.
+
+        The pod is not listed there, nor may it be the opener.
+        """
         for name in consumer.claims:
             other = (consumer.namespace, name)
             record = self._records.get(other)

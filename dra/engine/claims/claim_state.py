@@ -1,4 +1,4 @@
-"""What the world remembers of one claim: the object, its consumers by stage, and its history."""
+"""The cached state of one claim: the object, its consumers by stage, and its history."""
 
 from typing import Final
 
@@ -16,17 +16,17 @@ from dra.model.references import ConsumerReference, MalformedReferenceError
 from dra.model.workload_reservations import WorkloadReservation
 
 _NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
-"""Entries from which on waiting pods may be waiting for room."""
+"""Entries from which on waiting pods may be waiting for a slot."""
 
 LIVE_READ_VALID: Final = 10.0
-"""Seconds for which a live read of a listed pod is believed, however often others write the claim meanwhile."""
+"""Seconds for which a live read of a listed pod is trusted, however often other clients write the claim meanwhile."""
 
 _RETURN_WITHIN: Final = 5.0
-"""Seconds within which a removed entry must be back to count as returned; the stock controller needs 3 ms."""
+"""Seconds within which a removed entry must reappear to count as returned; the stock controller needs 3 ms."""
 
 
 class ClaimState:
-    """One claim as observed. Buckets are kept incrementally: no event costs a scan."""
+    """One claim as observed, with incrementally maintained buckets, so that no event costs a scan."""
 
     __slots__ = (
         "absent",
@@ -59,34 +59,34 @@ class ClaimState:
         self.members: dict[Uid, Consumer] = {}
         self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
         self.status_only_members: set[Uid] = set()
-        """Members that only by their status name the claim."""
+        """Members that name the claim only in their status."""
 
         self.listings: dict[Uid, EntryHistory] = {}
         self.absent: set[Uid] = set()
         self.present: dict[Uid, Instant] = {}
-        """Listed pods that are there and do not reference the claim, and when a live read last showed that."""
+        """Listed pods that exist and do not reference the claim, and when a live read last confirmed that."""
 
         self.lost: dict[str, str] = {}
         """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
 
         self.lost_node_graces: dict[str, float] = {}
-        """Of these nodes, the longest grace period of such a pod, where that is longer than the usual one."""
+        """For each lost node, the longest grace period of its vanished pods, where that exceeds the default."""
 
         self.vanished: dict[Uid, VanishedPod] = {}
         """Pods whose containers may still run although their objects are gone.
 
-        A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its uid.
+        A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its own uid.
         """
 
         self.unlisted: dict[Uid, Instant] = {}
-        """Started and finished pods whose entries were removed, and when: by us, as a rule.
+        """Started and finished pods whose entries were removed, and when: usually by this controller.
 
-        Who did it is not asked: the watch may show our write, and the stock controller's answer to it, before the
-        response tells that it was ours.
+        The writer is not checked: the watch may deliver our write, and the stock controller's reaction to it, before
+        the response to the write arrives.
         """
 
         self.placements: Placements | None = None
-        """The last answer to rule 9's question."""
+        """The latest result of the placement lookup of rule 9."""
 
         self.conflicts: tuple[DeviceConflict, ...] = ()
         self.history = ObservedHistory()
@@ -96,7 +96,7 @@ class ClaimState:
 
     @property
     def references(self) -> tuple[ConsumerReference, ...]:
-        """The objects whose end matters to the claim: the workload it is reserved for, and listed PodGroups."""
+        """Return the objects whose end matters to the claim: the workload it is reserved for, and listed PodGroups."""
         if self.claim is None:
             return ()
         groups = tuple(entry for entry in self.claim.entries if entry.is_pod_group)
@@ -107,14 +107,14 @@ class ClaimState:
 
     @property
     def former(self) -> ConsumerReference | None:
-        """The listed object that the claim was reserved for before its reference was edited."""
+        """Return the listed object that the claim was reserved for before its reference was edited."""
         if self.claim is None or self.reservation is None or not self.reservation.former:
             return None
         return next((e for e in self.claim.entries if e.uid == self.reservation.former and not e.is_pod), None)
 
     @property
     def strangers(self) -> frozenset[Uid]:
-        """Pods whose status names the claim, though it was made for somebody else."""
+        """Return the pods whose status names the claim although the claim was generated for another owner."""
         claim = self.claim
         if claim is None or not self.status_only_members:
             return frozenset()
@@ -142,7 +142,7 @@ class ClaimState:
             self.history = msgspec.structs.replace(self.history, revocations=0)
 
     def drop(self, uid: Uid, *, gone: bool) -> None:
-        """Take a consumer away: its pod is gone for certain, or does not reference the claim any more."""
+        """Remove a consumer whose pod is certainly gone, or no longer references the claim."""
         consumer = self.members.pop(uid, None)
         if consumer is None:
             return
@@ -155,31 +155,31 @@ class ClaimState:
             self.listings.pop(uid, None)
 
     def replace(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
-        """Take over a newer version of the claim; ``ours`` tells that we wrote it."""
+        """Replace the claim with a newer version; ``ours`` says whether this controller wrote that version."""
         before = self.claim
         if before is not None and before.metadata.uid != claim.metadata.uid:
             self._forget_history()
             before = None
         self.claim = claim
-        if not ours:  # whoever wrote it may have had news of them
+        if not ours:  # another writer may know more about the listed pods
             self.present = {uid: when for uid, when in self.present.items() if now < when + LIVE_READ_VALID}
         covered = self._covered(before)
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
-        for uid in covered - self._covered(claim):  # as if each had been listed until now
+        for uid in covered - self._covered(claim):  # treat each pod as listed until now
             self.listings[uid] = msgspec.structs.replace(self.listings.get(uid, UNLISTED), last=now)
         self._compare_lost(before, claim, now=now, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
     @property
     def placed(self) -> Placements | None:
-        """What is known of placements, if it is about the present allocation."""
+        """Return the placement result if it concerns the present allocation."""
         found = self.placements
         allocation = self.claim.status.allocation if self.claim is not None else None
         return found if found is not None and found.allocation == allocation else None
 
     def place(self, found: Placements) -> bool:
-        """Take in an answer to rule 9's question; return whether it is about the present allocation."""
+        """Record a result of the placement lookup; return whether it concerns the present allocation."""
         claim, before = self.claim, self.placements
         if claim is None or claim.status.allocation != found.allocation:
             return False
@@ -190,22 +190,25 @@ class ClaimState:
 
     @property
     def forced(self) -> bool:
-        """Whether somebody asks for a release by force."""
+        """Return whether the user requests a forced release."""
         return (
             self.claim is not None and self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) is not None
         )
 
     def wrote(self, *, now: Instant) -> None:
-        """The version that the watch has shown already is of our making."""
+        """Record that this controller wrote the version that the watch has already delivered."""
         self.history = msgspec.structs.replace(self.history, written_at=now)
 
     def vanish(self) -> None:
-        """The claim is gone; pods may still reference its name."""
+        """Forget the deleted claim; pods may still reference its name."""
         self.claim = None
         self._forget_history()
 
     def assume_listed(self, *, now: Instant) -> None:
-        """Before we started anybody may have been listed: no deallocation under a pod the scheduler may be binding."""
+        """Assume that any waiting pod was listed before this process started, since the scheduler may be binding it.
+
+        The assumption prevents a deallocation under such a pod.
+        """
         for uid in self.stages[Stage.WAITING]:
             if uid not in self.listings:
                 self.listings[uid] = EntryHistory(last=now, assumed=True)
@@ -228,9 +231,9 @@ class ClaimState:
             self.reservation, self.malformed = None, str(error)
 
     def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
-        """Take over the nodes that the list names; those that we have taken off it are no longer in doubt.
+        """Add the lost nodes that the list names; drop the nodes whose entries this controller has removed.
 
-        What is remembered of a node is newer than the list: a pod may have vanished from its present boot since.
+        The remembered state of a node is newer than the list: a pod may have vanished from its present boot since.
         """
         named = {e.name: boot for e in claim.entries if (boot := lost_node_boot_id(e)) is not None}
         if claim.status.allocation is None:
@@ -242,7 +245,7 @@ class ClaimState:
             if boot is not None and entry.name not in named and self.lost.get(entry.name) == boot:
                 del self.lost[entry.name]
         self.lost = named | self.lost
-        # The process before us may have put the guard there for pods that were deleted by force, and were not listed.
+        # The previous process may have added the guard for unlisted pods that were deleted by force.
         unexplained = guard_entry(claim)
         if before is None and claim.status.allocation is not None and unexplained in claim.entries:
             self.vanished[unexplained.uid] = VanishedPod(uid=unexplained.uid, since=now, guard=True)
@@ -266,9 +269,9 @@ class ClaimState:
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
     def _covered(self, claim: ResourceClaim | None) -> frozenset[Uid]:
-        """Return the unbound pods that an entry for many lets in, their PodGroup's or any pod's.
+        """Return the unbound pods that an entry for many pods admits: the entry of a PodGroup, or an entry for any pod.
 
-        Gated ones are among them: the pods watch may be late.
+        Gated pods are included, since the pods watch may be late.
         """
         if claim is None or not claim.entries:
             return frozenset()
@@ -281,7 +284,10 @@ class ClaimState:
         return frozenset(uid for uid, c in unbound if c.gang in groups)
 
     def _has_returned(self, uid: Uid, now: Instant) -> bool:
-        """Whether somebody put back what was pruned; a waiting pod's entry is the scheduler's to write."""
+        """Return whether another controller restored a pruned entry.
+
+        A waiting pod's entry is the scheduler's to write.
+        """
         consumer, unlisted = self.members.get(uid), self.unlisted.pop(uid, None)
         if consumer is None or unlisted is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
             return False
@@ -292,7 +298,7 @@ class ClaimState:
         ended = consumer is not None and consumer.stage in {Stage.STARTED, Stage.FINISHED}
         if ended or uid in self.absent:
             del self.listings[uid]
-        else:  # whoever is not known yet may be waiting: claims and pods are watched one by one
+        else:  # an unknown pod may be waiting: claims and pods come by separate watches
             dropped = not ours and consumer is not None and consumer.stage is Stage.WAITING
             listing = self.listings[uid]
             self.listings[uid] = msgspec.structs.replace(
@@ -342,7 +348,7 @@ class ClaimState:
         )
 
     def _admits_unlisted(self, claim: ResourceClaim) -> bool:
-        """Whether an entry lets unlisted pods in: a PodGroup's, or any but a pod's with the fields of the KEP."""
+        """Return whether an entry admits unlisted pods: a PodGroup's, or a non-pod entry with the fields of the KEP."""
         return any(e.is_pod_group for e in claim.entries) or claim.admits_any_pod
 
     def _native_any_pod(self) -> bool:
@@ -350,7 +356,8 @@ class ClaimState:
         return found is not None and found.native and found.any_pod
 
     def _may_have_been_open(self, before: ResourceClaim | None, *, same: bool) -> bool:
-        """Whether an entry for many may have been there until a moment ago: it was, or nobody knows."""
+        """Return whether an entry for many pods may have been in the list until a moment ago, or whether that is
+        unknown."""
         if before is None or not same:
             return self._native_any_pod()
         return self._admits_unlisted(before)
@@ -361,10 +368,11 @@ class ClaimState:
 
 
 def _leftover_at(known: Instant | None, claim: ResourceClaim, *, freed: bool, now: Instant) -> Instant | None:
-    """Return from when on the finalizer is one that a deallocation has left behind, its second write having failed.
+    """Return when the finalizer counts as left behind by a deallocation whose second write failed.
 
-    The scheduler puts it on right before it allocates, so a finalizer alone tells nothing for as long as a cycle takes.
-    Unless we know of the deallocation: it was ours, or our mark of that allocation is there still.
+    The scheduler adds the finalizer right before it allocates, so a finalizer alone proves nothing until a scheduling
+    cycle would have ended. A known deallocation needs no such wait: either this controller wrote it, or the annotation
+    of that allocation is still there.
     """
     if claim.status.allocation is not None or not claim.protected:
         return None

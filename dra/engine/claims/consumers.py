@@ -1,7 +1,7 @@
-"""A pod as the user of a claim: which stage of its life it is in, and what is known of it besides.
+"""Pods as consumers of a claim: the stage of a pod's life, and what rules need to know about the pod.
 
-The words are those of design.md: a pod *references* a claim in any stage; it *waits* while it is not bound, *consumes*
-from binding to its end, and has *started* once its kubelet has prepared the devices for the present sandbox.
+A pod *references* a claim in any stage. It *waits* while it is not bound, *consumes* from binding to its end, and has
+*started* once its kubelet has prepared the devices for the present sandbox.
 """
 
 from enum import IntEnum
@@ -17,19 +17,19 @@ from dra.model.templates import is_pod_group
 from dra.model.workload_reservations import PRE_LIST
 
 DEFAULT_GRACE_PERIOD: Final = 30.0
-"""Seconds of ``terminationGracePeriodSeconds`` where a pod does not say (upstream's default)."""
+"""Seconds of ``terminationGracePeriodSeconds`` if a pod sets none (upstream's default)."""
 
 SCHEDULING_GATE: Final = "reserve.dra/claim"
-"""Our scheduling gate: the pod is not tried before it is listed."""
+"""Scheduling gate of this project: the pod is not scheduled before its claim lists it."""
 
 
 class Stage(IntEnum):
-    """Where in its life a pod is; the order is the order of life."""
+    """The stage of a pod's life; the values are in the order of life."""
 
-    GATED = 0  # waits behind a scheduling gate, ours or another
-    WAITING = 1  # the scheduler may bind it at any moment
-    STARTING = 2  # bound, its sandbox is not ready: without an entry its kubelet refuses it
-    STARTED = 3  # bound, devices prepared: its kubelet asks no more
+    GATED = 0  # waits behind a scheduling gate, this project's or another
+    WAITING = 1  # the scheduler may bind the pod at any moment
+    STARTING = 2  # bound, sandbox not ready: without an entry the kubelet refuses the pod
+    STARTED = 3  # bound, devices prepared: the kubelet does not check the list again
     FINISHED = 4  # ended, or deleted before it was bound: can never use the claim again
 
 
@@ -37,7 +37,7 @@ CONSUMING: Final = frozenset({Stage.STARTING, Stage.STARTED})
 
 
 class Consumer(Struct, frozen=True):
-    """A referencing pod. Only what some rule asks for; thousands of them are kept."""
+    """A pod that references claims, reduced to the fields that rules read: the cache keeps thousands."""
 
     uid: Uid
     namespace: str
@@ -51,47 +51,47 @@ class Consumer(Struct, frozen=True):
     node: str = ""
     claims: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
-    """Those that only its status names: it may use them if they were made for it."""
+    """Claims that only the pod's status names: the pod may use such a claim if the claim was generated for the pod."""
     gates: tuple[str, ...] = ()
     gang: str = ""
     was_gated: bool = False
-    """Whether we let it go: its entry was our promise to the scheduler."""
+    """Whether this controller removed the pod's gate: its entry was a promise to the scheduler."""
     was_started: bool = False
-    """Whether it had started before its sandbox went, on a node that is up: it may be about to end."""
+    """Whether the pod had started before its sandbox went, on a node that is up: the pod may be about to end."""
     opted_in: bool = False
     deleting: bool = False
     nominated: str = ""
-    """The node of ``status.nominatedNodeName``: a binding cycle is under way, or somebody plans with that node."""
+    """Node of ``status.nominatedNodeName``: a binding cycle is under way, or some component plans with that node."""
     nominated_since: Instant | None = None
     slow_binding: bool = False
     grace: float = DEFAULT_GRACE_PERIOD
-    """Seconds that its kubelet gives its containers to end."""
+    """Seconds that the kubelet gives the pod's containers to end."""
 
     unschedulable_since: Instant | None = None
     unschedulable_text: str = ""
 
     @property
     def key(self) -> Key:
-        """(namespace, name) of the pod."""
+        """Return namespace and name of the pod."""
         return (self.namespace, self.name)
 
     @property
     def entry(self) -> ConsumerReference:
-        """The pod's own entry of ``status.reservedFor``."""
+        """Return the pod's own entry of ``status.reservedFor``."""
         return ConsumerReference(resource="pods", name=self.name, uid=self.uid)
 
     @property
     def order(self) -> tuple[int, str, Uid]:
-        """The one global order of waiting pods: priority, then age, then uid."""
+        """Return the sort key of the one global order of waiting pods: priority, then age, then uid."""
         return (-self.priority, self.created, self.uid)
 
     @property
     def consuming(self) -> bool:
-        """Whether it is bound and not finished."""
+        """Return whether the pod is bound and not finished."""
         return self.stage in CONSUMING
 
     def may_use(self, claim: ResourceClaim) -> bool:
-        """Whether a claim that it names may be its: one that was made for somebody else may not."""
+        """Return whether the pod may use a claim it names; a claim that was generated for another owner is refused."""
         if claim.metadata.name not in self.generated:
             return True
         owner = claim.controller
@@ -101,26 +101,28 @@ class Consumer(Struct, frozen=True):
 
     @property
     def gated_by_us_only(self) -> bool:
-        """Whether ours is the only gate left: pods with foreign gates wait for those first."""
+        """Return whether only this project's gate is left: pods with foreign gates wait for those gates first."""
         return self.gates == (SCHEDULING_GATE,)
 
     @property
     def unlistable(self) -> bool:
-        """Whether nobody lists the pod as it is seen: it is gated, and not by us alone, or its gang is.
+        """Return whether no component lists the pod in its observed state.
 
-        The scheduler lists no gated pod, and we list only those behind our own gate. An entry of such a pod therefore
-        tells of a later state of it.
+        Another gate, or its gang, keeps the pod gated.
+
+        The scheduler lists no gated pod, and this controller lists only pods behind its own gate. An entry of such a
+        pod therefore belongs to a later state of the pod.
         """
         return self.stage is Stage.GATED and (bool(self.gang) or not self.gated_by_us_only)
 
     @property
     def bind_horizon(self) -> float:
-        """Seconds for which a scheduling cycle that already runs may still bind it."""
+        """Return the number of seconds for which a scheduling cycle that already runs may still bind the pod."""
         return SLOW_BIND_HORIZON if self.slow_binding else BIND_HORIZON
 
 
 def stage_of(pod: Pod, *, started: bool) -> Stage:
-    """Return the stage of a pod; ``started`` tells whether its sandbox is known to be ready."""
+    """Return the stage of a pod; ``started`` says whether its sandbox is known to be ready."""
     if pod.terminal:
         return Stage.FINISHED
     if pod.spec.node_name:
@@ -131,7 +133,7 @@ def stage_of(pod: Pod, *, started: bool) -> Stage:
 
 
 def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -> Consumer:
-    """Return the consumer a pod is now; what is remembered from ``before`` are the instants of first observation."""
+    """Return the consumer for a pod; ``before`` supplies the instants of first observation."""
     meta, spec = pod.metadata, pod.spec
     given = spec.termination_grace_period_seconds
     stage = stage_of(pod, started=started)
@@ -168,7 +170,8 @@ def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instan
         deleting=meta.deleting,
         nominated=nominated,
         nominated_since=nominated_since,
-        # As the kubelet counts it (``calculateEffectiveGracePeriod``): a deletion may shorten it, one of 0 does not.
+        # Counted as the kubelet does (``calculateEffectiveGracePeriod``): a deletion may shorten the period; 0 does
+        # not.
         grace=meta.deletion_grace_period_seconds or (DEFAULT_GRACE_PERIOD if given is None else given),
         slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
         unschedulable_since=unschedulable_since,
@@ -177,7 +180,7 @@ def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instan
 
 
 def is_relevant_change(before: Consumer, after: Consumer) -> bool:
-    """Whether a rule could decide otherwise: most pod events change only what nobody asks for."""
+    """Return whether a rule could decide differently: most pod events change only fields that no rule reads."""
     return (
         before.stage is not after.stage
         or before.claims != after.claims

@@ -1,4 +1,4 @@
-"""What one claim should be: the value that the rules fold into, one after the other."""
+"""The desired state of one claim: the value that the rules fold into, one after the other."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,49 +18,50 @@ _NO_ANNOTATIONS: Final[Mapping[str, str | None]] = MappingProxyType({})
 
 
 class Desired(Struct, frozen=True):
-    """The wanted state of one claim, its gates, and why."""
+    """The desired state of one claim and of its pods' gates, with the reasons."""
 
     workload: ConsumerReference | None = None
     kept: tuple[ConsumerReference, ...] = ()
-    """Entries that stay as they are: foreign ones, pods in doubt, tombstones."""
+    """Entries that stay as they are: foreign entries, pods in doubt, tombstones."""
 
     pods: tuple[Consumer, ...] = ()
     guard: bool = False
     allocated: bool = True
     deleted: bool = False
-    """Whether the claim was made for a pod that needs it no more."""
+    """Whether the claim was generated for a pod that no longer needs it."""
 
     confirm: bool = False
-    """Whether a deallocation needs a live read first."""
+    """Whether a deallocation requires a live read first."""
 
     over: str = ""
-    """Why the workload will use the claim no more; empty while it may."""
+    """Why the workload will no longer use the claim; empty while it may."""
 
     given_up: frozenset[Uid] = frozenset()
-    """Bound pods that do not count for that read: a person vouches that they are no more."""
+    """Bound pods that the live read ignores: the user vouches that these pods no longer run."""
 
     nominated: frozenset[tuple[Uid, str]] = frozenset()
-    """Pods with nominations, and their nodes, that do not count for that read either: they are older than any cycle."""
+    """Nominated pods, and their nodes, that the live read ignores as well: the nominations are older than any running
+    cycle."""
 
     released: bool = False
     """Whether the workload's owner removed the entry of this allocation."""
 
     held: bool = False
-    """Whether something keeps the allocation that cannot be listed."""
+    """Whether the allocation is kept for a cause that no entry can represent."""
 
     unsure: bool = False
-    """Whether nobody can tell if the workload has the claim: then a guard takes the place of the last entry."""
+    """Whether it is unknown if the workload still has the claim: a guard then replaces the last entry."""
 
     revoking: bool = False
-    """Whether the allocation is being taken back: nobody new may come to rely on it."""
+    """Whether the allocation is being revoked: no further pod may come to rely on it."""
 
     urgent: bool = False
-    """Whether the list must not wait for a batch."""
+    """Whether the list is written at once instead of in a batch."""
 
     marks: Mapping[str, str | None] = _NO_ANNOTATIONS
     finalizers: tuple[str, ...] | None = None
     owners: tuple[OwnerReference, ...] | None = None
-    """Whose the claim is to be; None: as it is."""
+    """Owner references to set; None leaves them unchanged."""
 
     ungate: tuple[Consumer, ...] = ()
     lookups: tuple[Lookup, ...] = ()
@@ -69,7 +70,7 @@ class Desired(Struct, frozen=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether an entry for many can still be added to what must stay in the list."""
+        """Return whether one more entry for many pods fits beside the entries that must stay in the list."""
         return len(self.kept) + (self.workload is not None) < RESERVED_FOR_MAX_SIZE
 
     def but(self, **changes: object) -> Self:
@@ -77,13 +78,13 @@ class Desired(Struct, frozen=True):
         return msgspec.structs.replace(self, **changes)
 
     def because(self, *reasons: Reason) -> Self:
-        """Return a copy with more reasons."""
+        """Return a copy with further reasons."""
         return self.but(reasons=self.reasons + reasons)
 
     def look_at(self, when: Instant) -> Self:
-        """Return a copy that looks again at ``when`` at the latest."""
+        """Return a copy that is decided again at ``when`` at the latest."""
         return self.but(wake_at=min(self.wake_at, when))
 
     def ask(self, *lookups: Lookup) -> Self:
-        """Return a copy with more questions to the API server."""
+        """Return a copy with further lookups at the API server."""
         return self.but(lookups=self.lookups + lookups)

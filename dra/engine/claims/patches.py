@@ -1,9 +1,10 @@
-"""Actions as JSON merge patches.
+"""Convert actions into JSON merge patches.
 
-A merge patch leaves alone what it does not name, so fields that this version does not know survive; the shell adds
-``metadata.resourceVersion``, which makes each of them a compare-and-swap. Only `Enter` goes without. Tombstones are a
-strategic merge patch, which adds to a list by its key. Other entries are a JSON patch that tests the mark of entering:
-such a patch may arrive late, after the owner of the workload has released the claim.
+A merge patch leaves unnamed fields alone, so fields that this version does not know survive. The controller adds
+``metadata.resourceVersion``, which makes each patch a compare-and-swap. Only `AddEntries` goes without. Tombstones are
+a strategic merge patch, which adds to a list by its key. Other entries are a JSON patch that tests the annotation
+`workload_reservations.ENTERED_ALLOCATION`: such a patch may arrive late, after the owner of the workload has released
+the claim.
 """
 
 from typing import Any, assert_never
@@ -15,11 +16,14 @@ from dra.model import workload_reservations
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 
 LISTED_AT = "reserve.dra/listed-at"
-"""Annotation whose change makes a kubelet look at a pod again."""
+"""Annotation whose change makes the kubelet sync a pod again."""
 
 
 def subresource(write: ClaimWrite) -> str | None:
-    """Return the subresource a write goes to: status writes cannot touch metadata, nor the other way round."""
+    """Return the subresource of a write.
+
+    Status writes cannot change metadata, and metadata writes cannot change the status.
+    """
     return None if isinstance(write, PatchMetadata) else "status"
 
 
@@ -44,9 +48,11 @@ def merge_patch_of(write: ClaimWrite) -> dict[str, Any]:
 
 
 def entries_json_patch(write: AddEntries, before: ResourceClaim) -> list[dict[str, Any]]:
-    """Return the JSON patch that adds entries, unless an entry was made since ``before``, or the claim is another one.
+    """Return the JSON patch that adds entries, valid only if no entry was made since ``before`` and the claim is the
+    same.
 
-    The mark `workloads.ENTERED` is written after each entry, so it has changed once the owner could have released one.
+    The annotation `workload_reservations.ENTERED_ALLOCATION` is written after each entry, so its value has changed by
+    the time that the owner could have released an entry.
     """
     meta = before.metadata
     if meta.annotations:
@@ -68,22 +74,22 @@ def entries_json_patch(write: AddEntries, before: ResourceClaim) -> list[dict[st
 
 
 def _escaped(key: str) -> str:
-    """Return a key as part of a JSON pointer (RFC 6901)."""
+    """Return an annotation key escaped for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def ungate_patch() -> dict[str, Any]:
-    """Return the merge patch that takes our gate off a pod on which it is the only one left."""
+    """Return the merge patch that removes this project's gate from a pod that has no other gate."""
     return {"spec": {"schedulingGates": None}}
 
 
 def resync_patch(stamp: str) -> dict[str, Any]:
-    """Return the merge patch that makes a kubelet look at a pod again; ``stamp`` must differ from the last one."""
+    """Return the merge patch that makes the kubelet sync a pod again; ``stamp`` must differ from the previous value."""
     return {"metadata": {"annotations": {LISTED_AT: stamp}}}
 
 
 def describe_write(write: ClaimWrite, before: ResourceClaim) -> str:
-    """Return one line that tells what a write changes, for logs."""
+    """Return one log line that describes the changes of a claim write."""
     name = "/".join(before.metadata.key)
     match write:
         case SetReservedFor(entries=entries):
@@ -100,7 +106,7 @@ def describe_write(write: ClaimWrite, before: ResourceClaim) -> str:
 
 
 def apply_write(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
-    """Return the claim as it is after the write, for dry runs and simulation; the resourceVersion stays."""
+    """Return the claim as it is after a write, for dry runs and simulation; the resourceVersion stays unchanged."""
     match write:
         case SetReservedFor(entries=entries):
             status = msgspec.structs.replace(claim.status, reserved_for=list(entries))

@@ -1,7 +1,7 @@
 """The rules of one claim, in the order in which they fold into ``Desired``.
 
-Each sees the view and what the rules before it want, and returns what it wants instead. To change what the controller
-does, change a rule; to see what it does, read this table.
+Each rule sees the view and the result of the preceding rules, and returns its own result instead. To change what the
+controller does, change a rule; to learn what the controller does, read this table.
 """
 
 from collections.abc import Callable
@@ -26,17 +26,17 @@ ClaimRule: TypeAlias = Callable[[ClaimView, Policy, Instant, Desired], Desired]
 
 RULES: Final[tuple[ClaimRule, ...]] = (
     workload_rule,  # 2, 7, 12: the workload entry
-    revocation_rule,  # 9: must precede the listing, nobody new may come to rely on the allocation
+    revocation_rule,  # 9: must precede the listing, since no further pod may come to rely on the allocation
     force_release_rule,  # 12: likewise
     kept_entries_rule,  # 1, 11, 12: foreign and doubtful entries
     reservation_entries_rule,  # entries of reservations, likewise
-    pod_groups_rule,  # 13: entries of PodGroups, before the listing leaves out their pods
+    pod_groups_rule,  # 13: entries of PodGroups, before the listing leaves out the pods they cover
     lost_nodes_rule,  # 12: pods that may run without an object
     consumer_entries_rule,  # 3, 5, 10, 14: the pods
-    guard_entry_rule,  # 4: after the listing, it asks who is left out
+    guard_entry_rule,  # 4: after the listing, since it depends on which pods are left out
     deallocation_rule,  # 8, 10: after everything that may want an entry
     metadata_rule,  # 2, 8, 10: follows the allocation
-    return_to_reservation_rule,  # what a reservation holds is no ended pod's
+    return_to_reservation_rule,  # an ended pod no longer controls a claim that a reservation holds
     generated_claim_rule,  # 13: after everything that may want an entry
     scheduling_gates_rule,  # 6
     inconsistency_rule,  # 8, 9
@@ -44,5 +44,5 @@ RULES: Final[tuple[ClaimRule, ...]] = (
 
 
 def apply_rules(view: ClaimView, *, policy: Policy, now: Instant) -> Desired:
-    """Return what the claim should be."""
+    """Return the desired state of the claim."""
     return reduce(lambda desired, rule: rule(view, policy, now, desired), RULES, Desired())
