@@ -1,7 +1,9 @@
-"""Reservations: capacity that is held for pods which do not exist yet. Who may have it, where it is, until when.
+"""The engine of reservations: capacity of nodes that is held for pods which need not exist yet.
 
-A reservation is a *holding* on a node, its owner pods are *consumers* of it. One rule carries the arithmetic: a
-reservation and its consumers together are charged ``max(held, consumed)``, resource by resource. So nobody gets what is
-held for others, what a consumer takes beyond its reservation is charged as well, and what it gives back is held again.
-(specs/koordinator.md A; where it is called a bug there, it is done differently here: KEP-notes.md.)
+A reservation holds amounts on one node; its owner pods are its *consumers*. One rule carries the arithmetic: a
+reservation and its consumers together are charged ``max(held, consumed)``, resource by resource. So no other pod gets
+what is held, what a consumer takes beyond its reservation is charged as well, and what a consumer releases is held
+again.
+
+The rules are those of Koordinator's scheduler plugin Reservation; KEP-notes.md lists each deviation and its reason.
 """

@@ -1,15 +1,16 @@
-"""The books of a cluster: what each node has, what is held there, who takes what; asked and written by schedulers.
+"""The accounting of a cluster: capacity of nodes, what reservations hold, and what pods take.
 
-A memory, never the truth: it is filled from the objects of the API, in any order, and can be filled anew at any time.
-Pods may come before their node or their reservation. Nothing is ever added up from the beginning: each node is a value
-(`rooms`) that a change replaces, and what all of them have free is kept sorted (`fleet`).
+Schedulers query the accounting and record their decisions in it. It is a cache, never the source of truth: it is filled
+from objects of the API, in any order, and can be refilled at any time. Pods may come before their node or their
+reservation. Nothing is ever summed from the beginning: each node is an immutable value (`node_usage`) that a change
+replaces, and what nodes have free is kept sorted (`capacity_index`).
 
-A pod is *in* a reservation if its annotation says so and one of these holds: the reservation's status lists it, it is
-an owner, or it was let in here. An annotation alone lets nobody in: pods' authors can write it. Who was in stays in,
-even if owners or labels are changed later.
+A pod is *in* a reservation if its annotation names the reservation and one of these holds: the reservation's status
+lists the pod, the pod matches an owner, or `admit` assigned the pod. An annotation alone assigns no pod: authors of
+pods can write annotations. An assigned pod stays assigned, even if owners or labels change later.
 
-`admit` is the decision and the entry in one: what it has answered with yes is in the books when it returns, and nothing
-that comes after can be given the same. It is taken back with `withdraw`.
+`admit` decides and records in one step: an admitted pod is counted when `admit` returns, so no later call can give away
+the same capacity. `withdraw` undoes it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -44,39 +45,39 @@ from dra.model.meta import Struct, Uid
 
 
 class PodAssignment(Struct, frozen=True):
-    """Where a pod is."""
+    """The node of a pod, and the reservation in which the pod is counted."""
 
     pod: PodInfo
     node: str
     inside: Uid | None = None
-    """The reservation it is in."""
+    """Reservation that the pod is in; None for a pod in no reservation."""
     assumed: bool = False
-    """Whether it was given this place, and has not been seen there yet."""
+    """Whether `admit` assigned the pod and no watch event has confirmed the binding yet."""
 
 
 class AssumedPod(Struct, frozen=True):
-    """A pod has its place."""
+    """The answer to a pod that `admit` has assigned: its node and its reservation."""
 
     node: str
     inside: Uid | None = None
 
 
 class RejectedNodes(Struct, frozen=True):
-    """Nodes that say the same; of what they lack without the numbers, which differ."""
+    """Nodes with the same rejections; without the numbers where resources are short, since numbers differ by node."""
 
     nodes: tuple[str, ...]
     why: tuple[Rejection, ...]
 
 
 class FilterResult(Struct, frozen=True):
-    """What all nodes say to a pod, or to a reservation."""
+    """The result of filtering all nodes for a pod, or for a reservation."""
 
     fits: tuple[str, ...]
     refused: tuple[RejectedNodes, ...]
 
 
 class ReservationAccounting:
-    """Nodes, reservations, pods."""
+    """The cache of nodes, reservations and pods, and every decision about their capacity."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, NodeUsage] = {}
@@ -88,10 +89,10 @@ class ReservationAccounting:
         """Available reservations that hold host ports: few, if any."""
         self._on_node: dict[str, dict[Uid, None]] = {}
 
-    # Telling them
+    # Observing cluster objects
 
     def observe_node(self, name: str, capacity: NanoAmounts, *, labels: Mapping[str, str] | None = None) -> None:
-        """Take in a node; `capacity` is without what it keeps for itself."""
+        """Add or update a node; `capacity` excludes what the node reserves for itself."""
         fresh = empty_node(name, capacity, labels=labels)
         before = self._rooms.get(name)
         if before is not None:
@@ -99,12 +100,12 @@ class ReservationAccounting:
         self._replace(fresh)
 
     def forget_node(self, name: str) -> None:
-        """A node is gone; what was on it stays written until it is gone, too."""
+        """Forget a deleted node; its pods and reservations stay counted until they are deleted, too."""
         if (before := self._rooms.get(name)) is not None:
             self._replace(msgspec.structs.replace(before, capacity={}, known=False))
 
     def observe_reservation(self, holding: ReservationInfo) -> None:
-        """Take in a reservation; only one that is available holds anything."""
+        """Add or update a reservation; only an available reservation holds anything."""
         before = self._holdings.get(holding.uid)
         if before is not None and before.available and (before.node != holding.node or not holding.available):
             self._release_reservation(before)
@@ -126,21 +127,21 @@ class ReservationAccounting:
                 self._move(seat, holding.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
-        """A reservation is gone; its pods run on."""
+        """Forget a deleted reservation; its pods run on."""
         if (before := self._holdings.pop(uid, None)) is not None and before.available:
             self._release_reservation(before)
         self._candidates.drop(uid)
         self._port_holders.discard(uid)
 
     def observe_pod(self, pod: PodInfo, *, node: str, assumed: bool = False) -> None:
-        """Take in a pod that has a node and has not finished; or one that may be about to get it (`assumed`)."""
+        """Add or update a pod that has a node and has not finished; `assumed`: its binding is not confirmed yet."""
         before = self._seats.get(pod.uid)
         if before is not None and before.node == node:
             if (before.pod.amounts, before.pod.reservation) == (pod.amounts, pod.reservation):
                 self._seats[pod.uid] = msgspec.structs.replace(before, pod=pod, assumed=assumed)
                 return
             if before.inside is not None and pod.reservation in ("", before.inside):
-                # Let in here, and its annotation not seen yet; or its amounts have changed in place.
+                # `admit` assigned the pod and its annotation is not visible yet; or its amounts have changed in place.
                 self._assign_pod(pod, node, into=before.inside, assumed=assumed)
                 return
         holding = self._holdings.get(pod.reservation)
@@ -151,19 +152,19 @@ class ReservationAccounting:
         self._assign_pod(pod, node, into=next(over, None), assumed=assumed)
 
     def withdraw(self, uid: Uid) -> None:
-        """A pod does not get the place that it was given; if it was seen to have one, that is its own."""
+        """Undo `admit` for a pod that is still assumed; a pod observed on a node stays counted."""
         if (seat := self._seats.get(uid)) is not None and seat.assumed:
             self.forget_pod(uid)
 
     def forget_pod(self, uid: Uid) -> PodAssignment | None:
-        """A pod has finished, is gone, or did not get its place after all; return where it was."""
+        """Forget a pod that has finished, was deleted or was not bound after all; return its last assignment."""
         seat = self._seats.pop(uid, None)
         if seat is not None:
             del self._on_node[seat.node][uid]
             self._replace(self._rooms[seat.node].giving(uid, seat.pod.amounts, out_of=seat.inside))
         return seat
 
-    # Asking them
+    # Queries
 
     def filter(self, pod: PodInfo) -> tuple[str, ...]:
         """Return the nodes on which a pod can run now."""
@@ -187,7 +188,7 @@ class ReservationAccounting:
         return FilterResult(fits=fleet.named(fits), refused=(*refused, *self._lacking(wanted, left)))
 
     def places(self, holding: ReservationInfo, *, only: str = "", required: bool = False) -> FilterResult:
-        """Return the nodes where `place` can place a reservation now, and what the others lack."""
+        """Return the nodes on which `place` can place a reservation now, and what the others lack."""
         fleet = self._fleet
         elsewhere = fleet.known & ~fleet.only(only) if only else 0
         clashing = fleet.clashing(default_policy=holding.default_policy) & fleet.known & ~elsewhere
@@ -218,9 +219,9 @@ class ReservationAccounting:
     def options(
         self, holding: ReservationInfo, nodes: Iterable[str], *, only: str = "", required: bool = False
     ) -> Iterator[PlacementOption]:
-        """Yield those of these nodes on which a reservation can be placed now.
+        """Yield each of the given nodes on which a reservation can be placed now.
 
-        Without pre-allocation the nodes are taken as checked (`places`): thousands are asked about each time.
+        Without pre-allocation the caller must have checked the nodes (`places`): thousands are passed each time.
         """
         for node in nodes:
             if not holding.pre_allocates:
@@ -232,11 +233,11 @@ class ReservationAccounting:
                 yield self._rooms[node], len(found.over)
 
     def explain(self, pod: PodInfo, node: str) -> NodeFilterResult:
-        """Return what one node says to a pod, with all numbers."""
+        """Return the result of filtering one node for a pod, with all numbers."""
         return filtering.filter_node(self._room(node), pod)
 
     def scores(self, pod: PodInfo, nodes: Collection[str]) -> Mapping[str, int]:
-        """Return how good nodes are for a pod, from 0 to 100; those that are not named have 0."""
+        """Return scores of nodes for a pod, from 0 to 100; a node without an entry has 0."""
         if not (eligible := self._eligible(pod)):
             return {}
         wanted = frozenset(nodes)
@@ -249,7 +250,7 @@ class ReservationAccounting:
         return scoring.node_scores(each for each in nominees if each is not None)
 
     def refusals(self, pod: PodInfo) -> Iterator[tuple[ReservationInfo, Rejection | None]]:
-        """Yield each reservation and why the pod may not take it; None: it may, if there is room."""
+        """Yield each reservation with the rejection of a pod; None if the pod may use it, capacity aside."""
         for uid, holding in self._holdings.items():
             there = self._rooms.get(holding.node)
             held = there.held.get(uid) if there is not None else None
@@ -258,7 +259,7 @@ class ReservationAccounting:
             yield holding, eligibility.check_eligibility(holding, pod, node_labels=labels, consumers=entered)
 
     def fitting_reservations(self, pod: PodInfo, among: AbstractSet[Uid]) -> Iterator[ReservationInfo]:
-        """Yield those of some reservations that would take a pod now."""
+        """Yield each of the given reservations that would take a pod now."""
         for uid in self._candidates.of(pod):
             if uid in among:
                 holding = self._holdings[uid]
@@ -284,25 +285,25 @@ class ReservationAccounting:
         return owned, tuple(found)
 
     def room(self, node: str) -> NodeUsage | None:
-        """Return a node."""
+        """Return the usage of a node; None for a node without an entry."""
         return self._rooms.get(node)
 
     def holding(self, uid: Uid) -> ReservationInfo | None:
-        """Return a reservation."""
+        """Return a reservation by its uid; None if the uid is unknown."""
         return self._holdings.get(uid)
 
     def seat(self, uid: Uid) -> PodAssignment | None:
-        """Return where a pod is."""
+        """Return the assignment of a pod; None if the pod is not counted."""
         return self._seats.get(uid)
 
     def occupants(self, node: str) -> tuple[PotentialVictim, ...]:
-        """Return the pods of a node."""
+        """Return the pods of a node, with the reservation that each is in."""
         return tuple(PotentialVictim(pod=seat.pod, inside=seat.inside) for seat in self._pods_on_node(node))
 
     def running(self, node: str) -> Iterator[PodInfo]:
         """Yield the pods of a node that a reservation may be placed over: each is in none.
 
-        An annotation that names a reservation which is gone, or has ended, puts a pod in none.
+        A pod whose annotation names a reservation that was deleted or has ended is in none.
         """
         for seat in self._pods_on_node(node):
             named = self._holdings.get(seat.pod.reservation)
@@ -310,7 +311,7 @@ class ReservationAccounting:
                 yield seat.pod
 
     def consumers(self, uid: Uid) -> tuple[PodInfo, ...]:
-        """Return the pods in a reservation, by uid."""
+        """Return the pods in a reservation, ordered by uid."""
         holding = self._holdings.get(uid)
         found = self._inside(holding) if holding is not None else ()
         return tuple(sorted((seat.pod for seat in found), key=lambda pod: pod.uid))
@@ -318,13 +319,13 @@ class ReservationAccounting:
     def __len__(self) -> int:
         return len(self._seats)
 
-    # Writing them
+    # Decisions that change the accounting
 
     def admit(self, pod: PodInfo, node: str) -> AssumedPod | tuple[Rejection, ...]:
-        """Give a pod its place on a node, in the reservation that suits it best; or return why it has none.
+        """Assign a pod to a node, in the best reservation for the pod; or return why the node rejects the pod.
 
-        Asking again for the same node gives the same answer. For another node nothing is given before `forget_pod`: a
-        binding whose outcome is not known may still come true.
+        The call is idempotent for the same node. A pod assigned to one node is rejected by every other node until
+        `forget_pod`: a binding whose outcome is unknown may still succeed.
         """
         there = self._room(node)
         if (before := self._seats.get(pod.uid)) is not None:
@@ -339,7 +340,7 @@ class ReservationAccounting:
         return AssumedPod(node=node, inside=chosen)
 
     def enter(self, pod: PodInfo, uid: Uid) -> AssumedPod | tuple[Rejection, ...]:
-        """Give a pod its place in this very reservation; or return why it cannot have it."""
+        """Assign a pod to the given reservation; or return why the reservation rejects the pod."""
         holding = self._holdings.get(uid)
         if holding is None or not holding.available:
             return (Rejection(why=RejectionReason.GONE),)
@@ -362,7 +363,7 @@ class ReservationAccounting:
     def place(
         self, holding: ReservationInfo, node: str, *, only: str = "", required: bool = False
     ) -> ReservationPlacement | tuple[Rejection, ...]:
-        """Give a reservation its place on a node, over running pods if it may; or return why it has none."""
+        """Place a reservation on a node, over running pods if it may be; or return why the node rejects it."""
         found = self._place(holding, node, only=only, required=required)
         if isinstance(found, ReservationPlacement):
             over = frozenset(pod.uid for pod in found.over)
@@ -373,10 +374,10 @@ class ReservationAccounting:
         return found
 
     def succeed(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> tuple[Rejection, ...]:
-        """Hold the place of pods that leave for the one that makes them; or return why that would be in vain.
+        """Reserve for a preemptor the capacity that its victims free; or return why evictions would not be enough.
 
-        What is held is a reservation for this pod alone (`preemption.stand_in`), until `forget_reservation`. Of victims
-        in a reservation the place stays in it: `promise` is for those.
+        The capacity is held by a reservation for this pod alone (`preemption.preemptor_reservation`), until
+        `forget_reservation`. Victims inside a reservation free capacity of that reservation: `promise` holds that.
         """
         stand_in = preemption.preemptor_reservation(pod, node, victims)
         leaving = [each for each in self.occupants(node) if each.pod.uid in stand_in.predecessors]
@@ -392,7 +393,7 @@ class ReservationAccounting:
         self._replace(there.holding(msgspec.structs.replace(held, promised={**held.promised, pod.uid: pod.amounts})))
 
     def remove_nomination(self, pod: Uid, uid: Uid) -> None:
-        """Keep nothing for a pod any more."""
+        """Stop keeping resources of a reservation for a preemptor."""
         holding = self._holdings.get(uid)
         held = self._room(holding.node).held.get(uid) if holding is not None else None
         if held is not None and pod in held.promised:
@@ -400,7 +401,7 @@ class ReservationAccounting:
             there = self._rooms[held.holding.node]
             self._replace(there.holding(msgspec.structs.replace(held, promised=rest)))
 
-    # Within
+    # Internals
 
     def _eligible(self, pod: PodInfo) -> dict[str, list[Uid]]:
         """Return node → the reservations there that a pod may use."""
@@ -429,7 +430,7 @@ class ReservationAccounting:
         return fits
 
     def _nodes_with_reserved_ports(self, wanted: HostPorts) -> NodeSet:
-        """Return the nodes where a reservation holds one of these host ports."""
+        """Return the nodes where a reservation holds one of the wanted host ports."""
         found = 0
         if wanted:
             for uid in self._port_holders:
@@ -459,7 +460,7 @@ class ReservationAccounting:
         return found if found is not None else NodeUsage(name=node, capacity={}, known=False)
 
     def _replace(self, new: NodeUsage) -> None:
-        """Put a node in place of what it was."""
+        """Replace the usage of a node, here and in the capacity index."""
         self._rooms[new.name] = new
         self._fleet.put(new)
 
@@ -493,6 +494,6 @@ def _is_owner_pod(pod: PodInfo, holding: ReservationInfo) -> bool:
 
 
 def _update_usage(held: ReservationUsage, holding: ReservationInfo, seats: Iterable[PodAssignment]) -> ReservationUsage:
-    """Return what is held after the reservation has changed."""
+    """Return the usage of a reservation after the reservation has changed."""
     preceding = sum(seat.pod.uid in holding.predecessors for seat in seats)
     return msgspec.structs.replace(held, holding=holding, preceding=preceding)

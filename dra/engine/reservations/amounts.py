@@ -1,14 +1,14 @@
-"""Amounts of named resources: exact, as whole billionths.
+"""Amounts of named resources, exact, as integer billionths.
 
-A quantity of the API has at most nine decimals (finer ones are rounded up by the API server itself), so billionths are
-exact, and integers are added and compared twenty times faster than fractions: a scheduler does little else.
+A quantity of the API has at most nine decimals (the API server itself rounds finer ones up), so billionths are exact.
+Integers are added and compared twenty times faster than fractions, and a scheduler does little else.
 
-What a pod takes is the sum of its containers, or what an init container needs if that is more; sidecars (init
-containers that are restarted) run beside those after them; what the pod has through its claims is added; what the pod
-says as a whole wins; overhead comes on top.
+The requests of a pod are the sum of its containers, or what an init container needs if that is more. Sidecars
+(restartable init containers) run beside the containers after them. Node resources that the pod has through its claims
+are added; requests at pod level override those sums; overhead comes on top.
 
-A pod that is resized in place has what it had until its kubelet has taken that back, and is to have what it asks for:
-the greater counts. What its kubelet calls infeasible will not be, so that does not.
+During an in-place resize the greater of allocated and requested resources counts, until the kubelet has actuated the
+resize. A resize that the kubelet reports as Infeasible does not count.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from dra.model.quantities import MalformedQuantityError
 from dra.model.scheduling import Container, ContainerStatus, ResourceRequirements, SchedulerPod
 
 NanoAmounts: TypeAlias = Mapping[str, int]
-"""Resource → billionths; what is not named is 0."""
+"""Resource → billionths; a resource without an entry is 0."""
 
 NANOS_PER_UNIT: Final = 10**9
 PODS: Final = "pods"
@@ -31,7 +31,7 @@ NO_AMOUNTS: Final[NanoAmounts] = {}
 
 
 class MalformedAmountsError(ValueError):
-    """A list of resources that cannot be read; the text begins with the path of the field."""
+    """A resource list cannot be parsed; the text begins with the path of the field."""
 
 
 @lru_cache(maxsize=16384)
@@ -41,7 +41,7 @@ def to_nanos(text: str | int) -> int:
 
 
 def parse_resource_list(texts: object, *, path: str) -> dict[str, int]:
-    """Return the amounts of a resource list as somebody wrote it. Raises MalformedAmountsError; so do negative ones."""
+    """Return the amounts of an unvalidated resource list. Raises MalformedAmountsError, also for negative amounts."""
     if texts is None:
         return {}
     if not isinstance(texts, Mapping):
@@ -66,7 +66,7 @@ def from_resource_list(texts: Mapping[str, str | int] | None) -> dict[str, int]:
 
 
 def add(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
-    """Return the sum."""
+    """Return the sum of two resource lists."""
     total = dict(one)
     for name, amount in other.items():
         total[name] = total.get(name, 0) + amount
@@ -74,7 +74,7 @@ def add(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
 
 
 def subtract(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
-    """Return the difference, without names of which nothing is left."""
+    """Return the difference of two resource lists, without resources whose difference is 0."""
     rest = dict(one)
     for name, amount in other.items():
         rest[name] = rest.get(name, 0) - amount
@@ -84,12 +84,12 @@ def subtract(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
 
 
 def maximum(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
-    """Return the greater amount of each."""
+    """Return the greater amount of each resource."""
     return dict(one) | {name: amount for name, amount in other.items() if amount > one.get(name, 0)}
 
 
 def total(parts: Iterable[NanoAmounts]) -> dict[str, int]:
-    """Return the sum of all."""
+    """Return the sum of all given resource lists."""
     found: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
@@ -98,7 +98,7 @@ def total(parts: Iterable[NanoAmounts]) -> dict[str, int]:
 
 
 def pod_amounts(pod: SchedulerPod) -> dict[str, int]:
-    """Return what a pod takes of its node, itself (one of ``pods``) included."""
+    """Return what a pod takes of its node, including one of ``pods`` for itself."""
     spec, status = pod.spec, pod.status
     has = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     infeasible = _is_resize_infeasible(pod)
@@ -128,9 +128,9 @@ def pod_amounts(pod: SchedulerPod) -> dict[str, int]:
 
 
 def template_amounts(template: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a pod template asks for. Raises MalformedAmountsError.
+    """Return the requests of a pod template. Raises MalformedAmountsError.
 
-    Nobody has validated it, nor set requests that are missing to the limits, as the API server does for pods.
+    The API server has neither validated the template nor set missing requests to the limits, as it does for pods.
     """
     path = "spec.template.spec"
     spec = template.get("spec")
@@ -148,7 +148,7 @@ def template_amounts(template: Mapping[str, Any]) -> dict[str, int]:
 
 
 def template_quantities(template: Mapping[str, Any]) -> dict[str, str | int]:
-    """Return how a template writes each resource, where it does first: amounts of it are written in the same units."""
+    """Return each resource as the template first writes it; `format_quantity` then uses the same units."""
     found: dict[str, str | int] = {}
     for each, _ in _container_list(template.get("spec") or {}, "containers", ""):
         resources = each.get("resources") or {}
@@ -179,7 +179,7 @@ def _effective_amounts(
     *,
     infeasible: bool,
 ) -> NanoAmounts:
-    if actual is None:  # its kubelet does not tell
+    if actual is None:  # the kubelet does not report resources
         return asked
     had = maximum(from_resource_list(actual.requests), from_resource_list(allocated))
     return had if infeasible else maximum(asked, had)
@@ -236,7 +236,7 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def format_quantity(amount: int, *, like: str | int = "") -> str:
-    """Return an amount as Kubernetes writes it: with binary units if those were used where it comes from."""
+    """Return an amount as Kubernetes prints a quantity: with binary units if `like` has binary units."""
     if not amount:
         return "0"
     if str(like).endswith("i") and amount % NANOS_PER_UNIT == 0:

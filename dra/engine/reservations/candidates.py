@@ -1,7 +1,8 @@
-"""Which reservations may be a pod's, found without looking at the others.
+"""The index from pods to the reservations whose owners may match a pod.
 
-Each description of an owner is filed under one thing that a pod must have to match it: a uid, a name, a label. A pod is
-looked up under all that it has. What is found may match, and is asked; what is not found cannot.
+Each owner is filed under one property that a matching pod must have: a uid, a name, a label. A pod is looked up under
+all of its properties. A reservation that is found may match and must still be checked; a reservation that is not found
+cannot match.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ _ANY_POD: IndexKey = ("any",)
 
 
 class OwnerIndex:
-    """Reservations by what their owners must have."""
+    """The index of reservations by the properties that their owners require of pods."""
 
     __slots__ = ("_filed", "_keys")
 
@@ -27,7 +28,7 @@ class OwnerIndex:
         self._keys: dict[Uid, tuple[IndexKey, ...]] = {}
 
     def put(self, holding: ReservationInfo) -> None:
-        """File a reservation, in place of what was known of it."""
+        """Add a reservation, or replace its entry."""
         keys = tuple(key for owner in holding.owners for key in _owner_keys(owner))
         if self._keys.get(holding.uid) == keys:
             return
@@ -37,7 +38,7 @@ class OwnerIndex:
             self._filed.setdefault(key, {})[holding.uid] = None
 
     def drop(self, uid: Uid) -> None:
-        """Forget a reservation."""
+        """Remove a reservation from the index."""
         for key in self._keys.pop(uid, ()):
             filed = self._filed.get(key)
             if filed is not None:
@@ -46,7 +47,7 @@ class OwnerIndex:
                     del self._filed[key]
 
     def of(self, pod: PodInfo) -> dict[Uid, None]:
-        """Return what may be a pod's, in a fixed order."""
+        """Return the reservations whose owners may match a pod, in a fixed order."""
         found: dict[Uid, None] = {}
         for key in _pod_keys(pod):
             if (filed := self._filed.get(key)) is not None:
@@ -55,13 +56,14 @@ class OwnerIndex:
 
 
 def _owner_keys(owner: ReservationOwner) -> Iterator[IndexKey]:
-    """Yield what a pod has one of, if it matches."""
+    """Yield keys such that each matching pod has at least one of them."""
     if (wanted := owner.object) is not None and (wanted.uid or wanted.name):
         yield ("uid", wanted.uid) if wanted.uid else ("name", wanted.name)
     elif (controller := owner.controller) is not None and (controller.uid or controller.name):
         yield ("owner uid", controller.uid) if controller.uid else ("owner", controller.name)
     elif owner.label_selector is not None and owner.label_selector.match_labels:
-        # The last by name: what tells workloads apart ("job-name") rather than what they have in common ("app").
+        # The last by name: labels that distinguish workloads ("job-name") sort behind labels that workloads share
+        # ("app").
         yield ("label", *max(owner.label_selector.match_labels.items()))
     elif owner.label_selector is not None:
         for each in owner.label_selector.match_expressions:

@@ -1,7 +1,7 @@
-"""All nodes at once: which have room, what the others lack, and where a reservation would clash with another.
+"""The index over all nodes: which have room, what the others lack, and where policies of reservations conflict.
 
-What is free of each resource is kept sorted (`ranking`), nodes are numbered, and sets of them are integers: thousands
-are asked, and put together by what they lack, in the time in which a few dozen are asked one by one.
+What is free of each resource is kept sorted (`ranking`), nodes are numbered, and sets of nodes are integers. So
+thousands of nodes are filtered, and grouped by what they lack, in the time in which a few dozen are checked one by one.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from dra.engine.reservations.ranking import NodeSet, SortedNodes
 
 
 class CapacityIndex:
-    """Nodes, by what they have free."""
+    """The index of nodes by what they have free."""
 
     __slots__ = ("_free", "_names", "_numbers", "_ranked", "_sharing", "known")
 
@@ -25,10 +25,10 @@ class CapacityIndex:
         self._ranked: dict[str, NanoAmounts] = {}
         self._sharing: dict[bool, NodeSet] = {True: 0, False: 0}
         self.known: NodeSet = 0
-        """The nodes that have been seen."""
+        """Nodes that have been observed."""
 
     def put(self, room: NodeUsage) -> None:
-        """Take in a node, in place of what it was, and rank it anew where that has changed."""
+        """Add a node, or replace its entry; resources whose free amount has changed are sorted again."""
         name = room.name
         number = self._numbers.get(name)
         if number is None:
@@ -52,19 +52,19 @@ class CapacityIndex:
         self._ranked[name] = now
 
     def only(self, node: str) -> NodeSet:
-        """Return the set of one node; of none if nobody has told of it."""
+        """Return the set of one node; the empty set for a node without an entry."""
         number = self._numbers.get(node)
         return 0 if number is None else 1 << number
 
     def with_room(self, wanted: NanoAmounts) -> NodeSet:
-        """Return the nodes that have as much free, or more."""
+        """Return the nodes that have at least the wanted amounts free."""
         found = self.known
         for resource, amount in wanted.items():
             found &= self._with(resource, amount)
         return found
 
     def lacking(self, wanted: NanoAmounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
-        """Yield these nodes by the resources of which they have less free: together those that lack the same."""
+        """Yield the given nodes, grouped by the resources of which they have too little."""
         groups: dict[tuple[str, ...], NodeSet] = {(): nodes}
         for resource, amount in wanted.items():
             enough = self._with(resource, amount)
@@ -76,11 +76,11 @@ class CapacityIndex:
         yield from groups.items()
 
     def clashing(self, *, default_policy: bool) -> NodeSet:
-        """Return the nodes with a reservation that shares its node with none of this policy."""
+        """Return the nodes with a reservation whose policy excludes a reservation of the given policy."""
         return self._sharing[not default_policy]
 
     def named(self, nodes: NodeSet) -> tuple[str, ...]:
-        """Return the names of a set."""
+        """Return the names of the nodes in a set."""
         bits = f"{nodes:b}"[::-1].encode().translate(_BITS)
         return tuple(compress(self._names, bits))
 

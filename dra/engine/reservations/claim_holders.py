@@ -1,11 +1,12 @@
-"""Claims that Reservations hold: whose they are, and for whom they are kept.
+"""The relation between ResourceClaims and the Reservations that hold them.
 
-A claim that was made for a reservation's placeholder has the reservation as a second owner, not as its controller: so
-the garbage collector leaves it alone when the placeholder goes, and each pod that gets it after that, and takes it away
-with the reservation. A claim that the template names is somebody's own: it is held by its list alone.
+A claim that was made for a reservation's placeholder has the reservation as a second owner, not as its controller. So
+the garbage collector keeps the claim when the placeholder is deleted, and when each pod that gets it later is deleted,
+and deletes it with the reservation. A claim that the template names belongs to the user: only its entry in
+``status.reservedFor`` holds it.
 
-What is not known of a reservation is never taken for its end: only a reservation that was seen to be over, or is
-certainly gone, holds nothing any more.
+Missing knowledge of a reservation never counts as its end: a reservation releases its claims only when it was observed
+to be over, or is certainly deleted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,33 +23,34 @@ from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
 MAX_TOMBSTONES: Final = 10_000
-"""Uids of deleted reservations that are remembered; an answer to a request of ours comes within seconds."""
+"""Maximum number of deleted reservations whose uids are remembered; a response to our own request comes within seconds.
+"""
 
 _NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
 class HolderState(StrEnum):
-    """What is known of a reservation."""
+    """The state of a reservation as far as it decides about claims."""
 
-    UNKNOWN = "unknown"  # not seen, or not readable: it may be there
-    PENDING = "pending"  # has no place yet
+    UNKNOWN = "unknown"  # not observed or not readable: it may exist
+    PENDING = "pending"  # not placed on a node yet
     AVAILABLE = "available"
-    OVER = "over"  # ended, or certainly gone
+    OVER = "over"  # ended, or certainly deleted
 
 
 class ClaimHolder(Struct, frozen=True):
     """A reservation in its relation to one claim."""
 
     reference: ConsumerReference
-    """Its entry of the list."""
+    """The reservation's entry in ``status.reservedFor``."""
 
     standing: HolderState = HolderState.UNKNOWN
     owns: bool = False
-    """Whether the claim was made for it: then it is an owner of the claim."""
+    """Whether the claim was made for the reservation, which then is an owner of the claim."""
 
 
 def reserved_for_entry(name: str, uid: Uid) -> ConsumerReference:
-    """Return the entry of a reservation."""
+    """Return the entry of a reservation for ``status.reservedFor``."""
     kind = references.RESERVATIONS
     return ConsumerReference(api_group=kind.group, resource=kind.resource, name=name, uid=uid)
 
@@ -59,7 +61,7 @@ def reservation_owner_reference(name: str, uid: Uid) -> OwnerReference:
 
 
 def owner_reservations(claim: ResourceClaim) -> tuple[OwnerReference, ...]:
-    """Return the reservations that a claim was made for; there is one, as a rule."""
+    """Return the reservations that own a claim, those it was made for; usually there is one."""
     return tuple(
         each
         for each in claim.metadata.owner_references or ()
@@ -85,26 +87,26 @@ class _KnownReservation(Struct, frozen=True):
     holding: ReservationInfo
     standing: HolderState
     namespace: str
-    """Of its template, and so of the claims that are made for it."""
+    """Namespace of the template, and so of the claims that are made for the reservation."""
 
     named: frozenset[Key]
 
 
 class ClaimHolders:
-    """Reservations as last observed, and the claims that each of them holds or may hold."""
+    """The cache of reservations, and of the claims that each of them holds or may hold."""
 
     def __init__(self) -> None:
         self.following = False
-        """Whether somebody tells of reservations; else their entries are somebody else's business."""
+        """Whether reservations are watched; if not, their entries are left to other components."""
 
         self._known: dict[Uid, _KnownReservation] = {}
         self._gone: dict[Uid, None] = {}
         self._naming: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, set[Key]] = {}
-        """Claims that have a reservation as an owner, or in their list."""
+        """Claims that have a reservation as an owner, or in ``status.reservedFor``."""
 
     def observe(self, uid: Uid, reservation: Reservation) -> frozenset[Key]:
-        """Take in a reservation; return the claims that it concerns."""
+        """Add or update a reservation; return the claims that it affects."""
         status = reservation.status
         standing = (
             HolderState.AVAILABLE
@@ -128,18 +130,18 @@ class ClaimHolders:
         return concerned | known.named
 
     def unreadable(self, uid: Uid) -> frozenset[Key]:
-        """The reservation is there, and nothing is known of it any more."""
+        """Drop what is known of a reservation that exists and cannot be read; return the claims that this affects."""
         return self._forget(uid)
 
     def forget(self, uid: Uid) -> frozenset[Key]:
-        """The reservation is certainly gone; return the claims that this concerns."""
+        """Record that a reservation is certainly deleted; return the claims that this affects."""
         self._gone[uid] = None
         if len(self._gone) > MAX_TOMBSTONES:
             del self._gone[next(iter(self._gone))]
         return self._forget(uid)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
-        """Take in a claim."""
+        """Add or update a claim."""
         key, uids = claim.metadata.key, _holder_uids(claim)
         for uid in _holder_uids(before) - uids:
             self._drop(uid, key)
@@ -147,19 +149,19 @@ class ClaimHolders:
             self._claims.setdefault(uid, set()).add(key)
 
     def forget_claim(self, claim: ResourceClaim) -> None:
-        """The claim is gone."""
+        """Forget a deleted claim and its holders."""
         for uid in _holder_uids(claim):
             self._drop(uid, claim.metadata.key)
 
     def standing(self, uid: Uid) -> HolderState:
-        """Return what is known of a reservation."""
+        """Return the state of a reservation."""
         if uid in self._gone:
             return HolderState.OVER
         known = self._known.get(uid)
         return HolderState.UNKNOWN if known is None else known.standing
 
     def holding(self, uid: Uid) -> ReservationInfo | None:
-        """Return a reservation that is known."""
+        """Return a reservation by its uid; None if the uid is unknown."""
         known = self._known.get(uid)
         return None if known is None else known.holding
 
@@ -168,7 +170,7 @@ class ClaimHolders:
         return (each.holding for each in self._known.values() if each.standing is HolderState.AVAILABLE)
 
     def holds(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
-        """Return the reservations that hold a claim, or did."""
+        """Return the reservations that hold a claim, or held it."""
         if not self.following:
             return ()
         found: dict[Uid, ClaimHolder] = {}
@@ -187,7 +189,7 @@ class ClaimHolders:
         return tuple(found.values())
 
     def made_for(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
-        """Yield the reservations that a claim was made for: one of another namespace is not among them."""
+        """Yield the reservations that a claim was made for, except those with another namespace in the template."""
         for each in owner_reservations(claim):
             known = self._known.get(each.uid)
             if known is None or known.namespace == claim.metadata.namespace:

@@ -1,6 +1,6 @@
-"""When a reservation that has ended is deleted: a day later, or at once if its node is gone.
+"""The time at which an ended reservation is deleted: a day later, or at once if its node is gone.
 
-One that failed without saying why is deleted as well. (Upstream keeps it for ever.)
+A reservation that failed without a reason is deleted as well. (Koordinator keeps it for ever.)
 """
 
 from typing import Final
@@ -10,11 +10,11 @@ from dra.engine.instants import NEVER, WallTime
 from dra.engine.reservations.phases import CONDITION_READY, TERMINAL_PHASES
 
 GC_DURATION: Final = 24 * 3600.0
-"""Seconds for which people can see what became of it."""
+"""Seconds for which an ended reservation stays, so that users can read its status."""
 
 
 def deletion_time(reservation: Reservation, *, node_gone: bool = False, kept: float = GC_DURATION) -> WallTime:
-    """Return from when on it is to be deleted; `NEVER` if it has not ended."""
+    """Return when a reservation is to be deleted; `NEVER` if it has not ended, 0 if its node is gone."""
     status = reservation.status
     if status.phase not in TERMINAL_PHASES or reservation.metadata.deletion_timestamp is not None:
         return NEVER

@@ -1,15 +1,16 @@
-"""Which reservations a pod may take, whether or not there is room: rules in order, the first that fails says why.
+"""The rules by which a pod may use a reservation, capacity aside; the first rule that fails is the rejection.
 
-1. It is available, readable, not on its way out, and not used up (``allocateOnce``).
-2. The pod is an owner.
-3. A pod that names a reservation gets that one; taints, cordon and selectors do not count then.
-4. Else a cordoned one needs a toleration of ``node.kubernetes.io/unschedulable``; taints repel. Tolerations are those
-   of the pod's reservation affinity, not of its spec. A pod without affinity tolerates nothing. (Koordinator's code
-   lets it pass all taints, the reverse of what they are for.)
-5. What the affinity selects: labels of the node, overlaid by the reservation's.
-6. Exact match: of each named resource the reservation holds what the pod wants; none on both sides is a match.
-7. A pod that does not ask for a reservation is not concerned by one with which it has no resource in common; of policy
-   Restricted the restricted resources count.
+1. The reservation is available, readable, not terminating and not used up (``allocateOnce``).
+2. The pod matches an owner.
+3. A pod that names a reservation gets that reservation; taints, ``unschedulable`` and selectors do not count then.
+4. Otherwise an unschedulable reservation needs a toleration of ``node.kubernetes.io/unschedulable``, and taints repel.
+   Tolerations are those of the pod's reservation affinity, not of its spec. A pod without affinity tolerates nothing.
+   (Koordinator's code lets such a pod pass all taints, the reverse of their purpose.)
+5. The affinity's selectors match the labels of the node, overlaid by those of the reservation.
+6. Exact match: of each resource that the annotation names, the reservation holds the amount that the pod requests; 0 on
+   both sides is a match.
+7. A pod without reservation affinity has at least one resource in common with the reservation; with policy Restricted
+   only the restricted resources count.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ _FILTERING_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_E
 def check_eligibility(
     holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int
 ) -> Rejection | None:
-    """Return why a pod may not take a reservation; None if it may."""
+    """Return why a pod may not use a reservation; None if it may."""
     return check_owner_and_affinity(holding, pod, node_labels=node_labels, consumers=consumers) or _check_resources(
         holding, pod
     )
@@ -40,13 +41,13 @@ def check_eligibility(
 def check_owner_and_affinity(
     holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int = 0
 ) -> Rejection | None:
-    """Return why a pod may not take a reservation, whatever amounts both are about (rules 1 to 5)."""
+    """Return why a pod may not use a reservation, whatever amounts both have (rules 1 to 5); None if it may."""
     if why := unusable_reason(holding, consumers=consumers):
         return Rejection(why=why, subject=holding.fault)
     if holding.allocate_once and holding.listed - holding.predecessors - {pod.uid}:
         return Rejection(
             why=RejectionReason.USED_UP
-        )  # by a pod that is not to be seen, perhaps because it came and went
+        )  # by a pod that is not in the cache, perhaps because it started and finished in between
     if not owner_matching.matches_any_owner(holding.owners, pod):
         return Rejection(why=RejectionReason.NOT_OWNER)
     return _check_affinity(holding, pod.affinity, node_labels)
@@ -73,18 +74,18 @@ def _check_resources(holding: ReservationInfo, pod: PodInfo) -> Rejection | None
 
 
 def has_common_resource(holding: ReservationInfo, pod: PodInfo) -> bool:
-    """Whether a pod takes some of what a reservation is for."""
+    """Return whether a pod requests a resource that a reservation provides."""
     return any(amount and name != PODS and holding.serves(name) for name, amount in pod.amounts.items())
 
 
 def can_be_pre_allocated(holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str]) -> bool:
-    """Whether a running pod may be in a reservation that is about to be placed over it (rules 3 to 7)."""
+    """Return whether a running pod may be in a reservation that is about to be placed over it (rules 3 to 7)."""
     refused = _check_affinity(holding, pod.affinity, node_labels) or _check_resources(holding, pod)
     return refused is None and has_common_resource(holding, pod)
 
 
 def unusable_reason(holding: ReservationInfo, *, consumers: int) -> RejectionReason | None:
-    """Return why nobody at all may take it now."""
+    """Return why no pod at all may use a reservation now; None if pods may."""
     if not holding.available:
         return RejectionReason.NOT_AVAILABLE
     if holding.fault:

@@ -1,9 +1,9 @@
-"""When a reservation ends by itself.
+"""The time at which a reservation expires.
 
-``ttl`` counts from the creation, ``expires`` is a moment; each counts where it is given, the earlier one wins. Where
-neither is given, it is 24 hours. ``ttl: 0s`` never ends it; ``expires`` still does. It does not matter whether the
-reservation has been placed: what waits for room for longer than it was meant to live is not wanted any more.
-A reservation whose node is gone has ended, too.
+``ttl`` counts from the creation, ``expires`` is a point in time; if both are set, the earlier wins. If neither is set,
+the reservation expires after 24 hours. ``ttl: 0s`` never expires; ``expires`` still counts then. A reservation expires
+whether or not it has been placed: a reservation that stays pending for longer than its lifetime is not wanted any
+longer. A reservation whose node is gone has ended, too.
 """
 
 from typing import Final
@@ -14,11 +14,11 @@ from dra.engine.instants import NEVER, WallTime
 from dra.engine.reservations.phases import TERMINAL_PHASES, Trigger, next_status
 
 DEFAULT_TTL: Final = 24 * 3600.0
-"""Seconds."""
+"""Seconds until a reservation with neither ``ttl`` nor ``expires`` expires."""
 
 
 def expiration_time(reservation: Reservation) -> WallTime:
-    """Return when it ends by its own words; `NEVER` if it does not, or has ended."""
+    """Return when a reservation expires by its spec; `NEVER` if it does not, or has ended already."""
     if reservation.status.phase in TERMINAL_PHASES:
         return NEVER
     spec = reservation.spec
@@ -33,9 +33,9 @@ def expiration_time(reservation: Reservation) -> WallTime:
 
 
 def expired_status(reservation: Reservation, *, now: WallTime, node_gone: bool = False) -> ReservationStatus | None:
-    """Return the status of a reservation that has ended; None if it has not, or had already.
+    """Return the status of a reservation that has just ended; None if it has not, or had ended before.
 
-    What it held stays in the status: people look there for what was.
+    The status keeps what the reservation held, for users who look up what was there.
     """
     if expiration_time(reservation) <= now:
         return next_status(reservation.status, Trigger.EXPIRED, now=now, message="the time it was made for is over")

@@ -1,8 +1,9 @@
-"""Whether a node can take a pod: in one of the reservations that the pod may use, or beside them.
+"""The filter of nodes for a pod: inside one of the reservations that the pod may use, or in unreserved capacity.
 
-Exactly one reservation serves a pod. Policies Default and Aligned let it have what remains of the reservation and the
-rest of the node; Restricted gives of its resources only what is held. A pod that requires a reservation (affinity)
-must fit into one; another may also run beside them all, of what is free.
+Exactly one reservation serves a pod. With policies Default and Aligned a pod gets what remains of the reservation and
+the rest of the node; with policy Restricted it gets of the restricted resources only what is held. A pod that requires
+a reservation (reservation affinity) must fit into one; any other pod may also run beside all reservations, in what is
+free.
 """
 
 from collections.abc import Iterable
@@ -18,24 +19,27 @@ from dra.model.meta import Struct, Uid
 
 
 class NodeFilterResult(Struct, frozen=True):
-    """What a node says to a pod."""
+    """The result of filtering one node for a pod."""
 
     node: str
     inside: tuple[Uid, ...] = ()
-    """The reservations that have room for it."""
+    """Reservations that have room for the pod."""
     beside: bool = False
-    """Whether it can run here without any."""
+    """Whether the pod fits on the node without any reservation."""
     refusals: tuple[Rejection, ...] = ()
-    """Why not, if it cannot run here."""
+    """Why the pod does not fit on the node; empty if it does."""
 
     @property
     def fits(self) -> bool:
-        """Whether it can run here."""
+        """Return whether the pod fits on the node, in a reservation or without."""
         return self.beside or bool(self.inside)
 
 
 def filter_node(room: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = None) -> NodeFilterResult:
-    """Return what a node says to a pod; `eligible` are the reservations that it may use, if that is known already."""
+    """Return whether a node has room for a pod, in which reservations, or why not.
+
+    `eligible` are the reservations that the pod may use; None if the caller has not computed them.
+    """
     if not room.known:
         return NodeFilterResult(node=room.name, refusals=(Rejection(why=RejectionReason.NO_SUCH_NODE),))
     if pod.ignores:
@@ -73,7 +77,7 @@ def eligible_reservations(room: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
 
 
 def check_unreserved(room: NodeUsage, wanted: NanoAmounts) -> tuple[Rejection, ...]:
-    """Return what the node lacks for somebody who gets nothing of what is held."""
+    """Return the resources that a node lacks for a pod that gets nothing of what is held."""
     capacity, charged = room.capacity, room.charged
     return tuple(
         Rejection(
@@ -89,14 +93,14 @@ def check_unreserved(room: NodeUsage, wanted: NanoAmounts) -> tuple[Rejection, .
 
 
 def check_host_ports(room: NodeUsage, wanted: HostPorts, *, but: Uid | None = None) -> tuple[Rejection, ...]:
-    """Return what a node lacks where reservations hold one of these host ports; one of them may be left out."""
+    """Return a rejection if a reservation other than `but` holds one of the wanted host ports."""
     if wanted and any(ports.have_conflict(wanted, held.holding.ports) for uid, held in room.held.items() if uid != but):
         return (Rejection(why=RejectionReason.HOST_PORT),)
     return ()
 
 
 def check_reservation(room: NodeUsage, held: ReservationUsage, pod: PodInfo) -> tuple[Rejection, ...]:
-    """Return what is lacking for a pod that enters a reservation; who may is not asked here."""
+    """Return what is lacking for a pod that uses a reservation; the caller has checked that the pod may use it."""
     found = [
         Rejection(
             why=RejectionReason.NODE_SHORT,
@@ -143,7 +147,7 @@ def _check_ignoring_reservations(room: NodeUsage, wanted: NanoAmounts) -> tuple[
 
 
 def _deduplicate(refusals: Iterable[Rejection]) -> tuple[Rejection, ...]:
-    """Say each thing once, with the numbers of where least is lacking."""
+    """Drop duplicate rejections; keep of each the numbers of the node or reservation that is used least."""
     found: dict[str, Rejection] = {}
     for each in refusals:
         known = found.get(each.text)

@@ -1,16 +1,16 @@
-"""A node at one moment: what it has, what is used, what is held; a value, each change makes a new one.
+"""The usage of a node as an immutable value: its capacity, what pods take, and what reservations hold.
 
-Per resource, with A held by a reservation and C consumed by its owners (C may exceed ``A``: what does not fit into
-the reservation was taken from the node):
+Each change makes a new value. Per resource, with A held by a reservation and C consumed by its owner pods (C may exceed
+A: what did not fit into the reservation was taken from the node):
 
-* everybody else sees a charge of ``max(A, C)``; what is free is the capacity without the loose pods and all charges;
-* of the reservation ``A - C - I`` remains for owners (I: kept within it), never less than nothing;
-* an owner that enters it sees the others' charges, and of this reservation what it cannot have: ``max(C, min(C+I,
-  A))``.
+* all other pods see a charge of ``max(A, C)``; free is the capacity minus unreserved pods and all charges;
+* of the reservation ``A - C - I`` remains for owner pods (I: kept from them inside the reservation), never less than 0;
+* a pod that enters the reservation sees the charges of the other reservations, and of this one what it cannot have:
+  ``max(C, min(C+I, A))``.
 
-So an owner fits whenever its reservation has the room, even on a node that has shrunk below what is promised; and the
-sum of all charges grows only by what the node had free. (specs/koordinator.md A.7, A.9; upstream subtracts ``C`` from
-the books uncapped, and thereby gives away twice what a consumer took beyond its reservation.)
+So an owner pod fits whenever its reservation has room, even on a node that has shrunk below what is reserved; and the
+sum of all charges grows only by what the node had free. (Koordinator subtracts C without a cap, and thereby gives away
+twice what a consumer took beyond its reservation: KEP-notes.md.)
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
 
 DEFAULT_MAX_PODS: Final = 110 * NANOS_PER_UNIT
-"""What a kubelet allows when nobody told it otherwise."""
+"""Billionths of ``pods`` on a node that reports none: the kubelet's default of ``maxPods``, 110."""
 
 NO_POD: Final = Uid("")
 
@@ -35,42 +35,42 @@ class ReservationUsage(Struct, frozen=True):
     holding: ReservationInfo
     consumed: NanoAmounts = NO_AMOUNTS
     preceding: int = 0
-    """How many of them were here before it."""
+    """Number of consumers that ran on the node before the reservation was placed over them."""
     promised: Mapping[Uid, NanoAmounts] = {}
-    """What is kept for pods that make others leave: nobody else may slip in between."""
+    """Amounts that are kept for preemptors while their victims leave, so that no other pod takes them."""
 
     @property
     def consumers(self) -> int:
-        """How many pods are in it."""
+        """Return the number of pods in the reservation."""
         return self.consumed.get(PODS, 0) // NANOS_PER_UNIT
 
     def charge(self, resource: str) -> int:
-        """Return what others see as taken."""
+        """Return what other pods see as taken of a resource."""
         return max(self.holding.amounts.get(resource, 0), self.consumed.get(resource, 0))
 
     @property
     def entered(self) -> int:
-        """How many pods have come to use it."""
+        """Return the number of pods that came to use the reservation after it was placed."""
         return self.consumers - self.preceding
 
     def unavailable(self, resource: str, *, to: Uid = NO_POD) -> int:
-        """Return what an owner that enters sees as taken."""
+        """Return what an owner pod that enters the reservation sees as taken of a resource."""
         kept = self.taken(resource, to=to) + self.holding.inner.get(resource, 0)
         return max(self.consumed.get(resource, 0), min(kept, self.holding.amounts.get(resource, 0)))
 
     def taken(self, resource: str, *, to: Uid = NO_POD) -> int:
-        """Return what consumers take, and what is promised to others."""
+        """Return what consumers take of a resource, plus what is promised to other pods than `to`."""
         taken = self.consumed.get(resource, 0)
         if self.promised:
             taken += sum(each.get(resource, 0) for uid, each in self.promised.items() if uid != to)
         return taken
 
     def remainder(self, resource: str, *, to: Uid = NO_POD) -> int:
-        """Return what is left in it for an owner."""
+        """Return what is left of a resource for an owner pod."""
         return max(0, self.holding.amounts.get(resource, 0) - self.unavailable(resource, to=to))
 
     def taking(self, uid: Uid, taken: NanoAmounts) -> "ReservationUsage":
-        """Return it with a consumer more."""
+        """Return the usage with one more consumer."""
         return msgspec.structs.replace(
             self,
             consumed=amounts.add(self.consumed, taken),
@@ -79,7 +79,7 @@ class ReservationUsage(Struct, frozen=True):
         )
 
     def giving(self, uid: Uid, taken: NanoAmounts) -> "ReservationUsage":
-        """Return it with a consumer less."""
+        """Return the usage with one consumer less."""
         return msgspec.structs.replace(
             self,
             consumed=amounts.subtract(self.consumed, taken),
@@ -88,40 +88,40 @@ class ReservationUsage(Struct, frozen=True):
 
     @property
     def charges(self) -> dict[str, int]:
-        """What others see as taken, of every resource."""
+        """Return what other pods see as taken, of every resource."""
         return amounts.maximum(self.holding.amounts, self.consumed)
 
 
 class NodeUsage(Struct, frozen=True):
-    """A node."""
+    """One node as a value: its capacity, its pods, and the usage of each reservation on it."""
 
     name: str
     capacity: NanoAmounts
-    """Allocatable, without what the node itself keeps (`nodes`)."""
+    """Allocatable, minus what the node itself reserves (`node_reservation`)."""
     labels: Mapping[str, str] = {}
     loose: NanoAmounts = NO_AMOUNTS
-    """What pods take that are in no reservation."""
+    """Sum of the pods that are in no reservation."""
     held: Mapping[Uid, ReservationUsage] = {}
     charged: NanoAmounts = NO_AMOUNTS
-    """Loose pods and the charges of all reservations."""
+    """Sum of the pods in no reservation and of the charges of all reservations."""
     known: bool = True
-    """Whether the node has been seen; pods may come before it."""
+    """Whether the node has been observed; its pods may come earlier."""
 
     def free(self, resource: str) -> int:
-        """Return what nobody has or holds; negative on a node that is overfull."""
+        """Return what is neither taken nor held of a resource; negative on an overcommitted node."""
         return self.capacity.get(resource, 0) - self.charged.get(resource, 0)
 
     def available_to_owner(self, held: ReservationUsage, resource: str, *, to: Uid = NO_POD) -> int:
-        """Return what an owner may have here that enters a reservation."""
+        """Return what an owner pod that enters a reservation may have of a resource on this node."""
         return self.free(resource) + held.charge(resource) - held.unavailable(resource, to=to)
 
     def unused(self, resource: str) -> int:
-        """Return what no pod takes, reservations set aside."""
+        """Return what no pod takes of a resource, whether or not it is reserved."""
         taken = self.loose.get(resource, 0) + sum(each.consumed.get(resource, 0) for each in self.held.values())
         return self.capacity.get(resource, 0) - taken
 
     def taking(self, uid: Uid, taken: NanoAmounts, *, into: Uid | None = None) -> "NodeUsage":
-        """Return the node with a pod more, in a reservation or loose."""
+        """Return the node with one more pod, in a reservation or in none."""
         if into is not None:
             return self.holding(self.held[into].taking(uid, taken))
         return msgspec.structs.replace(
@@ -129,7 +129,7 @@ class NodeUsage(Struct, frozen=True):
         )
 
     def giving(self, uid: Uid, taken: NanoAmounts, *, out_of: Uid | None = None) -> "NodeUsage":
-        """Return the node with a pod less."""
+        """Return the node with one pod less."""
         if out_of is not None:
             return self.holding(self.held[out_of].giving(uid, taken))
         return msgspec.structs.replace(
@@ -137,7 +137,7 @@ class NodeUsage(Struct, frozen=True):
         )
 
     def holding(self, held: ReservationUsage) -> "NodeUsage":
-        """Return the node with a reservation, in place of what was known of it."""
+        """Return the node with a reservation added or replaced."""
         uid = held.holding.uid
         charged = self.charged
         if (before := self.held.get(uid)) is not None:
@@ -146,7 +146,7 @@ class NodeUsage(Struct, frozen=True):
         return msgspec.structs.replace(self, held={**self.held, uid: held}, charged=charged)
 
     def without(self, uid: Uid) -> "NodeUsage":
-        """Return the node without a reservation; whoever was in it is loose from now on."""
+        """Return the node without a reservation; its consumers run on in no reservation."""
         if (before := self.held.get(uid)) is None:
             return self
         rest = {key: each for key, each in self.held.items() if key != uid}
@@ -156,5 +156,5 @@ class NodeUsage(Struct, frozen=True):
 
 
 def empty_node(name: str, capacity: NanoAmounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
-    """Return an empty node."""
+    """Return a node without pods and reservations."""
     return NodeUsage(name=name, capacity={PODS: DEFAULT_MAX_PODS, **capacity}, labels=labels or {})

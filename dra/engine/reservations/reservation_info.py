@@ -1,7 +1,7 @@
-"""A reservation as the arithmetic sees it: what is held, where, for whom, and how; read once from the object.
+"""The reservation as the scheduler sees it: what is held, where, for whom, by which policy; read once from the object.
 
-An annotation or a selector that cannot be read makes it a `fault`: then nobody may use the reservation, but what it
-holds stays held, since somebody reserved it; the fault is told in a condition.
+A template, selector or annotation that cannot be read is a `fault`. No pod may use such a reservation, but what it
+holds stays held, since a user reserved it; a condition reports the fault.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,63 +29,63 @@ from dra.model.meta import Struct, Uid
 from dra.model.quantities import MalformedQuantityError
 
 HIGHEST_PRIORITY: Final = 2**31 - 1
-"""Of a reservation for which none is written: nothing preempts it."""
+"""Priority of a reservation that sets none: nothing preempts it."""
 
 
 class ReservationInfo(Struct, frozen=True):
-    """What a reservation holds; or, before it is placed, wants to."""
+    """A reservation with the amounts that it holds; before it is placed, with those that it requests."""
 
     name: str
     uid: Uid
     amounts: NanoAmounts
-    """One of ``pods`` is held at least: the place of the pod to come."""
+    """Amounts held; at least one of ``pods``, the place of the pod to come."""
     counts_pods: bool = False
-    """Whether ``pods`` were asked for, as any resource."""
+    """Whether the reservation requests ``pods`` explicitly, as it does any other resource."""
     ports: HostPorts = NO_HOST_PORTS
-    """The host ports that nobody else may use on its node."""
+    """Host ports that no other pod may use on the node."""
     node: str = ""
     available: bool = True
     owners: tuple[ReservationOwner, ...] = ()
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
     restricted: frozenset[str] = frozenset()
-    """With policy Restricted: the resources of which owners get what is held, and no more."""
+    """With policy Restricted: resources of which owner pods get at most what is held."""
     inner: NanoAmounts = NO_AMOUNTS
-    """Of what is held: kept from owners, too."""
+    """Part of the amounts held that is kept from owner pods, too."""
     allocate_once: bool = True
     unschedulable: bool = False
     terminating: bool = False
     taints: tuple[ReservationTaint, ...] = ()
     order: int = 0
-    """0: none."""
+    """Value of the order label; 0 if there is none."""
     labels: Mapping[str, str] = {}
     listed: frozenset[Uid] = frozenset()
-    """The consumers that its status names: they are in, whatever its owners say now."""
+    """Consumers named in the status: they stay in the reservation, whatever its owners say now."""
     predecessors: frozenset[Uid] = frozenset()
-    """Pods that ran where it was placed: consumers whose place it keeps, and whose presence does not use it up."""
+    """Pods over which the reservation was placed: consumers whose place it keeps and who do not use it up."""
     pre_allocates: bool = False
     pre_allocation_mode: PreAllocationMode = PreAllocationMode.DEFAULT
     enable_multiple: bool = False
-    """Whether it may be placed over several pods."""
+    """Whether the reservation may be placed over several pods."""
     priority: int = HIGHEST_PRIORITY
     stands_in: bool = False
-    """Whether there is no reservation, but a pod that makes others leave."""
+    """Whether this stands for no Reservation object, but for capacity that a preemptor's victims free."""
     fault: str = ""
-    """What of the object cannot be read."""
+    """Fields of the object that cannot be read, with the cause."""
 
     def serves(self, resource: str) -> bool:
-        """Whether owners get this resource from it: with policy Restricted those that the policy is about."""
+        """Return whether owner pods get a resource from the reservation: with policy Restricted, a restricted one."""
         if not self.amounts.get(resource):
             return False
         return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted
 
     @property
     def default_policy(self) -> bool:
-        """Whether it is of the policy that goes with no other on a node."""
+        """Return whether the policy is Default, which shares a node with no other policy."""
         return self.policy is AllocatePolicy.DEFAULT
 
 
 def from_reservation(reservation: Reservation) -> ReservationInfo:
-    """Read a reservation."""
+    """Return the ReservationInfo of a Reservation; parts that cannot be read are collected in `fault`."""
     faults: list[str] = []
     meta, spec, status = reservation.metadata, reservation.spec, reservation.status
     policy = spec.pre_allocation_policy or PreAllocationPolicy()
@@ -122,9 +122,9 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
 
 
 def from_status(name: str, uid: Uid, status: object, *, fault: str) -> ReservationInfo | None:
-    """Return what a reservation holds of which only the status can be read; None if it has no place, or not even that.
+    """Return a reservation of which only the status can be read; None without a node or a readable status.
 
-    What it holds was promised, and stays held. Nobody may use it: whose it is cannot be read.
+    What the reservation holds was promised and stays held. No pod may use it: its owners cannot be read.
     """
     try:
         found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
@@ -145,7 +145,7 @@ def from_status(name: str, uid: Uid, status: object, *, fault: str) -> Reservati
 
 
 def reservation_requests(reservation: Reservation) -> dict[str, int]:
-    """Return what is to be held: what the template asks for, but for what the resize annotation says.
+    """Return the amounts to hold: the requests of the template, overridden by the resize annotation.
 
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
@@ -169,12 +169,12 @@ def parse_resize_annotation(text: str) -> dict[str, int]:
 
 
 def allows_pre_allocation(spec: ReservationSpec) -> bool:
-    """Whether a reservation may be placed over running pods: policy Restricted only, as Koordinator has it."""
+    """Return whether a reservation may be placed over running pods: only with policy Restricted, as in Koordinator."""
     return spec.pre_allocation and spec.allocate_policy is AllocatePolicy.RESTRICTED
 
 
 def pre_allocated_pods(reservation: Reservation) -> frozenset[Uid]:
-    """Return the pods that it was placed over."""
+    """Return the pods over which a reservation was placed."""
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_PLACED_OVER, "")
     return frozenset(Uid(uid) for uid in text.split(",") if uid)
 
@@ -236,5 +236,5 @@ def _pod_priority(reservation: Reservation) -> int:
 
 
 def assign_node(holding: ReservationInfo, *, node: str) -> ReservationInfo:
-    """Return the holding once it is on a node."""
+    """Return the reservation as available on a node."""
     return msgspec.structs.replace(holding, node=node, available=True)
