@@ -1,10 +1,13 @@
-"""Emulated nodes: kubelets that obey the rules of the real one; devices and containers simulated, unless asked for."""
+"""Emulated nodes: kubelets that follow the rules of the real kubelet; by default, nothing is really executed.
+
+Devices and containers are simulated unless the user asks for plugins and processes.
+"""
 
 from collections.abc import Iterator
 
 
 def not_enforced(*, processes: bool = False, plugins: bool = False) -> Iterator[str]:
-    """Yield what a real kubelet does and these do not."""
+    """Yield what a real kubelet does and these kubelets do not."""
     yield "nodes: init containers and sidecars, probes, volumes, activeDeadlineSeconds, evictions for want of memory"
     if processes:
         yield (

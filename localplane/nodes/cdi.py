@@ -1,8 +1,9 @@
-"""What a container is given by CDI names: the part of the Container Device Interface that a process can have.
+"""The environment that CDI device names give to a container: all of the CDI that a process can have.
 
-Files are read each time: plugins write them just before they answer. A file that cannot be read describes nothing, as
-with a container runtime; a name that two files describe is nobody's. A device comes with its own edits and those of its
-file, of which the environment is what a process gets; the later one wins.
+CDI (Container Device Interface) files are read on each call, because plugins write them just before they respond. As in
+a container runtime, an unreadable file describes no device, and a name that two files describe cannot be resolved. A
+device brings its own container edits and those of its file. Only their environment reaches a process; the later value
+wins.
 """
 
 import json
@@ -16,11 +17,11 @@ _SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 
 
 class CdiInjectionError(Exception):
-    """A container cannot have its devices; the text is the container runtime's."""
+    """The devices of a container cannot be injected; the text is the container runtime's."""
 
 
 def device_environment(folder: Path | None, names: Sequence[str]) -> dict[str, str]:
-    """Return the environment of some devices; raises `DeviceError`."""
+    """Return the environment that some devices give to a container; raises `CdiInjectionError`."""
     known: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
     for spec in _specs(folder) if folder is not None else ():
         for device in spec["devices"]:
@@ -40,7 +41,7 @@ def device_environment(folder: Path | None, names: Sequence[str]) -> dict[str, s
 
 
 def _specs(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield what the files of a folder describe."""
+    """Yield the valid CDI specs of a folder."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.suffix not in _SUFFIXES or path.name.startswith("."):
             continue
@@ -54,7 +55,7 @@ def _specs(folder: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_valid(spec: object) -> bool:
-    """Whether a document has the shape of a CDI file, as far as it is read here."""
+    """Report whether a document has the shape of a CDI file, as far as it is read here."""
     return (
         isinstance(spec, dict)
         and isinstance(spec.get("kind"), str)

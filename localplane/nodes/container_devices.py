@@ -1,7 +1,8 @@
-"""Which devices of a pod's claims each container gets, as the kubelet finds them: pure.
+"""Decides which devices of a pod's claims each container gets, as the kubelet does: pure.
 
-A container names entries of the pod's claims, each whole or one request of it; what it gets for extended resources
-stands in the pod's status. A device that its driver has given to no request in particular answers all of them.
+A container names entries of the pod's claims: an entry as a whole, or one request of the entry. Its devices for
+extended resources are listed in the pod's status. A device that its driver assigned to no particular request serves all
+requests.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from localplane.nodes.drivers import Device, DeviceHealthStatus
 from localplane.nodes.pod_types import Container, KubeletPod
 
 DevicesOfClaim: TypeAlias = Callable[[str], tuple[Device, ...]]
-"""What a claim of the pod's namespace has been given, by its name."""
+"""Returns the prepared devices of a claim in the pod's namespace, by the claim's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class _DeviceRequest:
     claim: str
     request: str
     label: str = ""
-    """How the pod's status calls it; nothing for extended resources."""
+    """Name of the entry in ``allocatedResourcesStatus``; empty for extended resources."""
 
 
 def cdi_names(pod: KubeletPod, container: Container, devices: DevicesOfClaim) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def allocated_resources(
 
 
 def _device_requests(pod: KubeletPod, container: Container) -> Iterator[_DeviceRequest]:
-    """Yield what a container asks of which claim."""
+    """Yield the requests of a container for devices of the pod's claims."""
     generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
     names = {each.name: each.resource_claim_name or generated.get(each.name) for each in pod.spec.resource_claims or ()}
     for wanted in container.resources.claims or ():

@@ -1,11 +1,12 @@
-"""Containers as local processes instead of timers, for who composes a plane: `Kubelets(containers=Processes())`.
+"""Containers as local processes instead of timers, for callers that pass `Kubelets(containers=ProcessRuntime())`.
 
-Commands are executed as they are, without images, namespaces or limits: for trying things out on one's own machine, by
-who trusts what he applies. A process gets the environment of its container and nothing else but PATH and HOME; it has a
-group of its own, so that what it has started ends with it.
+Commands are executed as they are, without images, namespaces or limits. Use this on your own machine, with manifests
+that you trust. A process gets the environment of its container and otherwise only PATH and HOME. Each process has its
+own process group, so that its children end with it.
 
-Of a device that a DRA plugin describes with CDI it gets the environment; device nodes, mounts and hooks would take a
-container. A name that nobody describes keeps it from starting, as it does a container.
+A process gets the environment of a device that a DRA plugin describes with CDI, but no device nodes, mounts or hooks,
+which would need a container. As with a real container, a CDI name that no file describes keeps the process from
+starting.
 """
 
 import asyncio
@@ -22,24 +23,27 @@ from localplane.nodes import cdi
 from localplane.nodes.pod_types import Container, KubeletPod
 
 COMMAND_NOT_FOUND_EXIT_CODE: Final = 127
-"""What a shell returns for a command that is not there."""
+"""Exit code of a shell for a command that does not exist."""
 
 
 class ContainerRuntime(Protocol):
-    """Runs containers; a kubelet without one lets timers run."""
+    """Runs the containers of pods; a kubelet without a runtime uses timers."""
 
     def start(
         self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
     ) -> None:
-        """Start a container with these CDI devices; `ended` is told its exit code, later. Raises `cdi.DeviceError`."""
+        """Start a container with these CDI devices; raises `cdi.CdiInjectionError`.
+
+        `ended` is called with the exit code later, when the container has ended.
+        """
         ...
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
-        """Ask a container to end, or end it."""
+        """Ask a container to end, or kill the container if `kill` is set."""
         ...
 
     async def run(self) -> None:
-        """Look after them until cancelled, then end all."""
+        """Watch the containers until cancelled, then end all of them."""
         ...
 
 
@@ -50,10 +54,10 @@ class _Process:
 
 
 class ProcessRuntime:
-    """Containers as children of this process."""
+    """Runs containers as child processes of this process."""
 
     def __init__(self, *, specs: Mapping[str, Path] | None = None) -> None:
-        """``specs`` are the folders with CDI files, by node."""
+        """Remember ``specs``, the folders with CDI files by node."""
         self._specs = specs or {}
         self._running: dict[tuple[Uid, str], _Process] = {}
         self._tasks = BackgroundTasks()
@@ -61,7 +65,7 @@ class ProcessRuntime:
     def start(
         self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
     ) -> None:
-        """Start a process; raises `cdi.DeviceError`."""
+        """Start a process for a container; raises `cdi.CdiInjectionError`."""
         place = (pod.metadata.uid, container.name)
         environment = _container_environment(pod, container)
         if devices:
@@ -71,7 +75,7 @@ class ProcessRuntime:
         self._tasks.start(running, name=f"container {place}")
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
-        """Send SIGTERM or SIGKILL to its group."""
+        """Send SIGTERM or SIGKILL to the process group of a container."""
         found = self._running.get((uid, name))
         if found is None:
             return
@@ -80,7 +84,7 @@ class ProcessRuntime:
             _signal_group(found.pid, found.asked)
 
     async def run(self) -> None:
-        """Raise what following one of them fails with; kill all at the end, and wait for them."""
+        """Raise the first error of a task that follows a process; at the end, kill all processes and wait for them."""
         try:
             await self._tasks.failed()
         finally:
@@ -107,10 +111,10 @@ class ProcessRuntime:
             code = COMMAND_NOT_FOUND_EXIT_CODE
         else:
             mine.pid = process.pid
-            if mine.asked is not None:  # it was stopped before it was there
+            if mine.asked is not None:  # stop() was called before the process existed
                 _signal_group(process.pid, mine.asked)
             code = await process.wait()
-            _signal_group(process.pid, signal.SIGKILL)  # what it has left behind
+            _signal_group(process.pid, signal.SIGKILL)  # children that outlived the process
         if self._running.get(place) is mine:
             del self._running[place]
         ended(code if code >= 0 else 128 - code)
@@ -124,7 +128,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _argv(container: Container) -> list[str]:
-    """Return what to execute; an image's own command is not known, so it is a server that does nothing."""
+    """Return the argv to execute; an image's own command is unknown, so the container idles like a server."""
     return [*(container.command or ()), *(container.args or ())] or ["sleep", "infinity"]
 
 
@@ -137,7 +141,7 @@ def _container_environment(pod: KubeletPod, container: Container) -> dict[str, s
 
 
 def _downward_api_value(pod: KubeletPod, path: str) -> str:
-    """Return what the downward API tells; empty for what it does not know."""
+    """Return the value of a downward API field; empty for unknown fields."""
     kind, bracket, rest = path.partition("['")
     if bracket:
         values = {"metadata.annotations": pod.metadata.annotations, "metadata.labels": pod.metadata.labels}.get(kind)

@@ -1,15 +1,17 @@
-"""Which claims are prepared on which node: the kubelet's DRA manager, with its checks, its texts and its cache.
+"""The kubelet's DRA manager: the claims that are prepared on each node, with the kubelet's checks, texts and cache.
 
-1. Before each sandbox every claim of the pod is read live and checked; nothing is remembered if any check fails.
-2. The check of the reservation comes before the look into the cache, so it is repeated for each new sandbox.
-3. The cache is keyed by the claim's name and knows its uid. A claim that was deallocated and allocated again while a
-   pod of it is still here is found prepared, and its **old devices** are handed out: the real kubelet does that, too.
-4. Whether its drivers are there at all is asked before anything is remembered, so that a pod whose driver was never
-   installed can be deleted. One that goes away later holds up the end of the pods that had its devices.
-5. What a pod needs is asked of each driver in one call, and counts as prepared only if all of it is.
-6. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
-7. Since 1.37 a claim that is being given back refuses new pods, from the call to the driver until it has succeeded or
-   the kubelet starts anew. Up to 1.36 a new pod joins meanwhile.
+1. Before each sandbox is created, every claim of the pod is read from the API server and checked. Nothing is remembered
+   if any check fails.
+2. The check of ``reservedFor`` comes before the cache lookup, so it is repeated for each new sandbox.
+3. The cache is keyed by the claim's name and remembers its uid. A claim that was deallocated and allocated again while
+   one of its pods is still on the node counts as prepared, and the pod gets the **old devices**: the real kubelet does
+   the same.
+4. Each driver must be registered before anything is remembered, so that a pod whose driver was never
+   installed can be deleted. A driver that goes away later blocks the termination of the pods that had its devices.
+5. Each driver gets one call for all claims of a pod; the claims count as prepared only if the whole call succeeds.
+6. A claim is unprepared when its last pod on the node has ended. The allocation's node selector is not checked.
+7. Since 1.37, a claim that is being unprepared rejects new pods, from the call to the driver until that call has
+   succeeded or the kubelet restarts. Up to 1.36, a new pod joins meanwhile.
 """
 
 import contextlib
@@ -25,7 +27,7 @@ from localplane.nodes.pod_types import KubeletPod
 from localplane.schemas.releases import NEWEST, Release
 
 KEP: Final = "kep"
-"""The API that knows ``reservedForAnyPod``."""
+"""Name of the API that has ``reservedForAnyPod``."""
 
 GetClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
 
@@ -36,7 +38,7 @@ class PrepareDynamicResourcesError(Exception):
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """A claim on a node."""
+    """The cached state of a claim on a node."""
 
     identity: ClaimIdentity
     pods: dict[Uid, None] = field(default_factory=dict)
@@ -45,14 +47,14 @@ class ClaimInfo:
 
 
 class Checkpointer(Protocol):
-    """Where a kubelet remembers its claims."""
+    """Stores the claims in use on each node across restarts of its kubelet."""
 
     def load(self) -> dict[str, list[ClaimInfo]]:
-        """Return what was in use on each node."""
+        """Return the claims in use on each node."""
         ...
 
     def save(self, node: str, preparations: list[ClaimInfo]) -> None:
-        """Remember what is in use on a node."""
+        """Store the claims in use on a node."""
         ...
 
 
@@ -71,13 +73,13 @@ class DraManager:
         self._preparer = preparer
         self._refuses_while_unpreparing = release.traits.refuses_pods_while_unpreparing
         self._unpreparing: set[tuple[str, Key]] = set()
-        """Claims whose drivers have been told to unprepare them, by node; in memory only, as the kubelet's flag."""
+        """Claims that drivers were called to unprepare, by node; in memory only, like the kubelet's flag."""
 
         self._any_pod = api == KEP
         self._read = read
         self._cache: dict[str, dict[Key, ClaimInfo]] = {}
         self._claims: dict[Uid, dict[Key, None]] = {}
-        """Of each pod: where it is to be found in the cache of its node."""
+        """Keys of each pod's claims in the cache of its node."""
         self._checkpoint = checkpoint
         for node, known in checkpoint.load().items() if checkpoint is not None else ():
             self._cache[node] = {each.identity.key: replace(each, prepared=False) for each in known}
@@ -86,11 +88,11 @@ class DraManager:
                     self._claims.setdefault(uid, {})[each.identity.key] = None
 
     def __iter__(self) -> Iterator[tuple[str, ClaimInfo]]:
-        """Yield what is known of each node."""
+        """Yield every cached claim with its node."""
         return ((node, each) for node, cache in tuple(self._cache.items()) for each in tuple(cache.values()))
 
     async def prepare(self, node: str, pod: KubeletPod) -> None:
-        """Make all claims of a pod usable; raises `RefusedError`."""
+        """Prepare all claims of a pod; raises `PrepareDynamicResourcesError`."""
         try:
             await self._prepare(node, pod)
         except (PrepareDynamicResourcesError, ApiError, DriverError) as error:
@@ -99,7 +101,7 @@ class DraManager:
             ) from error
 
     async def unprepare(self, node: str, pod: KubeletPod) -> None:
-        """The pod has ended for good; raises `PrepareError`."""
+        """Release the claims of a pod that has ended; unprepare those without other pods; raises `DriverError`."""
         uid, cache = pod.metadata.uid, self._cache.get(node, {})
         used = {key: cache[key] for key in self._claims.get(uid, ())}
         alone = [known.identity for known in used.values() if len(known.pods) == 1]
@@ -109,7 +111,7 @@ class DraManager:
             self._unpreparing -= {(node, identity.key) for identity in alone}
         for key, known in used.items():
             known.pods.pop(uid, None)
-            if known.pods:  # others use it, or (up to 1.36) somebody has joined while the driver was at it
+            if known.pods:  # other pods use it, or (up to 1.36) a pod has joined during the call to the driver
                 continue
             del cache[key]
         self._claims.pop(uid, None)
@@ -117,23 +119,24 @@ class DraManager:
             self._save(node)
 
     def devices(self, node: str, key: Key) -> tuple[Device, ...]:
-        """Return what a claim has been given on a node."""
+        """Return the prepared devices of a claim on a node."""
         known = self._cache.get(node, {}).get(key)
         return known.devices if known is not None else ()
 
     async def adopt(self, node: str, pod: KubeletPod, claims: list[ResourceClaim]) -> None:
-        """Take over what runs already, as a kubelet and a driver do that read their checkpoints.
+        """Take over a running pod's claims, as a kubelet and a driver do that read their checkpoints.
 
-        The kubelet's does not say what is prepared: the next pod of the claim asks the driver again.
+        The kubelet's checkpoint does not record what is prepared: for the next pod of the claim, the driver is called
+        again.
         """
         for claim in claims:
             known = self._use(node, pod.metadata.uid, claim)
-            with contextlib.suppress(DriverError):  # it runs, whatever a driver thinks of it now
+            with contextlib.suppress(DriverError):  # the pod runs, whatever its driver reports now
                 known.devices = known.devices or (await self._preparer.prepare(node, [claim]))[claim.metadata.uid]
         self._save(node)
 
     def rebooted(self, node: str) -> None:
-        """Which claims are in use survives in the checkpoint; that they are prepared or unprepared does not."""
+        """Keep the claims of a node and clear their preparation state, which the checkpoint does not contain."""
         self._unpreparing = {each for each in self._unpreparing if each[0] != node}
         for known in self._cache.get(node, {}).values():
             known.prepared = False
@@ -145,7 +148,7 @@ class DraManager:
             raise DriverError(f"unprepare dynamic resources: {error}") from error
 
     def _use(self, node: str, uid: Uid, claim: ResourceClaim) -> ClaimInfo:
-        """Remember that a pod uses a claim."""
+        """Record that a pod uses a claim; raises `PrepareDynamicResourcesError` if the kubelet rejects the pod."""
         key = claim.metadata.key
         known = self._cache.setdefault(node, {}).setdefault(key, ClaimInfo(ClaimIdentity.of(claim)))
         if known.identity.uid != claim.metadata.uid:
@@ -155,7 +158,7 @@ class DraManager:
             )
         if self._refuses_while_unpreparing and (node, key) in self._unpreparing:
             raise PrepareDynamicResourcesError(f"ResourceClaim {claim.metadata.name} is being unprepared")
-        if not known.prepared:  # it may have been allocated anew since somebody tried
+        if not known.prepared:  # the claim may have been reallocated since the last attempt
             drivers = union_of_names(known.identity.drivers, drivers_of(claim))
             known.identity = replace(known.identity, drivers=drivers)
         known.pods[uid] = None
@@ -184,7 +187,7 @@ class DraManager:
             self._checkpoint.save(node, list(self._cache.get(node, {}).values()))
 
     async def _checked(self, pod: KubeletPod, name: str, *, generated: bool) -> ResourceClaim:
-        """Return the claim as it is now, if the pod may use it."""
+        """Return the current claim; raises `PrepareDynamicResourcesError` if the pod may not use the claim."""
         meta = pod.metadata
         try:
             claim = await self._read((meta.namespace, name))
@@ -204,7 +207,7 @@ class DraManager:
         return claim
 
     def _admitted(self, uid: Uid, claim: ResourceClaim) -> bool:
-        """Whether the pod is in the list, by uid alone as upstream; with the KEP any pod may be meant."""
+        """Report whether ``reservedFor`` lists the pod, by uid alone as upstream, or with the KEP admits any pod."""
         allocation = claim.status.allocation
         if self._any_pod and allocation is not None and allocation.reserved_for_any_pod:
             return True
@@ -214,8 +217,8 @@ class DraManager:
 def pod_claims(pod: KubeletPod) -> list[tuple[str, bool]]:
     """Return the claims of a pod by name, and whether each was generated for it.
 
-    Raises `RefusedError` if one has not been generated yet. An entry for which no claim is needed has a status without
-    a name.
+    Raises `PrepareDynamicResourcesError` if a claim has not been generated yet. An entry that needs no claim has a
+    status without a name.
     """
     statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
     found: list[tuple[str, bool]] = []

@@ -1,6 +1,6 @@
-"""The seam between a kubelet and the drivers of its devices, and the driver of the simulated ones.
+"""The interface between a kubelet and the drivers of its devices, and the driver of simulated devices.
 
-`localplane.nodes.plugins` has the `Preparer` that asks DRA plugins over their sockets.
+`localplane.nodes.plugins` has the `Preparer` that calls DRA plugins over their sockets.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,12 +13,12 @@ from dra.model.meta import Key, Uid
 
 @dataclass(frozen=True, slots=True)
 class ClaimIdentity:
-    """All that is known of a claim when it is given back."""
+    """The identity of a claim: all that a driver needs to unprepare the claim."""
 
     key: Key
     uid: Uid
     drivers: tuple[str, ...] = field(default=(), compare=False)
-    """Whose devices it has, or had."""
+    """Drivers of the devices that are or were allocated to the claim."""
 
     @classmethod
     def of(cls, claim: ResourceClaim) -> "ClaimIdentity":
@@ -31,16 +31,16 @@ class ClaimIdentity:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
-    """A device that is handed to the containers of a node."""
+    """A prepared device that containers of a node can use."""
 
     driver: str
     pool: str
     name: str
     share: str = ""
     requests: tuple[str, ...] = field(default=(), compare=False)
-    """Which requests of the claim it answers; none: all of them."""
+    """Requests of the claim that the device serves; empty for all of them."""
     cdi: tuple[str, ...] = field(default=(), compare=False)
-    """What the container runtime knows it by."""
+    """CDI names by which the container runtime knows the device."""
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.pool}/{self.name}"
@@ -48,79 +48,79 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealthStatus:
-    """What is known of the health of a device, in the words of a pod's ``allocatedResourcesStatus``."""
+    """The health of a device, in the words of a pod's ``allocatedResourcesStatus``."""
 
     state: str = "Unknown"
     message: str = ""
 
 
 class DeviceHealthSource(Protocol):
-    """What is known of the health of devices on their nodes."""
+    """Reports the health of devices on their nodes."""
 
     def health(self, node: str, device: Device) -> DeviceHealthStatus:
-        """Return what is known of a device now."""
+        """Return the current health of a device."""
         ...
 
     def listen(self, changed: Callable[[str], None]) -> None:
-        """Have somebody told the node of each device whose health has changed."""
+        """Register a callback that gets the node of each device whose health has changed."""
         ...
 
 
 class DriverError(Exception):
-    """A driver is not there, or does not do what it was asked for; the text is the kubelet's."""
+    """A driver is not registered or a call to it failed; the text is the kubelet's."""
 
 
 class Preparer(Protocol):
-    """All drivers of all nodes; prepare and unprepare may come again and must not mind."""
+    """Prepares and unprepares claims with all drivers of all nodes; both calls must be idempotent."""
 
     def require(self, node: str, drivers: Collection[str]) -> None:
-        """Make sure that these drivers can be asked at all; raises `PrepareError`."""
+        """Raise `DriverError` unless these drivers can be called."""
         ...
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
-        """Make the devices of a pod's claims usable on a node, and return them; raises `PrepareError`.
+        """Make the devices of a pod's claims usable on a node, and return them; raises `DriverError`.
 
-        Nothing counts as prepared if it does.
+        After an error, no claim counts as prepared.
         """
         ...
 
     async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
-        """Undo that, whether or not it was ever done; raises `PrepareError`."""
+        """Unprepare claims, whether or not they were ever prepared; raises `DriverError`."""
         ...
 
     def restarted(self, node: str) -> None:
-        """Take note that the node has rebooted, and its kubelet with it."""
+        """Handle a reboot of the node, which restarts its kubelet."""
         ...
 
 
 @dataclass
 class SimulatedDriver:
-    """Stands for a driver of any name, well-behaved: it refuses devices of other nodes and those that a claim holds.
+    """A well-behaved driver of any name: it rejects devices of other nodes and devices that another claim holds.
 
-    Pools named like a node are on that node; all other pools are reached from everywhere.
+    A pool with the name of a node is on that node; all other pools are reachable from every node.
     """
 
     nodes: frozenset[str]
     only: str | None = None
-    """Which driver it stands for; None: for all."""
+    """Name of the driver that is simulated; None for all drivers."""
     held: dict[str, dict[Device, ClaimIdentity]] = field(default_factory=dict)
-    """By node: which claim has which device."""
+    """Claim that holds each device, by node."""
 
     def require(self, node: str, drivers: Collection[str]) -> None:
-        """Be there."""
+        """Do nothing, because the simulated driver is always registered."""
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
-        """Take note of the devices."""
+        """Record the devices of the claims as held; raises `DriverError`."""
         return {claim.metadata.uid: self._prepare(node, claim) for claim in claims}
 
     async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
-        """Forget them."""
+        """Release the devices of the claims."""
         held = self.held.get(node, {})
         for device in [device for device, holder in held.items() if holder in claims]:
             del held[device]
 
     def restarted(self, node: str) -> None:
-        """Remember everything: a driver has its checkpoint."""
+        """Keep all devices, as a driver with a checkpoint does."""
 
     def _prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
         identity = ClaimIdentity.of(claim)
@@ -140,18 +140,18 @@ class SimulatedDriver:
 
 
 def allocation_results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    """Return what a claim was given; nothing where it was given nothing."""
+    """Return the allocated devices of a claim; empty if the claim is not allocated."""
     allocation = claim.status.allocation
     return (allocation.devices.results if allocation is not None else None) or []
 
 
 def drivers_of(claim: ResourceClaim) -> tuple[str, ...]:
-    """Return the drivers of its devices, each once."""
+    """Return the drivers of a claim's devices, each once."""
     return tuple(dict.fromkeys(result.driver for result in allocation_results(claim)))
 
 
 def union_of_names(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of both, each once."""
+    """Return the names of both arguments, each once."""
     return tuple(dict.fromkeys((*first, *second)))
 
 

@@ -1,10 +1,11 @@
 """The kubelets of all emulated nodes in one component: a client of the API server like any other.
 
-Watches pods, lets their lives pass (`residents`), and does what that asks for: reads claims, prepares devices, writes
-statuses, removes objects. Each status write carries the resourceVersion it was made of, so that no condition of
-somebody else gets lost; the answer is the next one's basis.
+The component watches pods, advances their state machines (`pod_workers`) and performs the resulting actions: it reads
+claims, prepares devices, writes statuses and deletes objects. Each status write carries the resourceVersion it is based
+on, so that no condition of another component is lost; the response is the base of the next write.
 
-On request: `reboot`, `lose_sandbox`, `silence` and `resume`, or the annotations below, for who has only kubectl.
+Faults are injected with `reboot`, `lose_sandbox`, `silence` and `resume`, or with the annotations below where only
+kubectl is available.
 """
 
 import asyncio
@@ -40,23 +41,23 @@ from localplane.schemas.releases import NEWEST, Release
 from localplane.workqueue import WorkQueue
 
 LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
-"""Annotation of a pod: each new value takes its sandbox away."""
+"""Annotation of a pod: each new value destroys the pod's sandbox."""
 
 REBOOT: Final = "local.reserve.dra/reboot"
-"""Annotation of a node: each new value reboots it."""
+"""Annotation of a node: each new value reboots the node."""
 
 SILENT: Final = "local.reserve.dra/silent"
-"""Annotation of a node: while it is ``"true"``, nothing is heard of the node."""
+"""Annotation of a node: while the value is ``"true"``, the node sends nothing to the API server."""
 
 REBOOT_SECONDS: Final = 5.0
 UNPREPARE_RETRY_SECONDS: Final = 5.0
 
 START_ERROR_EXIT_CODE: Final = 128
-"""Exit code of a container that could not be started."""
+"""Exit code of a container that failed to start."""
 
 
 class Kubelets:
-    """All kubelets. `run` never returns; cancel it."""
+    """Runs the kubelets of all nodes; `run` never returns, so cancel it."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; where, what, and the injected sources of time and chance
         self,
@@ -83,14 +84,14 @@ class Kubelets:
         self.preparations = DraManager(
             self._preparer, api=api, read=self._claim, checkpoint=checkpoint, release=release
         )
-        """Which claims are prepared where: for audits."""
+        """The claims that are prepared on each node; public for audits."""
 
         self._health = health
         if health is not None:
             health.listen(self._wake_node)
         self._containers = containers
         self._started: dict[Uid, dict[str, int]] = {}
-        """Which run of each container has been handed over to whoever runs it."""
+        """Number of the last run of each container that was passed to the container runtime."""
 
         self._pod_workers: dict[Uid, PodWorker] = {}
         self._unadopted: set[Uid] = set()
@@ -120,7 +121,7 @@ class Kubelets:
                 group.create_task(self._containers.run(), name="containers of kubelets")
 
     def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
-        """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
+        """Reboot a node: the node is down for some seconds, and all its sandboxes are lost."""
         self._machines.reboot(node, seconds=seconds)
         self.preparations.rebooted(node)
         self._preparer.restarted(node)
@@ -128,17 +129,17 @@ class Kubelets:
             self._lose_pod_sandbox(resident)
 
     def lose_sandbox(self, uid: Uid) -> None:
-        """Take the sandbox of a pod away, as a crash of its pause container does."""
+        """Destroy the sandbox of a pod, as a crash of its pause container does."""
         resident = self._pod_workers.get(uid)
         if resident is not None:
             self._lose_pod_sandbox(resident)
 
     def silence(self, node: str) -> None:
-        """Let nothing be heard of a node any more; its containers run on."""
+        """Cut a node off from the API server; its containers keep running."""
         self._machines.silence(node)
 
     def resume(self, node: str) -> None:
-        """Let a silent node work again."""
+        """Reconnect a silent node to the API server."""
         self._machines.resume(node)
         self._wake_node(node)
 
@@ -160,7 +161,7 @@ class Kubelets:
         return await self._client.get(CLAIMS, key, ResourceClaim)
 
     def _take_nodes(self, changes: list[Change[Node]]) -> None:
-        """Do what annotations of nodes ask for; what they asked for before our time has been done."""
+        """Act on the annotations of nodes; a reboot value that is older than this process counts as done."""
         for change in changes:
             if not isinstance(change, Upserted) or change.obj.metadata.name not in self._machines:
                 continue
@@ -206,19 +207,19 @@ class Kubelets:
             self._agenda.touch(uid)
 
     def _welcome(self, pod: KubeletPod) -> None:
-        """Take in a pod that was bound to one of our nodes, now or before our time."""
+        """Add a worker for a pod that is bound to one of these nodes, now or before this process started."""
         if pod.terminal and not pod.metadata.deleting:
-            return  # a kubelet has done with it
+            return  # the kubelet is done with this pod
         machine, now = self._machines[pod.spec.node_name], self._clock.now()
         uid = pod.metadata.uid
         resident = PodWorker(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
         resident.real = self._containers is not None
         self._pod_workers[uid] = resident
-        resident.reported = resident.summary()  # that it is pending need not be said
+        resident.reported = resident.summary()  # a pending pod needs no status write
         if pod.terminal:
             resident.stage = PodWorkerState.DONE
             resident.reported = resident.summary()
-        elif pod.ready(READY_TO_START) and not resident.real:  # processes have ended with those who ran them
+        elif pod.ready(READY_TO_START) and not resident.real:  # processes ended with the program that ran them
             self._unadopted.add(uid)
             _adopt_containers(resident, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:
@@ -226,7 +227,7 @@ class Kubelets:
         self._agenda.touch(uid)
 
     async def _sync(self, uid: Uid) -> float | None:
-        """Do for a pod what is to be done now; return when there will be more."""
+        """Perform all due actions of a pod; return when the next one is due."""
         resident = self._pod_workers.get(uid)
         if resident is None:
             return None
@@ -234,7 +235,7 @@ class Kubelets:
         while True:
             now = self._clock.now()
             if not machine.alive(now) or (machine.boots and not machine.registered):
-                return None  # whoever brings it back wakes its pods
+                return None  # when the node returns, its pods are woken
             if uid in self._unadopted:
                 await self._adopt_claims(resident)
             if self._health is not None:
@@ -258,7 +259,7 @@ class Kubelets:
                 return self._clock.now() + UNPREPARE_RETRY_SECONDS
 
     def _follow(self, resident: PodWorker, containers: ContainerRuntime) -> None:
-        """Let processes start and stop as the life of the pod wants it."""
+        """Start and stop processes according to the state of the pod."""
         uid = resident.pod.metadata.uid
         started = self._started.setdefault(uid, {})
         specs = {container.name: container for container in resident.pod.spec.containers or ()}
@@ -284,7 +285,7 @@ class Kubelets:
         self._agenda.touch(resident.pod.metadata.uid)
 
     async def _do(self, step: PodAction, resident: PodWorker) -> None:
-        """Do one thing for a pod."""
+        """Perform one action for a pod."""
         match step:
             case PodAction.START:
                 await self._start(resident)
@@ -297,7 +298,7 @@ class Kubelets:
                 await self._remove(resident)
 
     async def _start(self, resident: PodWorker) -> None:
-        """Make a sandbox, if all claims of the pod let it in."""
+        """Create a sandbox if all claims of the pod can be prepared."""
         machine = self._machines[resident.node]
         boots = machine.boots
         try:
@@ -307,7 +308,7 @@ class Kubelets:
             pod_workers.prepare_failed(resident, now=self._clock.now(), chance=self._chance)
             self._warn(resident.pod, "FailedPrepareDynamicResources", str(error))
             return
-        if machine.boots != boots:  # it went down meanwhile
+        if machine.boots != boots:  # the node went down meanwhile
             self.preparations.rebooted(resident.node)
             return
         pod_workers.sandbox_created(resident, now=self._clock.now(), wall=self._wall())
@@ -336,7 +337,7 @@ class Kubelets:
             self._observe(pod)
 
     async def _reread(self, resident: PodWorker) -> None:
-        """See what has become of a pod that somebody else has written."""
+        """Re-read a pod that another component has written."""
         meta = resident.pod.metadata
         try:
             pod = await self._client.get(PODS, meta.key, KubeletPod)
@@ -349,7 +350,7 @@ class Kubelets:
             resident.gone = True
 
     async def _remove(self, resident: PodWorker) -> None:
-        """Remove the object of a pod that has ended; finalizers may hold it, which is their business then."""
+        """Delete the object of a pod that has ended; finalizers may keep the object until their owners act."""
         meta = resident.pod.metadata
         resident.removed = True
         try:
@@ -361,7 +362,7 @@ class Kubelets:
             raise
 
     async def _adopt_claims(self, resident: PodWorker) -> None:
-        """Find out which claims a pod uses that ran before we did."""
+        """Find out which claims a pod uses that was running before this process started."""
         claims: list[ResourceClaim] = []
         for name, _ in pod_claims(resident.pod):
             try:
@@ -377,7 +378,7 @@ class Kubelets:
 
 
 def _adopt_containers(resident: PodWorker, *, now: float, wall: datetime) -> None:
-    """Take over the containers of a pod as its status shows them: their timers go on where they were."""
+    """Take over the containers of a pod from its status: their timers continue where they were."""
     statuses = {each.name: each for each in resident.pod.status.container_statuses or ()}
     for container in resident.pod.spec.containers or ():
         known = statuses.get(container.name)

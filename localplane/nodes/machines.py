@@ -1,7 +1,7 @@
 """The machines below the kubelets: registered, alive or silent, rebooted.
 
-A machine that is silent does nothing and says nothing; its containers run on unseen. One that reboots is silent for a
-while, loses all sandboxes, and comes back with another bootID.
+A silent machine does nothing and sends nothing to the API server; its containers keep running. A machine that reboots
+is silent for a while, loses all sandboxes, and comes back with another bootID.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,33 +33,33 @@ RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
 
 @dataclass(slots=True)
 class Machine:
-    """One of them."""
+    """The state of one emulated machine."""
 
     spec: EmulatedNode
     number: int
     boot_id: str = ""
     boots: int = 0
-    """How often it has rebooted."""
+    """Number of reboots so far."""
     registered: bool = False
     silent: bool = False
     down_until: float | None = None
     leased: bool = False
     pods: int = 0
-    """How many pods have come here: the next one's address."""
+    """Number of pod addresses given out so far, from which the next address is made."""
 
     def alive(self, now: float) -> bool:
-        """Whether its kubelet works."""
+        """Report whether the machine's kubelet works at this time."""
         return not self.silent and (self.down_until is None or now >= self.down_until)
 
     def address(self) -> str:
-        """Return an address for a pod; nothing listens there."""
+        """Return a new address for a pod; nothing listens on the address."""
         self.pods += 1
         third, fourth = divmod(self.pods % 65_000, 250)
         return f"10.{100 + self.number // 250 % 100}.{third}.{fourth + 2}"
 
 
 class Machines:
-    """All machines, and what they write about themselves."""
+    """All machines, and the Nodes, Leases and ResourceSlices that they write."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; what the kubelets were told
         self,
@@ -90,11 +90,11 @@ class Machines:
         return self._machines[name]
 
     async def run(self) -> None:
-        """Register the machines and keep up their leases, until cancelled."""
+        """Register the machines and renew their leases until cancelled."""
         await self._agenda.serve(self._serve)
 
     def reboot(self, name: str, *, seconds: float) -> None:
-        """Take a machine down; it comes back after some seconds with another bootID."""
+        """Take a machine down; after some seconds, the machine comes back with another bootID."""
         machine = self._machines[name]
         machine.boots += 1
         machine.boot_id, machine.registered = self._uuid(), False
@@ -102,21 +102,21 @@ class Machines:
         self._agenda.touch(name)
 
     def silence(self, name: str) -> None:
-        """Let nothing be heard of a machine any more."""
+        """Stop all writes of a machine to the API server."""
         self._machines[name].silent = True
 
     def resume(self, name: str) -> None:
-        """Let it be heard of again."""
+        """Let a silent machine register again and renew its lease."""
         self._machines[name].silent = False
         self.renew(name)
 
     def renew(self, name: str) -> None:
-        """Say again how a machine is: somebody thinks otherwise."""
+        """Write a machine's node status again, because the Node says otherwise."""
         self._machines[name].registered = False
         self._agenda.touch(name)
 
     async def _serve(self, name: str) -> float | None:
-        """Write what is due of a machine; return when something will be due again."""
+        """Write what is due for a machine; return when the next write is due."""
         machine, now = self._machines[name], self._clock.now()
         if machine.silent:
             return None
@@ -133,13 +133,13 @@ class Machines:
         return self._clock.now() + RENEW_SECONDS
 
     async def _register(self, machine: Machine) -> None:
-        """Create the Node, or take it over; then its status, then its slices."""
+        """Create the Node or take over an existing one, then write its status, then its ResourceSlices."""
         spec = machine.spec
         try:
             node = await self._client.create(NODES, node_body(spec), model=Node)
         except AlreadyExists:
             node = await self._client.get(NODES, ("", spec.name), Node)
-        if not machine.boot_id:  # a kubelet that starts again is no reboot
+        if not machine.boot_id:  # a restart of the kubelet is no reboot
             machine.boot_id = node.status.node_info.boot_id or self._uuid()
         version = self._release.traits.version
         status = node_status(spec, boot_id=machine.boot_id, wall=self._clock.wall(), version=version)
@@ -149,7 +149,7 @@ class Machines:
             await self._put(SLICES, ("", each["metadata"]["name"]), each)
 
     async def _renew(self, machine: Machine) -> None:
-        """Renew the lease, which takes no reading; create it where it is missing."""
+        """Renew the lease without reading; create the lease if it is missing."""
         wall, name = self._clock.wall(), machine.spec.name
         key = (LEASE_NAMESPACE, name)
         if machine.leased:
@@ -164,7 +164,7 @@ class Machines:
             machine.leased = True
 
     async def _put(self, resource: Resource, key: Key, body: dict[str, Any]) -> None:
-        """Create an object, or make it what it should be."""
+        """Create an object, or patch the spec of an existing one."""
         try:
             await self._client.create(resource, body, model=PartialObjectMetadata, namespace=key[0] or None)
         except AlreadyExists:

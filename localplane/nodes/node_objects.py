@@ -1,4 +1,4 @@
-"""What a node is and has, as API objects: Node, Lease and ResourceSlices."""
+"""The API objects of a node: Node, Lease and ResourceSlices."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,31 +8,31 @@ from typing import Any, Final
 from dra.kube.clock import rfc3339, rfc3339_micro
 
 DRIVER: Final = "gpu.example.com"
-"""The driver of the simulated devices."""
+"""Name of the driver of simulated devices."""
 
 RESOURCE_SLICE_MAX_DEVICES: Final = 128
-"""Devices in one ResourceSlice at most."""
+"""Maximum number of devices in one ResourceSlice."""
 
 LEASE_DURATION_SECONDS: Final = 40
-"""``leaseDurationSeconds`` of a kubelet's lease; renewed every quarter of it."""
+"""``leaseDurationSeconds`` of a kubelet's lease, which is renewed every quarter of this time."""
 
 _CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedNode:
-    """One emulated node."""
+    """The description of one emulated node."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=_CAPACITY.copy)
     devices: int = 0
-    """How many simulated devices it has."""
+    """Number of simulated devices on the node."""
     driver: str = DRIVER
     model: str = "sim-1"
     memory: str = "80Gi"
     start_seconds: float = 0.0
-    """How long it takes to make a sandbox and start its containers, at most; drawn at random."""
+    """Maximum seconds until a pod's sandbox is created and its containers start; the delay of each pod is random."""
 
 
 def node_body(spec: EmulatedNode) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def node_body(spec: EmulatedNode) -> dict[str, Any]:
 
 
 def node_status(spec: EmulatedNode, *, boot_id: str, wall: datetime, version: str) -> dict[str, Any]:
-    """Return the status of a node that is ready; ``version`` is that of its kubelet."""
+    """Return the status of a ready node; ``version`` is the version of its kubelet."""
     return {
         "capacity": dict(spec.capacity),
         "allocatable": dict(spec.capacity),
@@ -85,7 +85,7 @@ def node_conditions(wall: datetime, *, ready: bool) -> list[dict[str, str]]:
 
 
 def lease_body(name: str, uid: str, wall: datetime) -> dict[str, Any]:
-    """Return the lease by which a kubelet shows that it is alive."""
+    """Return the lease by which a kubelet shows that its node is alive."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
     spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_DURATION_SECONDS, "renewTime": rfc3339_micro(wall)}
     return {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}

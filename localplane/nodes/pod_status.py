@@ -1,4 +1,4 @@
-"""What a kubelet says about a pod: ``status``, made from the state of its life. Pure."""
+"""The ``status`` that a kubelet writes for a pod, generated from the state of its pod worker: pure."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ HOST_IP: Final = "127.0.0.1"
 
 
 def generate_pod_status(resident: PodWorker, *, wall: str) -> dict[str, Any]:
-    """Return the fields of the status that are a kubelet's; as a merge patch it leaves the others alone."""
+    """Return the status fields that a kubelet owns; as a merge patch, they leave all other fields alone."""
     resident.started_at = resident.started_at or resident.pod.status.start_time or wall
     host = resident.pod.spec.host_network
     address = HOST_IP if host else resident.address
@@ -26,7 +26,7 @@ def generate_pod_status(resident: PodWorker, *, wall: str) -> dict[str, Any]:
 
 
 def _conditions(resident: PodWorker, *, wall: str) -> list[dict[str, Any]]:
-    """Return all conditions: those of others as they are, ours with the times of their last transitions."""
+    """Return all conditions: other components' conditions unchanged, the kubelet's with their transition times."""
     known = {c.get("type"): c for c in resident.pod.status.conditions or ()}
     unready = [run.name for run in resident.runs if not run.running]
     if resident.never_ran:

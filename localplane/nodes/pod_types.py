@@ -1,4 +1,4 @@
-"""Pods as a kubelet reads them: what is to be run, and what it has said about it so far."""
+"""Pods as a kubelet reads them: the containers to run, and the status that the kubelet has written so far."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ from dra.model.pods import TERMINAL_PHASES, PodExtendedResourceClaimStatus, PodR
 
 
 class PodMeta(ObjectMeta, frozen=True):
-    """``metadata`` with what only a kubelet asks for."""
+    """``metadata`` with the fields that only a kubelet reads."""
 
     deletion_grace_period_seconds: int | None = None
 
 
 class ContainerClaim(Struct, frozen=True):
-    """``resources.claims[]``: an entry of the pod's claims, or one request of it."""
+    """``resources.claims[]``: an entry of the pod's claims, or one request of the entry."""
 
     name: str = ""
     request: str = ""
 
 
 class ContainerResources(Struct, frozen=True):
-    """``resources`` of a container, as far as devices go."""
+    """``resources`` of a container, as far as devices are concerned."""
 
     claims: list[ContainerClaim] | None = None
     requests: dict[str, Any] | None = None
 
 
 class Container(Struct, frozen=True):
-    """``spec.containers[]``."""
+    """``spec.containers[]`` of a Pod, as far as the kubelet reads containers."""
 
     name: str = ""
     image: str = ""
@@ -39,7 +39,7 @@ class Container(Struct, frozen=True):
 
 
 class KubeletPodSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Pod, as far as the kubelet reads the spec."""
 
     node_name: str = ""
     containers: list[Container] | None = None
@@ -51,7 +51,7 @@ class KubeletPodSpec(Struct, frozen=True):
 
 
 class KubeletContainerStatus(Struct, frozen=True):
-    """``status.containerStatuses[]``."""
+    """``status.containerStatuses[]`` of a Pod, as far as the kubelet reads statuses back."""
 
     name: str = ""
     restart_count: int = 0
@@ -59,7 +59,7 @@ class KubeletContainerStatus(Struct, frozen=True):
 
 
 class ContainerExtendedResourceRequest(Struct, frozen=True):
-    """``status.extendedResourceClaimStatus.requestMappings[]``."""
+    """``status.extendedResourceClaimStatus.requestMappings[]`` of a Pod."""
 
     container_name: str = ""
     resource_name: str = ""
@@ -67,13 +67,13 @@ class ContainerExtendedResourceRequest(Struct, frozen=True):
 
 
 class ExtendedResourceClaimStatus(PodExtendedResourceClaimStatus, frozen=True):
-    """``status.extendedResourceClaimStatus`` with what only a kubelet asks for."""
+    """``status.extendedResourceClaimStatus`` with the fields that only a kubelet reads."""
 
     request_mappings: list[ContainerExtendedResourceRequest] | None = None
 
 
 class KubeletPodStatus(Struct, frozen=True):
-    """``status``; conditions stay whole, since they are written back."""
+    """``status`` of a Pod; conditions are kept whole, because they are written back."""
 
     phase: str = ""
     conditions: list[dict[str, Any]] | None = None
@@ -85,7 +85,7 @@ class KubeletPodStatus(Struct, frozen=True):
 
 
 class KubeletPod(Struct, frozen=True):
-    """A pod."""
+    """A Pod with the fields that a kubelet reads."""
 
     metadata: PodMeta
     spec: KubeletPodSpec = KubeletPodSpec()
@@ -93,27 +93,27 @@ class KubeletPod(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """(namespace, name)."""
+        """Return the pod's namespace and name."""
         return self.metadata.key
 
     @property
     def terminal(self) -> bool:
-        """Whether a kubelet has said that it is over."""
+        """Report whether the kubelet has written a terminal phase."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def grace_seconds(self) -> float:
-        """How long its containers may take to stop; a deletion that asks for none gets what the spec says."""
+        """Return the seconds that the containers may take to stop: the deletion's, else the spec's; at least one."""
         asked = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
         return max(float(asked), 1.0)
 
     def ready(self, condition: str) -> bool:
-        """Whether a condition is True."""
+        """Report whether a condition is True."""
         return any(c.get("type") == condition and c.get("status") == "True" for c in self.status.conditions or ())
 
 
 def needs_update(new: KubeletPod, old: KubeletPod) -> bool:
-    """Whether a kubelet synchronises a pod because of a change: of anything but its status."""
+    """Report whether a change makes the kubelet sync a pod: any change beyond the status does."""
     after, before = new.metadata, old.metadata
     return (
         after.annotations != before.annotations

@@ -1,17 +1,18 @@
-"""The life of a pod on its node, as a state machine: pure, told the time, tells what is to be done next.
+"""The life of a pod on its node as a state machine: pure; takes the time, returns the next action.
 
 ::
 
-    WAITING ──sandbox made──► UP ──asked to stop──► STOPPING ──stopped or killed──► ENDED ──devices given back──► DONE
-       ▲                      │ └──────────── all containers have ended for good ──►┘                              │
-       └──── sandbox lost ────┘                                                        deleted: the object goes ◄──┘
+    WAITING ──sandbox created─► UP ──deleted──► STOPPING ──stopped or killed──► ENDED ──claims unprepared──► DONE
+       ▲                        │ └──────── all containers have ended for good ──►┘                            │
+       └───── sandbox lost ─────┘                                                   deleted: the object goes ◄─┘
 
 Rules, all of them the real kubelet's:
-1. A terminal phase is told only after the devices have been given back, and the object is removed after that.
-2. A lost sandbox is told (`PodReadyToStartContainers` False) before a new one is tried; a pod that is never restarted
-   fails instead.
-3. A refused pod is tried again after 60 to 90 seconds, or at once when anything but its status changes.
-4. A deletion by force removes the object, not the containers: they have the pod's grace period, and a second at least
+1. A terminal phase is reported only after the claims have been unprepared; the object is deleted after that.
+2. A lost sandbox is reported (`PodReadyToStartContainers` False) before a new one is created; a pod that is never
+   restarted fails instead.
+3. A pod whose claims could not be prepared is retried after 60 to 90 seconds, or at once when anything but its status
+   changes.
+4. A forced deletion removes the object, not the containers: they keep the pod's grace period, and at least one second
    (``calculateEffectiveGracePeriod`` in pkg/kubelet/pod_workers.go).
 """
 
@@ -24,14 +25,14 @@ from localplane.nodes.pod_types import KubeletPod
 from localplane.nodes.programs import Program, program, stop_seconds
 
 RETRY_SECONDS: Final = (60.0, 90.0)
-"""The kubelet's resync; there is no shorter backoff for refused devices."""
+"""Seconds until the kubelet's resync, minimum and maximum; failed preparations have no shorter backoff."""
 
 CRASH_LOOP_BACKOFF_INITIAL: Final = 10.0
 CRASH_LOOP_BACKOFF_MAX: Final = 300.0
-"""Delay before a container that has ended is started again: doubles from the first to the last."""
+"""Seconds before a container that has ended is started again: doubles from the initial to the maximum delay."""
 
 CRASH_LOOP_BACKOFF_RESET: Final = 600.0
-"""A container that ran this long starts over with the shortest delay."""
+"""Seconds of running after which a container's restart delay is back at the initial value."""
 
 SIGKILL_EXIT_CODE: Final = 137
 SIGTERM_EXIT_CODE: Final = 143
@@ -39,7 +40,7 @@ SIGTERM_EXIT_CODE: Final = 143
 
 
 class PodWorkerState(Enum):
-    """Where a pod stands."""
+    """The state of a pod on its node."""
 
     WAITING = auto()
     UP = auto()
@@ -49,7 +50,7 @@ class PodWorkerState(Enum):
 
 
 class PodAction(Enum):
-    """What its kubelet has to do now."""
+    """The next action of the kubelet for a pod."""
 
     START = auto()
     RELEASE = auto()
@@ -61,29 +62,29 @@ class PodAction(Enum):
 
 @dataclass(slots=True)
 class ContainerRun:
-    """One container. `ends` is when the present run will end by itself, None if never or not running."""
+    """The state of one container. `ends` is when the current run ends by itself; None if never, or if not running."""
 
     name: str
     running: bool = False
     restarts: int = 0
     ends: float | None = None
     exit_code: int | None = None
-    """Of the last run that has ended."""
+    """Exit code of the last run that has ended."""
     began: float = 0.0
     started_at: str = ""
     finished_at: str = ""
     again: float | None = None
-    """When it will be started again."""
+    """Time of the next start, if the container will be restarted."""
     failures: int = 0
     outcome: int = 0
-    """The code with which the present run will end."""
+    """Exit code with which the current run will end."""
     number: int = 0
-    """How often it has been started: news of an earlier run are none."""
+    """Number of starts so far; the exit of an earlier run is ignored."""
 
 
 @dataclass(slots=True)
 class PodWorker:
-    """A pod on its node."""
+    """The state machine of one pod on its node."""
 
     pod: KubeletPod
     node: str
@@ -91,46 +92,46 @@ class PodWorker:
     stage: PodWorkerState = PodWorkerState.WAITING
     runs: list[ContainerRun] = field(default_factory=list)
     attempt_at: float = 0.0
-    """When making a sandbox is to be tried, at the earliest."""
+    """Earliest time of the next attempt to create a sandbox."""
     stop_at: float = 0.0
     started_at: str = ""
     refused: bool = False
     gone: bool = False
-    """Whether the object was deleted by force."""
+    """Whether the object no longer exists, for example after a forced deletion."""
     removed: bool = False
-    """Whether we have asked for the removal of the object."""
+    """Whether the deletion of the object was requested."""
     reported: object = None
     wake: float | None = None
     resources: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """``allocatedResourcesStatus`` of its containers, by their names."""
+    """``allocatedResourcesStatus`` of the containers, by their names."""
     real: bool = False
-    """Whether its containers are processes, which end when they do and not by a timer."""
+    """Whether the containers are processes, which end by themselves and not by a timer."""
 
     @property
     def sandbox(self) -> bool:
-        """Whether it has one that is ready."""
+        """Report whether the pod has a ready sandbox."""
         return self.stage in (PodWorkerState.UP, PodWorkerState.STOPPING)
 
     @property
     def never_ran(self) -> bool:
-        """Whether no container was ever started."""
+        """Report whether no container was ever started."""
         return not self.runs
 
     @property
     def phase(self) -> str:
-        """``status.phase``."""
+        """Return ``status.phase`` of the pod."""
         if self.stage is PodWorkerState.DONE:
             return "Succeeded" if self.runs and all(run.exit_code == 0 for run in self.runs) else "Failed"
         return "Pending" if self.never_ran else "Running"
 
     def summary(self) -> object:
-        """Return what its status says, for comparison."""
+        """Return the content of the pod's status, to be compared with the last written one."""
         runs = tuple((run.running, run.restarts, run.exit_code) for run in self.runs)
         return (self.phase, self.sandbox, runs, self.refused and self.never_ran, self.resources)
 
 
 def next_action(resident: PodWorker, *, now: float, wall: str) -> PodAction:
-    """Let time pass for a pod and return the next thing to be done; `resident.wake` tells when to look again."""
+    """Advance a pod to the current time and return the next action; `resident.wake` is when to check again."""
     resident.wake = None
     _begin_termination(resident, now=now, wall=wall)
     if resident.stage is PodWorkerState.UP:
@@ -154,32 +155,32 @@ def next_action(resident: PodWorker, *, now: float, wall: str) -> PodAction:
 
 
 def sandbox_created(resident: PodWorker, *, now: float, wall: str) -> None:
-    """The sandbox is ready: start the containers."""
+    """Record that the sandbox is ready, and start the containers."""
     resident.stage = PodWorkerState.UP
     resident.refused = False
     known = {run.name: run for run in resident.runs}
     resident.runs = [known.get(c.name) or ContainerRun(c.name) for c in resident.pod.spec.containers or ()]
     for run in resident.runs:
         if run.exit_code == 0 and resident.pod.spec.restart_policy == "OnFailure":
-            continue  # it did what it had to in the sandbox before
+            continue  # it succeeded in the previous sandbox
         if run.started_at:
             run.restarts += 1
         _start_container(resident, run, now=now, wall=wall)
 
 
 def container_adopted(resident: PodWorker, run: ContainerRun, *, began: float, wall: str) -> None:
-    """A container runs that was started before our time."""
+    """Record that a container was running before this process started."""
     _start_container(resident, run, now=began, wall=wall)
 
 
 def prepare_failed(resident: PodWorker, *, now: float, chance: Random) -> None:
-    """The devices could not be prepared: try again later."""
+    """Record that the claims could not be prepared, and schedule the next attempt."""
     resident.refused = True
     resident.attempt_at = now + chance.uniform(*RETRY_SECONDS)
 
 
 def sandbox_lost(resident: PodWorker, *, now: float, wall: str) -> None:
-    """The sandbox is gone, and the containers with it."""
+    """Record that the sandbox is lost, and its containers with it."""
     if not resident.sandbox:
         return
     for run in resident.runs:
@@ -192,14 +193,14 @@ def sandbox_lost(resident: PodWorker, *, now: float, wall: str) -> None:
 
 
 def pod_updated(resident: PodWorker, *, now: float) -> None:
-    """Something but the status of the pod has changed: its kubelet looks at it now."""
+    """Make the next attempt due now, because the pod has changed beyond its status."""
     resident.attempt_at = min(resident.attempt_at, now)
 
 
 def container_exited(
     resident: PodWorker, run: ContainerRun, *, number: int, exit_code: int, now: float, wall: str
 ) -> None:
-    """A container that is a process has ended."""
+    """Record that the process of a container has ended."""
     if not run.running or run.number != number:
         return
     run.ends, run.outcome = now, exit_code
@@ -208,7 +209,7 @@ def container_exited(
 
 
 def _sync_containers(resident: PodWorker, *, now: float, wall: str) -> None:
-    """End the containers whose time has come, start those whose delay is over."""
+    """End the containers whose time is up and start those whose restart delay is over."""
     policy = resident.pod.spec.restart_policy
     for run in resident.runs:
         if run.running and run.ends is not None and run.ends <= now:
@@ -251,14 +252,14 @@ def _container_program(pod: KubeletPod, name: str) -> Program:
 
 
 def _begin_termination(resident: PodWorker, *, now: float, wall: str) -> None:
-    """Begin to stop a pod that is deleted; a shorter grace period that comes later counts."""
+    """Begin to stop a deleted pod; a shorter grace period that comes later takes effect."""
     if not (resident.gone or resident.pod.metadata.deleting):
         return
     grace = resident.pod.grace_seconds
     if resident.stage is PodWorkerState.WAITING:
         resident.stage = PodWorkerState.ENDED
     elif resident.stage is PodWorkerState.UP:
-        _sync_containers(resident, now=now, wall=wall)  # what has ended by itself has not been killed
+        _sync_containers(resident, now=now, wall=wall)  # a container that ended by itself was not killed
         if resident.stage is PodWorkerState.UP:
             resident.stage = PodWorkerState.STOPPING
             takes = grace if resident.real else stop_seconds(resident.pod.metadata.annotations)
@@ -271,7 +272,7 @@ def _begin_termination(resident: PodWorker, *, now: float, wall: str) -> None:
 
 
 def _finish_termination(resident: PodWorker, *, now: float, wall: str) -> bool:
-    """End the containers when their time is up."""
+    """End the containers once their grace period is over; return whether all have ended."""
     if now < resident.stop_at and any(run.running for run in resident.runs):
         resident.wake = resident.stop_at
         return False

@@ -1,8 +1,8 @@
-"""What a container of an emulated node does: how long it runs and how it ends, read from its command.
+"""The behaviour of a container on an emulated node: its run time and exit code, parsed from its command.
 
-Nothing is executed. Annotations of the pod decide first; then the command, as far as it can be understood (``sleep``,
-``exit``, ``true``, ``false``, ``echo``, ``grep``, also joined by ``;``, ``&&`` and ``|`` inside of ``sh -c``); what
-cannot is a server that runs for ever if it is to be restarted always, and else a short success.
+Nothing is executed. Annotations of the pod take precedence. Otherwise the command decides, as far as it can be parsed
+(``sleep``, ``exit``, ``true``, ``false``, ``echo``, ``grep``, also joined by ``;``, ``&&`` and ``|`` inside ``sh -c``).
+Any other command is a server that runs for ever under restartPolicy Always, and otherwise a short run that succeeds.
 """
 
 import shlex
@@ -13,16 +13,16 @@ from typing import Final
 from localplane.nodes.pod_types import Container
 
 RUN_SECONDS: Final = "local.reserve.dra/run-seconds"
-"""Annotation: how long each container of the pod runs (``"for-ever"``: until it is stopped)."""
+"""Annotation: seconds that each container of the pod runs (``"for-ever"``: until it is stopped)."""
 
 EXIT_CODE: Final = "local.reserve.dra/exit-code"
-"""Annotation: with what code it ends."""
+"""Annotation: exit code of each container of the pod."""
 
 STOP_SECONDS: Final = "local.reserve.dra/stop-seconds"
-"""Annotation: how long it takes to end after SIGTERM; at the end of the grace period it is killed."""
+"""Annotation: seconds that a container takes to end after SIGTERM; after the grace period it is killed."""
 
 DEFAULT_RUN_SECONDS: Final = 1.0
-"""How long a program runs that we cannot read and that nobody restarts always."""
+"""Seconds that a program runs whose command cannot be parsed and whose restartPolicy is not Always."""
 
 SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -33,14 +33,14 @@ _INSTANT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Seconds until it ends by itself (None: never), and its exit code then."""
+    """The behaviour of a container: seconds until it ends by itself (None: never), and its exit code then."""
 
     seconds: float | None
     exit_code: int = 0
 
 
 def program(container: Container, annotations: Mapping[str, str] | None, *, restart_policy: str) -> Program:
-    """Return what a container will do."""
+    """Return the behaviour of a container."""
     annotations = annotations or {}
     unknown = Program(None if restart_policy == "Always" else DEFAULT_RUN_SECONDS)
     read = _parse_argv([*(container.command or ()), *(container.args or ())]) or unknown
@@ -52,12 +52,12 @@ def program(container: Container, annotations: Mapping[str, str] | None, *, rest
 
 
 def stop_seconds(annotations: Mapping[str, str] | None) -> float:
-    """Return how long containers take to end after SIGTERM."""
+    """Return the seconds that containers take to end after SIGTERM."""
     return _parse_number((annotations or {}).get(STOP_SECONDS, "0"), default=0.0) or 0.0
 
 
 def _parse_argv(words: Sequence[str]) -> Program | None:
-    """Return what a command does; None if that cannot be told."""
+    """Return the behaviour of a command; None if it cannot be parsed."""
     if not words:
         return None
     name = words[0].rsplit("/", 1)[-1]
@@ -68,7 +68,7 @@ def _parse_argv(words: Sequence[str]) -> Program | None:
 
 
 def _parse_script(text: str) -> Program | None:
-    """Return what a small script does: commands one after the other, ``&&`` stops at the first that fails."""
+    """Return the behaviour of a small script: commands in sequence; ``&&`` stops at the first that fails."""
     lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|<>()")
     lexer.whitespace_split = True
     try:
@@ -93,7 +93,7 @@ def _parse_script(text: str) -> Program | None:
 
 
 def _parse_command(words: Sequence[str]) -> Program | None:
-    """Return what a command, or a pipe of such that take no time, does."""
+    """Return the behaviour of a command, or of a pipe of commands that take no time; None if it cannot be parsed."""
     if "|" in words:
         at = words.index("|")
         parts = (_parse_command(words[:at]), _parse_command(words[at + 1 :]))

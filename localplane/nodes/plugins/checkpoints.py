@@ -1,8 +1,8 @@
-"""What a kubelet remembers on disk: which claims are in use on its node, by which pods, with which devices.
+"""The kubelet's checkpoint: the claims in use on its node, with their pods and devices, in a file.
 
-A plugin holds its devices until it is told otherwise, so who forgets that a claim was prepared leaks them: a file that
-cannot be read ends the start, as with the real kubelet. Whether a claim is prepared is not remembered, as there:
-the next sandbox asks the driver again.
+A plugin keeps its devices prepared until it is called to unprepare them, so a kubelet that forgets a prepared claim
+leaks devices. Therefore a checkpoint that cannot be read is fatal at startup, as in the real kubelet. Whether a claim
+is prepared is not stored, as upstream: for the next sandbox, the driver is called again.
 """
 
 import os
@@ -17,17 +17,17 @@ CHECKPOINT_FILE: Final = "dra_manager_state"
 
 
 class UnreadableCheckpointError(RuntimeError):
-    """What was in use on a node is not known; the text names the file and the way out."""
+    """The claims in use on a node are unknown; the text names the file and the remedy."""
 
 
 class FileCheckpointer:
-    """Those of all nodes: a file in the folder of each."""
+    """Stores the checkpoints of all nodes: one file in the folder of each node."""
 
     def __init__(self, folders: dict[str, Path]) -> None:
         self._folders = folders
 
     def load(self) -> dict[str, list[ClaimInfo]]:
-        """Return what was in use on each node; raises UnreadableCheckpointError."""
+        """Return the claims in use on each node; raises UnreadableCheckpointError."""
         found = {}
         for node, folder in self._folders.items():
             path = folder / CHECKPOINT_FILE
@@ -45,7 +45,7 @@ class FileCheckpointer:
         return found
 
     def save(self, node: str, preparations: list[ClaimInfo]) -> None:
-        """Remember what is in use on a node."""
+        """Store the claims in use on a node."""
         path = self._folders[node] / CHECKPOINT_FILE
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = path.with_suffix(".new")

@@ -1,7 +1,7 @@
-"""One instance of a plugin: the connection to it, and the calls that a kubelet makes there.
+"""One instance of a plugin: the connection to the plugin, and the kubelet's calls over it.
 
-The connection is kept up without any call, since whether it is up decides two things: which of several instances is
-asked, and whether the ResourceSlices of the driver may stay.
+The connection is kept up between calls, because its state decides two things: which of several instances is
+called, and whether the ResourceSlices of the driver may stay.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from localplane.nodes.drivers import ClaimIdentity, Device
 from localplane.nodes.plugins import responses
 
 CALL_TIMEOUT_SECONDS: Final = 45.0
-"""How long the kubelet waits for an answer."""
+"""Seconds that the kubelet waits for a response."""
 
 CHANNEL_OPTIONS: Final = (
-    ("grpc.use_local_subchannel_pool", 1),  # or a socket that comes back would wait for the backoff of the old one
+    ("grpc.use_local_subchannel_pool", 1),  # a recreated socket must not wait for the backoff of the old one
     ("grpc.enable_http_proxy", 0),
     ("grpc.default_authority", "localhost"),
 )
@@ -32,12 +32,12 @@ def channel_to(path: str) -> aio.Channel:
 
 
 class DraPlugin:
-    """An instance of a driver's plugin that has been registered."""
+    """A registered instance of a driver's plugin."""
 
     def __init__(
         self, *, driver: str, path: str, version: plugin.DraPluginVersion, changed: Callable[[], None]
     ) -> None:
-        """``changed`` is told that the connection has come up or gone down."""
+        """Take ``changed``, which is called when the connection comes up or goes down."""
         self.driver = driver
         self.path = path
         self.version = version
@@ -50,7 +50,7 @@ class DraPlugin:
         return f"driver {self.driver} at {self.path}"
 
     async def keep(self) -> None:
-        """Keep the connection up, until cancelled; then it is closed."""
+        """Keep the connection up until cancelled, then close the channel."""
         try:
             while True:
                 state = self.channel.get_state(try_to_connect=True)
@@ -61,7 +61,7 @@ class DraPlugin:
             await asyncio.shield(self.channel.close())
 
     async def prepare(self, claims: Sequence[ClaimIdentity]) -> dict[Uid, tuple[Device, ...]]:
-        """Have claims prepared; raises `PrepareError`."""
+        """Call the plugin to prepare claims; raises `DriverError`."""
         request = plugin.NodePrepareResourcesRequest(claims=map(_claim, claims))
         try:
             answer = await self._client.node_prepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
@@ -70,7 +70,7 @@ class DraPlugin:
         return responses.prepared_devices(self.driver, claims, answer)
 
     async def unprepare(self, claims: Sequence[ClaimIdentity]) -> None:
-        """Give claims back; raises `PrepareError`."""
+        """Call the plugin to unprepare claims; raises `DriverError`."""
         request = plugin.NodeUnprepareResourcesRequest(claims=map(_claim, claims))
         try:
             answer = await self._client.node_unprepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)

@@ -1,8 +1,9 @@
-"""The plugins of one node: which instances of which drivers there are, and which of them is asked.
+"""The plugins of one node: the instances of each driver, and the choice of the instance to call.
 
-Several instances of a driver live side by side while it is updated, each with an endpoint of its own. The one that was
-registered last is asked, but one that is connected before any that is not. When none is connected for 30 s, the
-driver's ResourceSlices are removed from the node; all are when its kubelet starts.
+During a rolling update, several instances of a driver are registered, each with its own endpoint. The instance that was
+registered last is called, but a connected instance comes before any that is not connected. When no instance is
+connected for 30 s, the driver's ResourceSlices are removed from the node. When the kubelet starts, the ResourceSlices
+of all drivers are removed.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class _Instance:
 
 
 class DraPluginManager:
-    """Those of one node; a `registry.Handler`."""
+    """Manages the registered plugins of one node; a `plugin_watcher.PluginHandler`."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; the node's folder and what stands around it
         self,
@@ -44,7 +45,7 @@ class DraPluginManager:
         wipe_after: float = WIPING_DELAY_SECONDS,
         release: Release = NEWEST,
     ) -> None:
-        """``changed`` is told that the health of a device has changed."""
+        """Take ``changed``, which is called when the health of a device has changed."""
         self._node = node
         self._folders = folders
         self._wiping = wiping
@@ -52,13 +53,13 @@ class DraPluginManager:
         self._release = release
         self._instances: dict[str, list[_Instance]] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
-        """Wipings that are due or under way, by driver."""
+        """Wipe tasks that are due or under way, by driver."""
         self._tasks = BackgroundTasks()
         self._registry = PluginWatcher(folders.registry, self, node=node, clock=clock)
         self.health = health_info.HealthInfoCache(clock, changed=changed)
 
     async def run(self) -> None:
-        """Be the plugin manager of a kubelet that starts, until cancelled."""
+        """Run the plugin manager of a kubelet that starts, until cancelled."""
         self._folders.make()
         self._spawn(self._wiping.wipe(), "wipe all slices")
         self._spawn(self._expire(), "old news of health")
@@ -69,7 +70,7 @@ class DraPluginManager:
             await self._tasks.close()
 
     def restart(self) -> None:
-        """Forget everything, as a kubelet does that starts after a reboot; what lay on a tmpfs is gone, too."""
+        """Reset all state after a reboot of the node, and delete the CDI files, which lie on a tmpfs."""
         self._registry.forget()
         for path in self._folders.cdi.iterdir():
             if path.is_file():
@@ -77,7 +78,7 @@ class DraPluginManager:
         self._spawn(self._wiping.wipe(), "wipe all slices")
 
     def endpoint(self, driver: str) -> DraPlugin:
-        """Return the instance to ask; raises `PrepareError`."""
+        """Return the instance of a driver to call; raises `DriverError`."""
         if not driver:
             raise DriverError("DRA driver name is empty")
         instances = self._instances.get(driver)
@@ -90,7 +91,7 @@ class DraPluginManager:
         return driver in self._instances
 
     def validate(self, driver: str, endpoint: str, versions: list[str]) -> None:
-        """Raise ValueError if the plugin speaks no version that we do."""
+        """Raise ValueError if the plugin supports no version that the kubelet supports."""
         try:
             responses.supported_version(versions)
         except ValueError as error:
@@ -98,7 +99,7 @@ class DraPluginManager:
             raise ValueError(f"{what}: {error}") from error
 
     def register(self, driver: str, endpoint: str, versions: list[str]) -> None:
-        """Connect to an instance; raises ValueError if another one has that endpoint."""
+        """Connect to an instance; raises ValueError if another instance has that endpoint."""
         instances = self._instances.get(driver, [])
         if any(each.endpoint.path == endpoint for each in instances):
             raise ValueError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
@@ -118,7 +119,7 @@ class DraPluginManager:
         self._sync(driver)
 
     def deregister(self, driver: str, endpoint: str) -> None:
-        """Do without an instance."""
+        """Remove an instance and cancel its tasks."""
         instances = self._instances.pop(driver, [])
         left = [each for each in instances if each.endpoint.path != endpoint]
         for each in instances:
@@ -131,7 +132,7 @@ class DraPluginManager:
         self._sync(driver)
 
     def _sync(self, driver: str) -> None:
-        """Have the driver's slices removed later if it cannot be reached, and not if it can."""
+        """Schedule the removal of a driver's slices if no instance is connected, and cancel it otherwise."""
         pending = self._pending.get(driver)
         if any(each.endpoint.connected for each in self._instances.get(driver, ())):
             if pending is not None:

@@ -1,9 +1,9 @@
-"""What plugins say of the health of their devices, as the kubelet remembers it.
+"""The health of devices as their plugins report it and the kubelet caches it.
 
-A stream for each registered plugin, opened again 5 s after it has ended. What was said holds until the plugin's own
-timeout has passed since it was heard; the end of a stream clears all that is known of the driver. A kubelet of 1.37
-speaks v1 or v1alpha1 with plugins that have told of either when they registered, and opens no stream with any other.
-One of 1.36 speaks v1alpha1 with every plugin; as 1.36, this one prefers v1 as well where a plugin has told of that.
+Each registered plugin has a stream, which is opened again 5 s after it has ended. A report holds until the plugin's own
+timeout has passed since its arrival. The end of a stream clears all reports of the driver. A kubelet of 1.37
+speaks v1 or v1alpha1 with plugins that listed either version at registration, and opens no stream to any other plugin.
+A kubelet of 1.36 speaks v1alpha1 with every plugin; as 1.36, this one still prefers v1 where a plugin listed v1.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class _HealthReport:
 
 
 class HealthInfoCache:
-    """All devices of one node."""
+    """The health of all devices of one node."""
 
     def __init__(self, clock: Clock, *, changed: Callable[[], None]) -> None:
         self._clock = clock
@@ -52,12 +52,12 @@ class HealthInfoCache:
         self._told: dict[str, dict[tuple[str, str], _HealthReport]] = {}
 
     def of(self, device: Device) -> DeviceHealthStatus:
-        """Return what is known of a device now."""
+        """Return the current health of a device."""
         told = self._told.get(device.driver, {}).get((device.pool, device.name))
         return told.health if told is not None and told.holds(self._clock.now()) else DeviceHealthStatus()
 
     def take(self, driver: str, devices: Iterable[devicehealth.DeviceHealth]) -> None:
-        """Take in what a driver says of all its devices; those that it leaves out grow stale."""
+        """Store a driver's report on all its devices; devices that the report omits become stale."""
         known, now = self._told.setdefault(driver, {}), self._clock.now()
         news = {(each.device.pool_name, each.device.device_name): _health_report(each, now) for each in devices}
         stale = {key: told for key, told in known.items() if key not in news and not told.holds(now)}
@@ -69,7 +69,7 @@ class HealthInfoCache:
             self._changed()
 
     def expire(self) -> None:
-        """Forget what has not been said again in time; the kubelet finds out when it next looks at a pod."""
+        """Remove reports that have timed out; the kubelet notices at its next look at a pod."""
         now = self._clock.now()
         for driver, known in tuple(self._told.items()):
             held = {key: told for key, told in known.items() if told.holds(now)}
@@ -78,7 +78,7 @@ class HealthInfoCache:
                 self._changed()
 
     def clear(self, driver: str) -> None:
-        """Forget what a driver has said."""
+        """Remove all reports of a driver."""
         if self._told.pop(driver, None):
             self._changed()
 
@@ -86,7 +86,7 @@ class HealthInfoCache:
 async def watch_device_health(
     channel: aio.Channel, driver: str, *, version: devicehealth.DraResourceHealthVersion, cache: HealthInfoCache
 ) -> None:
-    """Take in what a plugin says, until cancelled."""
+    """Store the health reports of a plugin until cancelled."""
     client = devicehealth.DraResourceHealthClient(channel, version=version)
     while True:
         try:
@@ -102,7 +102,7 @@ async def watch_device_health(
 def health_service_version(
     versions: Collection[str], *, release: Release
 ) -> devicehealth.DraResourceHealthVersion | None:
-    """Return the version to speak with a plugin that told of `versions`; None: a kubelet opens no stream with it."""
+    """Return the version to speak with a plugin that listed `versions`; None if the kubelet opens no stream."""
     told = [each for each in devicehealth.DraResourceHealthVersion if each in versions]
     if not told and release.traits.health_requires_registration:
         return None

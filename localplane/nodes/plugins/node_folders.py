@@ -1,8 +1,8 @@
-"""Where a node's plugins put their sockets and CDI files: a folder for each node, short enough for sockets.
+"""The folders of a node's plugins for sockets and CDI files: one for each node, with a path short enough for sockets.
 
-A unix socket's path has 107 bytes. The longest one that plugins make bears the uid of their pod
-(``DRIVER-UID-reg.sock``), so the folder of a node has to be short: it lies in a runtime folder of the plane's own, and
-not beside its state, which may be anywhere.
+The path of a unix socket has at most 107 bytes. The longest names that plugins use contain the uid of their pod
+(``DRIVER-UID-reg.sock``), so the folder of a node needs a short path. It lies in a runtime folder of the plane and
+not beside the plane's state, which may be anywhere.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 SOCKET_PATH_MAX: Final = 107
-"""Bytes of the path of a unix socket at most (``sun_path`` without its end)."""
+"""Maximum length of a unix socket's path in bytes (``sun_path`` without its terminator)."""
 
 PLUGINS: Final = "plugins"
 REGISTRY: Final = "plugins_registry"
@@ -20,32 +20,32 @@ CDI: Final = "cdi"
 
 @dataclass(frozen=True, slots=True)
 class NodeFolders:
-    """Those of one node; each may be read and written by its owner only."""
+    """The folders of one node; only their owner may read and write them."""
 
     root: Path
 
     @property
     def plugins(self) -> Path:
-        """Where plugins have their own sockets and files: ``--plugins``."""
+        """Return the folder for the sockets and files of plugins: ``--plugins``."""
         return self.root / PLUGINS
 
     @property
     def registry(self) -> Path:
-        """Where they put the sockets by which they are found: ``--registry``."""
+        """Return the folder for registration sockets, where the kubelet finds plugins: ``--registry``."""
         return self.root / REGISTRY
 
     @property
     def cdi(self) -> Path:
-        """Where they describe devices: ``--cdi``."""
+        """Return the folder for CDI files, which describe devices: ``--cdi``."""
         return self.root / CDI
 
     def make(self) -> None:
-        """Make them."""
+        """Create all folders of the node."""
         for folder in (self.plugins, self.registry, self.cdi):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def room(self) -> int:
-        """Return how many bytes the name of a registration socket may have."""
+        """Return the maximum length of a registration socket's name in bytes."""
         return SOCKET_PATH_MAX - len(bytes(self.registry)) - 1
 
 

@@ -1,8 +1,8 @@
-"""The drivers of all nodes behind sockets: the `Preparer` of kubelets that have real plugins.
+"""The drivers of all nodes behind sockets: the `Preparer` of kubelets with real plugins.
 
-A driver that no plugin has registered for is the simulated one where the plane publishes devices for it itself. Any
-other fails its pods, as on a real node: what nobody prepares nobody has, and a pod that runs all the same would be
-taken for a proof that one's plugin works.
+A driver without a registered plugin is simulated if the plane itself publishes the driver's devices. Any other driver
+without a plugin fails its pods, as on a real node: no component has prepared their devices, and a pod that ran all the
+same would look like proof that the user's plugin works.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ NO_DRIVERS: Final[frozenset[str]] = frozenset()
 
 
 class PluginPreparer:
-    """The plugins of all nodes, and the simulated driver beside them. `run` never returns; cancel it."""
+    """The plugins of all nodes, and the simulated drivers; `run` never returns, so cancel it."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class PluginPreparer:
         wipe_after: float = WIPING_DELAY_SECONDS,
         release: Release = NEWEST,
     ) -> None:
-        """``own`` are the drivers whose devices the plane publishes."""
+        """Take ``own``, the drivers whose devices the plane publishes."""
         self._listener: Callable[[str], None] | None = None
         self._simulated = {driver: SimulatedDriver(frozenset(folders), only=driver) for driver in own}
         self._nodes = {
@@ -55,27 +55,27 @@ class PluginPreparer:
         }
 
     async def run(self) -> None:
-        """Be there for plugins, until cancelled."""
+        """Serve plugins of all nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for node, plugins in self._nodes.items():
                 group.create_task(plugins.run(), name=f"plugins of {node}")
 
     def listen(self, changed: Callable[[str], None]) -> None:
-        """Have somebody told the node of each device whose health has changed."""
+        """Register a callback that gets the node of each device whose health has changed."""
         self._listener = changed
 
     def health(self, node: str, device: Device) -> DeviceHealthStatus:
-        """Return what its driver says of a device now."""
+        """Return the current health of a device as its driver reports it."""
         return self._nodes[node].health.of(device)
 
     def require(self, node: str, drivers: Collection[str]) -> None:
-        """Raise `PrepareError` if one of the drivers is not registered."""
+        """Raise `DriverError` if one of the drivers is not registered."""
         for driver in drivers:
             if self._simulated_driver(node, driver) is None:
                 self._nodes[node].endpoint(driver)
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
-        """Ask each driver for all of its claims at once; the first error ends it."""
+        """Call each driver once for all of its claims; the first error ends the preparation."""
         devices: dict[Uid, tuple[Device, ...]] = {claim.metadata.uid: () for claim in claims}
         for driver, batch in _claims_by_driver((drivers_of(claim), claim) for claim in claims).items():
             simulation, found = self._simulated_driver(node, driver), dict[Uid, tuple[Device, ...]]()
@@ -89,7 +89,7 @@ class PluginPreparer:
         return devices
 
     async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
-        """Ask each driver to take all of its claims back; the first error ends it."""
+        """Call each driver once to unprepare all of its claims; the first error ends the call."""
         for driver, batch in _claims_by_driver((claim.drivers, claim) for claim in claims).items():
             simulation = self._simulated_driver(node, driver)
             if simulation is not None:
@@ -98,11 +98,11 @@ class PluginPreparer:
                 await self._nodes[node].endpoint(driver).unprepare(batch)
 
     def restarted(self, node: str) -> None:
-        """The node has rebooted."""
+        """Restart the plugin manager of a node that has rebooted."""
         self._nodes[node].restart()
 
     def _simulated_driver(self, node: str, driver: str) -> Preparer | None:
-        """Return what stands for a driver that has no plugin on a node; None where nothing does."""
+        """Return the simulated driver for a driver that has no plugin on a node; None if there is none."""
         return None if driver in self._nodes[node] else self._simulated.get(driver)
 
     def _health_changed(self, node: str) -> None:

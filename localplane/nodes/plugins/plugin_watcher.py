@@ -1,8 +1,8 @@
-"""The registry folder of a node: sockets that come are asked whose they are, sockets that go are taken for gone.
+"""The registry folder of a node: new sockets are registered as plugins, vanished sockets are deregistered.
 
-The kubelet has the folder watched and looks at what it knows every second; looking into the folder every second comes
-to the same. What it takes for one: a socket, in the folder or below it, whose name does not begin with a dot. A socket
-that was removed and made again is another one, even if nobody has seen it missing.
+The kubelet watches the folder and reconciles its known sockets every second; scanning the folder every second has
+the same effect. A plugin's socket is any socket in or below the folder whose name does not begin with a dot. A socket
+that was removed and created again counts as another socket, even if no scan saw it missing.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ NOTIFY_TIMEOUT_SECONDS: Final = 5.0
 
 FIRST_RETRY: Final = 0.5
 LAST_RETRY: Final = 122.0
-"""Between two tries at a socket that does not answer as it should."""
+"""Seconds between two attempts to register a socket, minimum and maximum."""
 
 SocketIdentity = tuple[int, int]
-"""By what a socket is told from another one at the same path."""
+"""Inode number and modification time, which distinguish a socket from a later one at the same path."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -43,35 +43,35 @@ class RegistrationError(Exception):
 
 
 class PluginHandler(Protocol):
-    """Who wants to know which plugins there are."""
+    """Receives the plugins that are registered and deregistered."""
 
     def validate(self, driver: str, endpoint: str, versions: list[str]) -> None:
-        """Raise ValueError if such a plugin cannot be spoken with."""
+        """Raise ValueError if such a plugin is not supported."""
         ...
 
     def register(self, driver: str, endpoint: str, versions: list[str]) -> None:
-        """Take a plugin in; raises ValueError."""
+        """Add a plugin; raises ValueError."""
         ...
 
     def deregister(self, driver: str, endpoint: str) -> None:
-        """Do without a plugin."""
+        """Remove a plugin that was registered."""
         ...
 
 
 @dataclass(slots=True)
 class _WatchedSocket:
-    """A socket of the folder."""
+    """A socket in the registry folder."""
 
     mark: SocketIdentity
     plugin: tuple[str, str] | None = None
-    """Driver and endpoint, once it is registered."""
+    """Driver and endpoint, once the plugin is registered."""
     attempt: asyncio.Task[None] | None = None
     due: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(base=FIRST_RETRY, cap=LAST_RETRY))
 
 
 class PluginWatcher:
-    """Looks after one folder."""
+    """Watches the registry folder of one node."""
 
     def __init__(self, folder: Path, handler: PluginHandler, *, node: str, clock: Clock) -> None:
         self._folder = folder
@@ -81,7 +81,7 @@ class PluginWatcher:
         self._known: dict[str, _WatchedSocket] = {}
 
     async def run(self) -> None:
-        """Look after it until cancelled; all plugins are deregistered then."""
+        """Scan the folder until cancelled, then deregister all plugins."""
         try:
             while True:
                 self.look()
@@ -90,7 +90,7 @@ class PluginWatcher:
             self.forget()
 
     def look(self) -> None:
-        """Compare the folder with what is known, once."""
+        """Compare the folder with the known sockets once."""
         found = dict(_sockets(self._folder))
         for path, known in tuple(self._known.items()):
             if found.get(path) != known.mark:
@@ -102,7 +102,7 @@ class PluginWatcher:
                 known.attempt = asyncio.ensure_future(self._attempt(path, known))
 
     def forget(self) -> None:
-        """Begin anew, as a kubelet that starts."""
+        """Deregister all plugins, as a kubelet that starts."""
         for path in tuple(self._known):
             self._drop(path)
 
@@ -124,7 +124,7 @@ class PluginWatcher:
             known.due = self._clock.now() + known.backoff.next()
 
     async def _register(self, path: str, known: _WatchedSocket) -> None:
-        """Ask a socket whose it is, and say what became of it; raises `RegistrationError`."""
+        """Ask a socket for its plugin, register the plugin and notify it of the outcome; raises `RegistrationError`."""
         failed = "RegisterPlugin error --"
         async with channel_to(path) as channel:
             try:
@@ -166,7 +166,7 @@ class PluginWatcher:
 
 
 async def _wait_connected(channel: aio.Channel) -> None:
-    """Return once there is a connection."""
+    """Wait until the channel is connected."""
     while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
         await channel.wait_for_state_change(state)
 

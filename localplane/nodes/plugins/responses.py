@@ -1,9 +1,10 @@
-"""What a plugin may answer, and what its kubelet says when it answers something else: pure, texts are the kubelet's.
+"""The responses that a plugin may give, and the kubelet's errors for all others: pure, texts are the kubelet's.
 
-1. Each claim that was asked for has an answer, and no other claim has one.
-2. An answer with an error is one; the first ends the whole call, and the pod's other claims do not count as prepared.
-3. ``request_names`` are those of the claim's requests without a subrequest: containers are matched by them. A name with
-   a subrequest matches no container, and the kubelet does not say so.
+1. Each claim of the request has a response, and no other claim has one.
+2. A response with an error fails the whole call: the first error counts, and the pod's other claims are not prepared
+   either.
+3. ``request_names`` are requests of the claim without a subrequest, because containers are matched by them. A name with
+   a subrequest matches no container, and the kubelet does not report that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,28 +29,28 @@ class _ClaimResponse(Protocol):
 def prepared_devices(
     driver: str, claims: Sequence[ClaimIdentity], answer: plugin.NodePrepareResourcesResponse
 ) -> dict[Uid, tuple[Device, ...]]:
-    """Return the devices of each claim; raises `PrepareError`."""
+    """Return the prepared devices of each claim; raises `DriverError`."""
     _check_claims(PREPARE_METHOD, claims, answer.claims)
     return {Uid(uid): tuple(_device(driver, each) for each in entry.devices) for uid, entry in answer.claims.items()}
 
 
 def check_unprepared(claims: Sequence[ClaimIdentity], answer: plugin.NodeUnprepareResourcesResponse) -> None:
-    """Return if all is given back; raises `PrepareError`."""
+    """Raise `DriverError` unless all claims were unprepared."""
     _check_claims(UNPREPARE_METHOD, claims, answer.claims)
 
 
 def call_error(method: str, error: aio.AioRpcError) -> DriverError:
-    """Return what becomes of a call that brought no answer."""
+    """Return the error for a call that got no response."""
     return DriverError(f"{method}: {grpc_error_text(error)}")
 
 
 def grpc_error_text(error: aio.AioRpcError) -> str:
-    """Return an error of gRPC as Go prints it."""
+    """Return a gRPC error as Go prints it."""
     return f"rpc error: code = {_code(error.code())} desc = {error.details()}"
 
 
 def supported_version(versions: Iterable[str]) -> plugin.DraPluginVersion:
-    """Return the version to speak: the first of the plugin's that the kubelet knows; raises ValueError."""
+    """Return the version to speak: the plugin's first version that the kubelet supports; raises ValueError."""
     offered = list(versions)
     if not offered:
         raise ValueError("empty list of supported gRPC services (aka supported versions)")
@@ -67,7 +68,7 @@ def _check_claims(method: str, claims: Sequence[ClaimIdentity], answers: Mapping
     for uid in answers:
         if uid not in asked:
             raise DriverError(f"{method} returned result for unknown claim UID {uid}")
-    for uid, claim in asked.items():  # in the order of the pod's claims; the kubelet's is by chance
+    for uid, claim in asked.items():  # in the order of the pod's claims; the kubelet's order is random
         if uid in answers and answers[uid].error:
             raise DriverError(f"{method} failed for ResourceClaim {claim.key[1]}: {answers[uid].error}")
     skipped = len(claims) - len(answers)
@@ -87,7 +88,7 @@ def _device(driver: str, device: plugin.Device) -> Device:
 
 
 def _code(code: grpc.StatusCode) -> str:
-    """Return the name of a code as Go has it, which spells one of them differently."""
+    """Return the name of a code as Go spells it, with a single l in Canceled."""
     if code is grpc.StatusCode.CANCELLED:
         return "Canceled"
     return "OK" if code is grpc.StatusCode.OK else "".join(word.capitalize() for word in code.name.split("_"))

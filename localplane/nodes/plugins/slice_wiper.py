@@ -1,7 +1,7 @@
-"""Removes the ResourceSlices of a node when nobody stands behind them: of all drivers, or of one.
+"""Removes the ResourceSlices of a node whose drivers cannot be reached: those of all drivers, or of one.
 
-A driver that cannot be reached must not be given pods, so its devices are no longer offered. It publishes them again
-when it is back, and so does one that was there all the time while its kubelet started.
+A driver that cannot be reached must not be given pods, so its devices are no longer offered. The driver publishes them
+again when it is back, and so does a driver that kept running while its kubelet started.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dra.kube.resources import NODES, SLICES
 from dra.model.meta import PartialObjectMetadata, Struct
 
 WIPING_DELAY_SECONDS: Final = 30.0
-"""From the loss of a driver's last connection to the removal of its slices."""
+"""Seconds from the loss of a driver's last connection to the removal of its slices."""
 
 FIRST_RETRY: Final = 1.0
 LAST_RETRY: Final = 300.0
@@ -32,16 +32,16 @@ class _Slice(PartialObjectMetadata, frozen=True):
 
 
 class ResourceSliceWiper:
-    """Removes slices of one node."""
+    """Removes ResourceSlices of one node."""
 
     def __init__(self, client: Client, node: str, *, spared: frozenset[str] = frozenset()) -> None:
-        """``spared`` are drivers that this process publishes devices for itself."""
+        """Take ``spared``, the drivers whose devices this process itself publishes."""
         self._client = client
         self._node = node
         self._kept_drivers = spared
 
     async def wipe(self, driver: str | None = None) -> None:
-        """Remove the slices of a driver, or of all; repeated until it has been done."""
+        """Remove the slices of one driver, or of all; errors are retried until all are removed."""
         backoff = Backoff(base=FIRST_RETRY, cap=LAST_RETRY)
         while True:
             try:
@@ -63,5 +63,5 @@ class ResourceSliceWiper:
     async def _delete(self, found: _Slice) -> None:
         try:
             await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
-        except (NotFound, Conflict):  # gone, or published anew meanwhile
+        except (NotFound, Conflict):  # gone, or published again meanwhile
             return
