@@ -321,7 +321,7 @@ class ResourceSliceTracker:
     """All pools of the cluster. ``version`` changes with every observation that may make an allocation possible."""
 
     def __init__(self, *, fractional: bool = False) -> None:
-        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on; no API object shows that."""
+        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on (no API object says so)."""
         self.version = 0
         self._fractional = fractional
         self._rules = DeviceTaintRules()
@@ -331,7 +331,7 @@ class ResourceSliceTracker:
         self._wide: set[PoolID] = set()
         self._offers: dict[str, tuple[NodeLabels, NodeDevices]] = {}
         self._allocatable: set[str] = set()
-        """Names of slices with devices that consume node resources (DRANodeAllocatableResources)."""
+        """Names of slices with devices that account for resources of nodes."""
 
     def observe(self, found: ResourceSlice) -> None:
         """Add or update a ResourceSlice."""
@@ -390,7 +390,7 @@ class ResourceSliceTracker:
 
     @property
     def allocatable(self) -> bool:
-        """Whether any device consumes resources of nodes (DRANodeAllocatableResources)."""
+        """Whether any device accounts for resources of nodes (DRANodeAllocatableResources)."""
         return bool(self._allocatable)
 
     def device(self, item: DeviceID) -> Device | None:

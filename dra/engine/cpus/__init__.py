@@ -1,1 +1,1 @@
-"""CPUs of one machine: where they are, which ones a request gets, what is left for everybody else. Pure."""
+"""CPUs of one machine: the topology, the choice of CPUs for a request, and the shared pool that is left. Pure."""

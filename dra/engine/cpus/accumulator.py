@@ -1,9 +1,9 @@
-"""Which CPUs a request gets. Koordinator's rules (specs/koordinator.md C.4), so that pods land where its users expect.
+"""The choice of CPUs for a request, by the rules of Koordinator's cpu_accumulator.go, which its users expect.
 
-Locality comes first: one NUMA node if the request fits, else one socket, else as few pieces as there are. Within that
-the policy decides between whole cores and spread threads, the strategy between the fullest and the emptiest place,
-exclusivity whom to avoid. Each pass is first tried heeding exclusivity, then without; how full a place is does not
-count the CPUs that the pass avoids.
+Locality comes first: one NUMA node if the request fits, else one socket, else as few pieces as possible. Within that,
+the bind policy decides between whole cores and spread threads, the strategy between the fullest and the emptiest place,
+and the exclusive policy which CPUs to avoid. Each pass first respects the exclusive policy, then ignores it. CPUs that
+a pass avoids do not count when it compares how full places are.
 
 ===========  ============================================  =========================================
 pass         whole cores (or one thread a core)            spread threads
@@ -15,17 +15,17 @@ cores        of the remaining sockets, while one is needed –
 the rest     threads, one a core, where most are chosen already and fewest are free
 ===========  ============================================  =========================================
 
-Where this goes beyond the rules, the vectors (C.5) hold all the same:
+The rules here go beyond Koordinator's in these points, and still give the results of its test vectors:
 
 * The socket pass uses no more NUMA nodes than necessary; Koordinator cuts the list of the socket's cores, which with
-  four nodes a socket may touch all of them. (With two there is no difference: none alone has been enough.)
-* Cores of different size (hybrid machines, siblings offline): a core that is too large for the rest is passed over, and
-  a required policy is met whenever whole cores can add up to the count.
-* Preferred CPUs never make a required policy fail that holds without them.
-* CPUs of the request itself repel none of its others; Koordinator moves the odd thread of a FullPCPUs request with
-  NUMANodeLevel away from the NUMA node that the request has its cores on. (Without that difference 40,000 random
+  four nodes a socket may touch all of them. (With two nodes there is no difference: neither alone was enough.)
+* Cores of different size (hybrid machines, siblings offline): a core that is too large for the rest is skipped, and
+  a required policy is satisfied whenever whole cores can add up to the count.
+* Preferred CPUs never make a required policy fail that can be satisfied without them.
+* CPUs of the request itself do not exclude other CPUs from it; Koordinator moves the odd thread of a FullPCPUs request
+  with NUMANodeLevel away from the NUMA node that has the request's cores. (Without that difference 40,000 random
   machines get the same CPUs from both.)
-* "NUMA node" is its part within one socket, should it span sockets.
+* If a NUMA node spans sockets, each pass treats its part within one socket as a NUMA node.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,15 +40,15 @@ from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import Cpu, NumaDomain
 
 CoreLists: TypeAlias = list[list[int]]
-"""Per core, in the order in which they are taken, the CPUs that may be taken of it."""
+"""Per core, in the order in which cores are taken, the CPUs that may be taken of the core."""
 
 FILTER_EXCLUSIVE_ORDER: Final = (True, False)
 
 
 def take_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet | CpuAllocationFailure:
-    """Return CPUs for a request, of the preferred ones as many as possible; or why there are none.
+    """Return CPUs for a request, with as many preferred CPUs as possible, or the reason why there are none.
 
-    Preferred are, for example, CPUs that a reservation keeps for this very pod.
+    Preferred CPUs are, for example, the CPUs that a reservation holds for this pod.
     """
     if request.count < 0:
         raise ValueError(f"request for {request.count} CPUs: a number of CPUs is 0 or more")
@@ -83,7 +83,7 @@ def take_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_
 
 
 def satisfies_required_policy(room: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:
-    """Whether CPUs are what the request requires."""
+    """Report whether CPUs satisfy the required bind policy of a request."""
     if _requires_whole_cores(request):
         return room.topology.whole_cores(chosen) == chosen
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
@@ -96,7 +96,7 @@ def _requires_whole_cores(request: CpuRequest) -> bool:
 
 
 def eligible_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
-    """Return what may be taken without breaking a required policy."""
+    """Return the CPUs that may be taken without violating a required bind policy."""
     if _requires_whole_cores(request):
         return room.topology.whole_cores(room.available)
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
@@ -106,9 +106,9 @@ def eligible_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet =
 
 
 def _whole_cores_that_sum_up(room: CpuSnapshot, request: CpuRequest, available: CpuSet) -> CpuSet | None:
-    """Return whole cores of different sizes that add up to the count, if any do."""
+    """Return whole cores of different sizes that add up to the requested count, if any do."""
     cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= available}
-    # All sums that can be made, core by core: sum → the sum before, and the core that was added to it.
+    # All reachable sums, core by core: sum → the sum before, and the core that was added to it.
     made: dict[int, tuple[int, int] | None] = {0: None}
     for core, cpus in cores.items():
         for total in sorted(made):
@@ -125,7 +125,7 @@ def _whole_cores_that_sum_up(room: CpuSnapshot, request: CpuRequest, available: 
 
 
 class _CpuAccumulator:
-    """One run of the passes; what is free and what is chosen change as it goes."""
+    """One run of the passes, which move CPUs from the free to the chosen ones."""
 
     def __init__(self, room: CpuSnapshot, request: CpuRequest, *, free: CpuSet, count: int) -> None:
         self.topology = room.topology
@@ -144,7 +144,7 @@ class _CpuAccumulator:
         return self.count - len(self.chosen)
 
     def run(self) -> CpuSet:
-        """Return the CPUs; there are enough, the caller has counted."""
+        """Return the chosen CPUs. The caller has checked that enough CPUs are free."""
         for each in self._passes():
             if not self.needed:
                 break
@@ -227,14 +227,14 @@ class _CpuAccumulator:
     # --- what the passes are made of
 
     def _usable(self, *, avoiding: bool, thinned: bool) -> CpuSet:
-        """Return what a pass may take: entirely free cores, or spread threads, perhaps but one of each core."""
+        """Return the CPUs that a pass may take: entirely free cores, all threads, or one thread of each core."""
         usable = self._free_cpus(avoiding=avoiding)
         if self.whole:
             return self.topology.whole_cores(usable)
         return CpuSet(core[0] for core in self._cores(usable)) if thinned else usable
 
     def _cores(self, cpus: CpuSet) -> CoreLists:
-        """Return CPUs core by core, in the order in which they are taken."""
+        """Return CPUs core by core, in the order in which cores are taken."""
         cores: dict[int, list[int]] = {}
         for cpu in cpus:
             cores.setdefault(self.topology.by_id[cpu].core, []).append(cpu)
@@ -248,7 +248,7 @@ class _CpuAccumulator:
         return [core for _, core in sorted(cores.items(), key=rank)]
 
     def _fewest_nodes(self, cpus: CpuSet) -> tuple[int, CpuSet]:
-        """Return how few NUMA nodes suffice, and their CPUs: by strategy of those that have fewest or most of them."""
+        """Return the least number of NUMA nodes that suffices and their CPUs; the strategy decides between equals."""
         parts = {d: part for d, all_of in self.topology.domains.items() if (part := cpus & all_of)}
         for number in range(1, len(parts)):
             sums = [(sum(len(parts[d]) for d in some), some) for some in combinations(parts, number)]
@@ -283,7 +283,7 @@ def _count_by_key(keys: Iterable[NumaDomain | int]) -> dict[NumaDomain | int, in
 
 
 def _whole_cores_first(cores: CoreLists, count: int) -> list[int]:
-    """Return that many CPUs: whole cores first, in order, and the rest from the first one that is not taken."""
+    """Return `count` CPUs: whole cores first, in order, then CPUs of the cores that were skipped."""
     whole: list[int] = []
     passed: list[int] = []
     for core in cores:
@@ -292,5 +292,5 @@ def _whole_cores_first(cores: CoreLists, count: int) -> list[int]:
 
 
 def _spread_cpus(cores: CoreLists) -> list[int]:
-    """Return all CPUs, first one of each core, then the second ones, and so on."""
+    """Return all CPUs, the first of each core, then the second of each core, and so on."""
     return [cpu for turn in zip_longest(*cores) for cpu in turn if cpu is not None]

@@ -1,11 +1,12 @@
-"""A request over given NUMA nodes: how much of it comes from each.
+"""The split of a request over given NUMA nodes.
 
-Where the nodes are given (a topology manager's hint), the request is spread over them as evenly as what is available
-allows, whatever the strategy says: each node's share is what is still wanted, divided by the nodes still to come, and
-those that have least come first, so that what they cannot give rolls on. Everything is given whenever there is enough.
+If the nodes are given (a topology manager's hint), the request is spread over them as evenly as the available CPUs
+allow, whatever the strategy says. Each node's share is the remaining amount divided by the number of remaining nodes.
+Nodes with the least available come first, so that later nodes take over what they cannot provide. The whole amount is
+assigned whenever enough is available.
 
-Koordinator sorts the nodes by their place in the hint where it means the node (specs/koordinator.md C.4, [BUG]); here
-it is the node.
+Koordinator has a bug here: it sorts the nodes by their position in the hint instead of the node. This module uses the
+node.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +20,9 @@ from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 def split_over_numa_nodes(
     amount: int, *, available: Mapping[int, int], nodes: Collection[int], resource: str = "cpu", step: int = 1
 ) -> dict[int, int] | CpuAllocationFailure:
-    """Return NUMA node → its share of an amount, in multiples of the step; or that it does not fit.
+    """Return NUMA node → share of an amount, in multiples of `step`; or a failure if the amount does not fit.
 
-    Amounts are whole CPUs for those that are bound, thousandths for those that are not, bytes of memory, and so on.
+    Amounts are whole CPUs for bound requests, thousandths for others, bytes for memory, and so on.
     """
     if missing := sorted(set(nodes) - available.keys()):
         return CpuAllocationFailure(
@@ -46,7 +47,7 @@ def split_over_numa_nodes(
 def take_cpus_on_numa_nodes(
     room: CpuSnapshot, request: CpuRequest, *, nodes: Collection[int], preferred: CpuSet = NO_CPUS
 ) -> CpuSet | CpuAllocationFailure:
-    """Return CPUs for a request, its shares on the given NUMA nodes chosen one by one."""
+    """Return CPUs for a request, whose shares are chosen on each of the given NUMA nodes separately."""
     usable = eligible_cpus(room, request, preferred=preferred)
     whole = request.required and request.policy is CpuBindPolicy.FULL_PCPUS
     step = room.topology.whole_core_step if whole else 1

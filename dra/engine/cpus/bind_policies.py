@@ -1,10 +1,10 @@
-"""What a request says about its CPUs, who has a say in it, and the texts of the refusals.
+"""CPU bind policies and the texts of CPU allocation failures.
 
-A pod may *require* a policy or *prefer* one; a node may force one on everybody. Whole cores (`FULL_PCPUS`) keep
-neighbours off the second thread; spread threads (`SPREAD_BY_PCPUS`) give each thread as much of a core as there is.
-What is preferred gives way when it cannot be had, what is required is refused.
+A pod may *require* a policy or *prefer* one; a node may force one on all pods. Whole cores (`FULL_PCPUS`) keep
+neighbours off the second thread; spread threads (`SPREAD_BY_PCPUS`) give each thread as much of a core as possible.
+A preferred policy gives way when it cannot be satisfied; a required policy then makes the allocation fail.
 
-The texts are those that users of Koordinator know (specs/koordinator.md C.3); numbers are put behind them.
+The texts are those of Koordinator's plugin nodenumaresource, which its users know; numbers are appended.
 """
 
 from enum import StrEnum
@@ -14,16 +14,16 @@ from dra.model.meta import Struct
 
 
 class CpuBindPolicy(StrEnum):
-    """How the CPUs of one request lie on cores."""
+    """The way in which the CPUs of one request are distributed over cores."""
 
-    DEFAULT = "Default"  # whatever the one who decides has as its default
+    DEFAULT = "Default"  # the default of the component that decides
     FULL_PCPUS = "FullPCPUs"
     SPREAD_BY_PCPUS = "SpreadByPCPUs"
-    CONSTRAINED_BURST = "ConstrainedBurst"  # no CPUs of its own: bursts within the shared pool
+    CONSTRAINED_BURST = "ConstrainedBurst"  # no exclusive CPUs: bursts within the shared pool
 
 
 class NodeCpuBindPolicy(StrEnum):
-    """What a node forces on all that asks it for whole CPUs."""
+    """The policy that a node forces on all requests for whole CPUs."""
 
     NONE = "None"
     FULL_PCPUS_ONLY = "FullPCPUsOnly"
@@ -31,28 +31,28 @@ class NodeCpuBindPolicy(StrEnum):
 
 
 class CpuExclusivePolicy(StrEnum):
-    """From what others of the same wish are kept away, where there is room: a preference, never a promise."""
+    """The scope in which a request avoids CPUs of requests with the same policy: a preference, never a guarantee."""
 
     NONE = "None"
-    PCPU_LEVEL = "PCPULevel"  # from each other's cores
-    NUMA_NODE_LEVEL = "NUMANodeLevel"  # from each other's NUMA nodes
+    PCPU_LEVEL = "PCPULevel"  # avoids each other's cores
+    NUMA_NODE_LEVEL = "NUMANodeLevel"  # avoids each other's NUMA nodes
 
 
 class NumaAllocateStrategy(StrEnum):
-    """Which of several places that fit."""
+    """The order in which a request considers several NUMA nodes or sockets that fit."""
 
-    MOST_ALLOCATED = "MostAllocated"  # the fullest: large requests find room later
-    LEAST_ALLOCATED = "LeastAllocated"  # the emptiest: neighbours disturb less
-    DISTRIBUTE_EVENLY = "DistributeEvenly"  # for one machine the same as the emptiest
+    MOST_ALLOCATED = "MostAllocated"  # the fullest first: leaves room for large requests
+    LEAST_ALLOCATED = "LeastAllocated"  # the emptiest first: neighbours disturb less
+    DISTRIBUTE_EVENLY = "DistributeEvenly"  # on one machine the same as LeastAllocated
 
     @property
     def sign(self) -> int:
-        """What free CPUs are multiplied with, so that the best place is the smallest number."""
+        """The factor for a number of free CPUs that makes the best place the smallest number."""
         return 1 if self is NumaAllocateStrategy.MOST_ALLOCATED else -1
 
 
 class CpuFailureReason(StrEnum):
-    """Why no CPUs are given."""
+    """The reason why no CPUs are allocated."""
 
     NOT_INTEGER = "the requested CPUs must be integer"
     NOT_WHOLE_CORES = "node(s) requested cpus not multiple cpus per core"
@@ -65,11 +65,11 @@ class CpuFailureReason(StrEnum):
 
 
 class CpuAllocationFailure(Struct, frozen=True):
-    """That no CPUs are given, and why."""
+    """A failure to allocate CPUs, with the reason."""
 
     reason: CpuFailureReason
     subject: str = ""
-    """What the reason's text ends with: a policy, a resource."""
+    """The end of the reason's text: a policy or a resource."""
     detail: str = ""
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class CpuAllocationFailure(Struct, frozen=True):
 
 
 class EffectiveBindPolicy(Struct, frozen=True):
-    """The policy that counts."""
+    """The bind policy that applies to a request."""
 
     policy: CpuBindPolicy
     required: bool = False
@@ -97,7 +97,7 @@ def effective_bind_policy(
     node: NodeCpuBindPolicy = NodeCpuBindPolicy.NONE,
     default: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS,
 ) -> EffectiveBindPolicy | CpuAllocationFailure | None:
-    """Return the policy that counts: the node's, else the one required, preferred, default; None binds no CPUs."""
+    """Return the policy that applies: the node's, else required, preferred or default; None if no CPUs are bound."""
     demanded = default if required is CpuBindPolicy.DEFAULT else required
     wished = demanded or (default if preferred in (None, CpuBindPolicy.DEFAULT) else preferred)
     forced = _NODE_BIND_POLICIES.get(node)
@@ -114,14 +114,14 @@ def effective_bind_policy(
 
 
 def parse_whole_cpus(milli: int) -> int | CpuAllocationFailure:
-    """Return an amount of CPU as a number of whole ones."""
+    """Return an amount in thousandths of a CPU as a number of CPUs, or a failure for a fraction."""
     if milli % 1000:
         return CpuAllocationFailure(reason=CpuFailureReason.NOT_INTEGER, detail=f"{milli}m is no whole number of CPUs")
     return milli // 1000
 
 
 def merge_numa_topology_policies(*, node: str, pod: str) -> str | CpuAllocationFailure:
-    """Return the NUMA topology policy of node and pod: either's, or both the same."""
+    """Return the NUMA topology policy of node and pod: the only one set, or the same of both; else a failure."""
     if node and pod and node != pod:
         return CpuAllocationFailure(
             reason=CpuFailureReason.NUMA_POLICY_CONFLICT, detail=f"the node has {node}, the pod asks for {pod}"

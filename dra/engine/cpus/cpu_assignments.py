@@ -1,13 +1,13 @@
-"""Who has which CPUs of a machine for itself, and what is left for everybody else.
+"""CPU assignments: the exclusive CPUs of each holder on a machine, and the shared pool for all other containers.
 
-The *shared pool* is where all containers run that have no CPUs of their own. It is never empty: a hold that would
-empty it is refused, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system are
-nobody's own, and in the shared pool; CPUs that the node *keeps* (by its annotation) are for no container at all, as the
-kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be held, and are not in the pool:
-the kernel does not balance there, so all threads of a container might queue on one of them.
+The *shared pool* is where all containers without exclusive CPUs run. It is never empty: an assignment that would empty
+it is rejected, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system cannot be
+assigned, and belong to the shared pool. CPUs that the node *keeps* (by its annotation) are for no container at all, as
+the kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be assigned, and are not in the
+shared pool: the kernel does not balance load there, so all threads of a container might queue on one of them.
 
-A machine may have changed under holdings that were remembered (CPUs switched off, a reservation widened). They stay
-what they are, nothing is taken away or given twice; `Division.faults` tells.
+A machine may have changed since assignments were recorded (CPUs switched off, a reservation widened). Recorded
+assignments stay as they are; no CPU is taken away or assigned twice. `CpuAssignments.faults` lists the contradictions.
 """
 
 from collections.abc import Mapping
@@ -21,33 +21,33 @@ from dra.engine.devices.ledger import Holder
 
 @dataclass(frozen=True, kw_only=True)
 class CpuAssignments:
-    """The CPUs of a machine, divided."""
+    """The CPUs of a machine, divided between holders, the shared pool, the system and the node."""
 
     topology: CpuTopology
     reserved: CpuSet = NO_CPUS
-    """For the system, and containers without CPUs of their own."""
+    """CPUs for the system, and for containers without exclusive CPUs."""
     kept: CpuSet = NO_CPUS
-    """For no container."""
+    """CPUs that no container may use."""
     holdings: Mapping[Holder, CpuSet] = field(default_factory=dict)
 
     @cached_property
     def held(self) -> CpuSet:
-        """CPUs that somebody has for itself."""
+        """CPUs that are assigned to a holder."""
         return CpuSet(cpu for cpus in self.holdings.values() for cpu in cpus)
 
     @cached_property
     def allocatable(self) -> CpuSet:
-        """CPUs that one may have for itself, held ones included."""
+        """CPUs that can be assigned, including assigned ones."""
         return self.topology.online - self.reserved - self.kept
 
     @cached_property
     def free(self) -> CpuSet:
-        """CPUs that one could have now, but for the last ones of the shared pool."""
+        """CPUs that can be assigned now, except for the last CPUs of the shared pool."""
         return self.allocatable - self.held
 
     @cached_property
     def shared(self) -> CpuSet:
-        """The shared pool, never empty: see `faults` for what it falls back to when the machine has changed."""
+        """The shared pool, never empty; `faults` names the fallback when the machine has changed."""
         return self._pool(self.held) or self._unheld or self.topology.online
 
     def _pool(self, held: CpuSet) -> CpuSet:
@@ -58,7 +58,7 @@ class CpuAssignments:
         return self.topology.online - self.held
 
     def hold(self, holder: Holder, cpus: CpuSet) -> "CpuAssignments | str":
-        """Return the division in which the holder has these CPUs, in place of what it had; or why it cannot."""
+        """Return assignments in which the holder has exactly these CPUs, or the reason why it cannot have them."""
         if not cpus:
             return f"{holder}: no CPUs are asked for; a request needs at least one"
         if unknown := cpus - self.topology.online:
@@ -81,11 +81,11 @@ class CpuAssignments:
         return replace(self, holdings={**self.holdings, holder: cpus})
 
     def release(self, holder: Holder) -> "CpuAssignments":
-        """Return the division in which the holder has nothing."""
+        """Return assignments in which the holder has no CPUs."""
         return replace(self, holdings={other: cpus for other, cpus in self.holdings.items() if other != holder})
 
     def faults(self) -> tuple[str, ...]:
-        """Tell what is wrong with holdings as they are remembered; empty when all is well."""
+        """Return the contradictions between recorded assignments and the machine; empty if there are none."""
         found: list[str] = []
         seen: dict[int, Holder] = {}
         for holder, cpus in self.holdings.items():

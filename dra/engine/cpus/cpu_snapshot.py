@@ -1,4 +1,4 @@
-"""What CPUs are chosen from: a machine, what may be given out of it, and who has CPUs already."""
+"""The input to the choice of CPUs: a machine at one moment, its allocatable CPUs, and the existing allocations."""
 
 import dataclasses
 from collections import Counter
@@ -15,19 +15,19 @@ from dra.model.meta import Struct
 
 
 class CpuAllocation(Struct, frozen=True):
-    """CPUs that somebody has."""
+    """CPUs that a request got, with its exclusive policy."""
 
     cpus: CpuSet
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
 
 
 class CpuRequest(Struct, frozen=True):
-    """CPUs that somebody wants."""
+    """A request for a number of CPUs, with its policies."""
 
     count: int
     policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS
     required: bool = False
-    """Whether the policy must hold; else it gives way where it cannot."""
+    """Whether the bind policy is required; a preferred policy gives way where it cannot be satisfied."""
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
     strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
 
@@ -38,32 +38,32 @@ class CpuRequest(Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class CpuSnapshot:
-    """A machine at one moment."""
+    """The CPUs of a machine and their allocations at one moment."""
 
     topology: CpuTopology
     allocatable: CpuSet
-    """What may be given at all: without CPUs reserved for the system, or those somebody else manages."""
+    """CPUs that may be allocated at all: without CPUs reserved for the system, or managed by another component."""
     holdings: tuple[CpuAllocation, ...] = ()
     max_ref_count: int = 1
-    """How many may have the same CPU."""
+    """Maximum number of allocations that may have the same CPU."""
 
     @cached_property
     def holders(self) -> Mapping[int, int]:
-        """CPU → how many have it."""
+        """CPU → number of allocations that have the CPU."""
         return Counter(cpu for holding in self.holdings for cpu in holding.cpus)
 
     @cached_property
     def available(self) -> CpuSet:
-        """What can be given now."""
+        """CPUs that can be allocated now."""
         online = self.allocatable & self.topology.online
         return CpuSet(cpu for cpu in online if self.holders.get(cpu, 0) < self.max_ref_count)
 
     def within(self, cpus: CpuSet) -> "CpuSnapshot":
-        """Return the room when only these may be given."""
+        """Return the snapshot with allocatable CPUs restricted to the given CPUs."""
         return dataclasses.replace(self, allocatable=self.allocatable & cpus)
 
     def excluded_cpus(self, exclusivity: CpuExclusivePolicy) -> CpuSet:
-        """Return the CPUs from which a request of that kind keeps away: they are near to holders of the same kind."""
+        """Return the CPUs that a request with this policy avoids: near CPUs of allocations with the same policy."""
         held = [
             self.topology.by_id[cpu]
             for holding in self.holdings

@@ -1,8 +1,8 @@
 """Sets of CPUs, and the kernel's list format for them: ``0-3,8``.
 
-One format serves sysfs, cgroups, kubelet configuration, annotations and messages. What is written is always sorted
-and joined (``0-1,4``); what is read may be unsorted and overlapping. Read strictly: a reversed range or a stray
-character would silently turn into other CPUs than somebody meant.
+One format serves sysfs, cgroups, kubelet configuration, annotations and messages. Written lists are always sorted and
+joined (``0-1,4``); lists to be parsed may be unsorted and overlapping. Parsing is strict: a reversed range or a stray
+character would silently stand for other CPUs than the writer intended.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 MAX_CPU: Final = 8191
-"""The greatest number a CPU can have: Linux is built for at most 8192 of them."""
+"""The greatest number that a CPU can have: Linux is built for at most 8192 CPUs."""
 
 
 class MalformedCpuListError(ValueError):
@@ -72,7 +72,7 @@ NO_CPUS: Final = CpuSet()
 
 
 def parse(text: str) -> CpuSet:
-    """Return the CPUs of a list; an empty one (a kernel file with nothing but its newline) is no CPU."""
+    """Return the CPUs of a list; an empty list (a kernel file with only a newline) has no CPUs."""
     stripped = text.strip()
     if not stripped:
         return NO_CPUS

@@ -1,4 +1,4 @@
-"""Meaning, cause and remedy of each reason for which no CPUs are given."""
+"""Meaning, cause and remedy of each reason for which no CPUs are allocated."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -56,5 +56,5 @@ REPORTED_REASONS: Final = (
     CpuFailureReason.SHORTAGE,
     CpuFailureReason.POLICY_UNSATISFIED,
 )
-"""The reasons that a process gives. The others are results of functions which play Koordinator's vectors, and which no
-process calls as long as its requests are not translated."""
+"""Reasons that a process of dra-reserve reports. Only functions that reproduce Koordinator's test vectors return the
+other reasons; no process calls these functions as long as Koordinator's requests are not translated."""

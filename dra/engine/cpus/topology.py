@@ -1,10 +1,10 @@
-"""How the CPUs of a machine lie together: sockets, NUMA nodes, L3 caches, cores, threads.
+"""The CPU topology of a machine: sockets, NUMA nodes, L3 caches, cores and threads.
 
-A *CPU* is what the kernel numbers: a hardware thread. Only CPUs that are online have a place; of the others nothing
-is known but their numbers. Core and L3 numbers here are unique on the machine (the kernel's start anew in every
-socket; `Cpu.core_id` keeps them for whoever shows them), and cores are numbered socket by socket.
+A *CPU* is a hardware thread, as the kernel numbers it. Only CPUs that are online have a place; of offline CPUs, only
+the numbers are known. Core and L3 numbers here are unique on the machine, and cores are numbered socket by socket. (The
+kernel numbers them separately in every socket; `Cpu.core_id` keeps the kernel's number for display.)
 
-The tree is socket → NUMA node → core → thread, with one exception from real life: with interleaved memory one NUMA
+The tree is socket → NUMA node → core → thread, with one exception on real machines: with interleaved memory, one NUMA
 node spans the sockets. A *domain*, the part of a NUMA node in one socket, is therefore the unit of locality.
 """
 
@@ -26,7 +26,7 @@ class InvalidTopologyError(ValueError):
 
 
 class CoreType(StrEnum):
-    """What a core is built for; the values are those of the attribute that other CPU drivers publish."""
+    """The purpose of a core's design; values are those of the attribute that other CPU drivers publish."""
 
     STANDARD = "standard"  # all cores of the machine are alike
     PERFORMANCE = "p-core"
@@ -34,7 +34,7 @@ class CoreType(StrEnum):
 
 
 class Cpu(Struct, frozen=True):
-    """A CPU that is online, and where it is."""
+    """A CPU that is online, with its place in the topology."""
 
     id: int
     core: int
@@ -42,31 +42,31 @@ class Cpu(Struct, frozen=True):
     socket: int
     core_id: int = 0
     l3: int | None = None
-    """None: the kernel does not tell (many virtual and ARM machines)."""
+    """None: the kernel does not report an L3 cache (many virtual and ARM machines)."""
     core_type: CoreType = CoreType.STANDARD
 
     @property
     def domain(self) -> "NumaDomain":
-        """The part of its NUMA node that is in its socket."""
+        """The part of the CPU's NUMA node that lies in the CPU's socket."""
         return (self.numa, self.socket)
 
 
 NumaDomain: TypeAlias = tuple[int, int]
-"""NUMA node and socket."""
+"""A pair of NUMA node and socket."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTopology:
-    """The CPUs of one machine."""
+    """The CPUs of one machine with their places."""
 
     cpus: tuple[Cpu, ...]
     offline: CpuSet = NO_CPUS
     isolated: CpuSet = NO_CPUS
-    """Taken from the kernel's scheduler (``isolcpus``): threads stay where they are put, nothing is balanced."""
+    """CPUs outside the kernel's load balancing (``isolcpus``): threads stay on the CPU where they are placed."""
     memory_only: tuple[int, ...] = ()
-    """NUMA nodes that have no CPU: CXL memory, high-bandwidth memory, accelerators' memory."""
+    """NUMA nodes without a CPU: CXL memory, high-bandwidth memory, accelerators' memory."""
 
     def __post_init__(self) -> None:
         if not self.cpus:
@@ -103,52 +103,52 @@ class CpuTopology:
 
     @cached_property
     def online(self) -> CpuSet:
-        """All CPUs that have a place."""
+        """All CPUs that are online."""
         return CpuSet(c.id for c in self.cpus)
 
     @cached_property
     def by_id(self) -> Mapping[int, Cpu]:
-        """CPU number → CPU."""
+        """CPU number → CPU, for all online CPUs."""
         return {c.id: c for c in self.cpus}
 
     @cached_property
     def cores(self) -> Mapping[int, CpuSet]:
-        """Core → its CPUs."""
+        """Core → the CPUs of the core."""
         return self._grouped(lambda c: c.core)
 
     @cached_property
     def nodes(self) -> Mapping[int, CpuSet]:
-        """NUMA node → its CPUs; without those that have none."""
+        """NUMA node → the CPUs of the node, without nodes that have no CPU."""
         return self._grouped(lambda c: c.numa)
 
     @cached_property
     def sockets(self) -> Mapping[int, CpuSet]:
-        """Socket → its CPUs."""
+        """Socket → the CPUs of the socket."""
         return self._grouped(lambda c: c.socket)
 
     @cached_property
     def domains(self) -> Mapping[NumaDomain, CpuSet]:
-        """Part of a NUMA node in a socket → its CPUs."""
+        """Part of a NUMA node in a socket → the CPUs of that part."""
         return self._grouped(lambda c: c.domain)
 
     @cached_property
     def l3s(self) -> Mapping[int, CpuSet]:
-        """L3 cache → the CPUs that share it; empty where the kernel does not tell."""
+        """L3 cache → the CPUs that share the cache; empty where the kernel reports no caches."""
         known = self._grouped(lambda c: -1 if c.l3 is None else c.l3)
         return {number: cpus for number, cpus in known.items() if number >= 0}
 
     @cached_property
     def threads_per_core(self) -> int:
-        """Of the cores that have most."""
+        """The largest number of online threads of a core."""
         return max(map(len, self.cores.values()))
 
     @cached_property
     def whole_core_step(self) -> int:
-        """Only multiples of it can be made of whole cores: 2 where every core has two threads online."""
+        """The number that divides every count of CPUs made of whole cores: 2 if every core has two threads online."""
         return gcd(*map(len, self.cores.values()))
 
     def whole_cores(self, cpus: AbstractSet[int]) -> CpuSet:
-        """Return those of the CPUs whose core is in the set with all its threads that are online."""
+        """Return the CPUs whose core is in the given set with all its online threads."""
         given = CpuSet(cpus)
         return CpuSet(
             c for core in {self.by_id[c].core for c in given} if (all_of := self.cores[core]) <= given for c in all_of
@@ -162,9 +162,9 @@ class CpuTopology:
 
 
 def uniform_topology(*, sockets: int = 1, nodes: int = 1, cores: int, threads: int = 1) -> CpuTopology:
-    """Return a machine of equal parts: NUMA nodes a socket, cores a NUMA node, threads a core.
+    """Return a machine of equal parts: `nodes` NUMA nodes a socket, `cores` a NUMA node, `threads` a core.
 
-    CPUs are numbered core by core, each NUMA node has one L3 cache.
+    CPUs are numbered core by core; each NUMA node has one L3 cache.
     """
     return CpuTopology(cpus=tuple(_uniform_cpus(sockets * nodes, per_socket=nodes, cores=cores, threads=threads)))
 
