@@ -115,7 +115,11 @@ types: $(STAMP) ## types: mypy --strict
 	$(BIN)/mypy
 
 .PHONY: test
-test: $(STAMP) ## tests that need no cluster; says what it leaves out
+test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
+	$(BIN)/pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
+
+.PHONY: test-all
+test-all: $(STAMP) ## all tests that need no cluster: Helm, kubectl, demos, pages too (Go, kubectl; ARGS="-m slow" for these only)
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: simulate

@@ -10,6 +10,8 @@ import os
 import pytest
 from hypothesis import Phase, settings
 
+from tests import remarks
+
 LONG = 3600
 """Seconds for a test marked ``long`` and its fixtures; ``timeout`` in pyproject.toml is for all others."""
 
@@ -34,6 +36,24 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(0))
         elif item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG))
+
+
+@pytest.hookimpl(trylast=True)  # others remark at the end of the session
+def pytest_sessionfinish(session):
+    """Hand what is to be printed at the end to the main process."""
+    remarks.send(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take over what a process of pytest-xdist wants to have printed."""
+    remarks.receive(node.config, getattr(node, "workeroutput", {}))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print the remarks of all processes."""
+    for line in remarks.lines(config):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.cluster import waiting
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DEMO = [sys.executable, "-m", "dra.cli.main", "demo", "--pods=40", "--seconds=1"]
 

@@ -1,13 +1,16 @@
-"""Says at the end how much advice was followed."""
+"""Reports at the end how much advice was followed."""
 
 from typing import Any
 
+from tests.remarks import remark
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+
+def pytest_sessionfinish(session: Any) -> None:
     from tests.advice.test_worlds import SEED, TOTAL  # noqa: PLC0415 - after collection
 
     if TOTAL["worlds"]:
-        terminalreporter.write_line(
+        remark(
+            session.config,
             f"advice: {TOTAL['worlds']} worlds from ADVICE_SEED={SEED}, {TOTAL['commands']} commands printed, "
-            f"{TOTAL['run']} run, {TOTAL['changed']} of them changed something"
+            f"{TOTAL['run']} run, {TOTAL['changed']} of them changed something",
         )

@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from tests.clients.manifests import (
     CLAIM,
     CONFIG_MAP,
@@ -13,6 +15,8 @@ from tests.clients.manifests import (
     definition,
     gadget,
 )
+
+pytestmark = pytest.mark.slow
 
 
 async def test_get_tables(kubectl):

@@ -22,6 +22,8 @@ from tests.commands import unknown_commands
 from tests.deploy import combinations
 from tests.deploy.likeness import RUNS, by_identity, comparable, kustomized
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 VALUES = yaml.safe_load((charts.CHART / "values.yaml").read_text())
 

@@ -11,7 +11,7 @@ from tests.dra.kube.virtual import VirtualLoop
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A claim whose device another one has is refused at once, but where a test is about waiting."""
-    monkeypatch.setattr(claim_preparer, "HANDOVER_SECONDS", 0.0)
+    monkeypatch.setattr(claim_preparer, "HANDOVER_TIMEOUT", 0.0)
 
 
 def pytest_asyncio_loop_factories(config, item):  # noqa: ARG001 - the hook's signature

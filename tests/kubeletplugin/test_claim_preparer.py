@@ -89,7 +89,7 @@ async def test_a_device_has_one_claim_and_the_refusal_names_both(node):
 
 @pytest.mark.parametrize("together", [pytest.param(False, id="alone"), pytest.param(True, id="with-another-claim")])
 async def test_a_claim_waits_a_moment_for_a_device_that_is_about_to_be_given_back(node, monkeypatch, together):
-    monkeypatch.setattr(claim_preparer, "HANDOVER_SECONDS", 30.0)
+    monkeypatch.setattr(claim_preparer, "HANDOVER_TIMEOUT", 30.0)
     plugin = node.instance()
     a, b, c = (node.claims.allocate(name, gpu) for name, gpu in (("a", "gpu-3"), ("b", "gpu-3"), ("c", "gpu-4")))
     await plugin.prepare([a])
@@ -107,7 +107,7 @@ async def test_a_claim_waits_a_moment_for_a_device_that_is_about_to_be_given_bac
 async def test_what_is_not_given_back_is_refused_in_the_end_and_a_claim_that_is_gone_is_not_waited_for(
     node, monkeypatch
 ):
-    monkeypatch.setattr(claim_preparer, "HANDOVER_SECONDS", 0.2)
+    monkeypatch.setattr(claim_preparer, "HANDOVER_TIMEOUT", 0.2)
     plugin = node.instance()
     a, b, c = (node.claims.allocate(name, gpu) for name, gpu in (("a", "gpu-3"), ("b", "gpu-3"), ("c", "gpu-4")))
     await plugin.prepare([a, c])
@@ -117,7 +117,7 @@ async def test_what_is_not_given_back_is_refused_in_the_end_and_a_claim_that_is_
     await plugin.unprepare([c])  # another device: it looks, and waits on
     assert "is held by claim ml/a" in str((await waiting)[b.uid])
 
-    monkeypatch.setattr(claim_preparer, "HANDOVER_SECONDS", 30.0)
+    monkeypatch.setattr(claim_preparer, "HANDOVER_TIMEOUT", 30.0)
     waiting = asyncio.create_task(plugin.prepare([b]))
     reads = node.claims.reads
     while node.claims.reads == reads:  # noqa: ASYNC110 - a reader makes no event

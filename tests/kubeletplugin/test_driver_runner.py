@@ -106,7 +106,7 @@ async def test_a_driver_that_ails_serves_and_is_not_ready(node):
 async def test_what_impairs_a_driver_is_logged_once_with_an_event_on_the_node_and_so_is_its_end(
     node, monkeypatch, caplog
 ):
-    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 0.01)
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.01)
     caplog.set_level(logging.INFO)
     driver = SmallDriver()
     driver.trouble = "no GPU is offered"
@@ -174,7 +174,7 @@ async def test_devices_are_withdrawn_and_what_was_enforced_is_upheld_while_the_c
 
 
 async def test_a_checkpoint_that_is_damaged_while_the_plugin_runs_is_told_and_withdraws_the_devices(node, monkeypatch):
-    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 0.01)
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.01)
     driver = Upholding()
     driver.fails = "no cgroups"
     async with node.registered(driver) as kubelet:
@@ -213,7 +213,7 @@ async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
 
 
 async def test_what_cannot_be_enforced_is_logged_when_it_begins_and_when_it_changes(node, monkeypatch, caplog):
-    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 0.01)
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.01)
     driver = Telling(node)
     async with node.registered(driver):
         for text in ("no cgroups", "no CPUs"):
@@ -225,7 +225,7 @@ async def test_what_cannot_be_enforced_is_logged_when_it_begins_and_when_it_chan
 
 
 async def test_a_change_of_the_driver_is_enforced_at_once(node, monkeypatch):
-    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 60)
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 60)
     driver = SmallDriver()
     async with node.registered(driver) as kubelet:
         await until(lambda: not kubelet.application.troubles())

@@ -143,8 +143,8 @@ async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(tmp_path
 
 
 async def test_a_running_plugin_looks_and_has_a_metric(node, monkeypatch):
-    monkeypatch.setattr(orphaned_claims, "FIRST", 0.0)
-    monkeypatch.setattr(orphaned_claims, "AGAIN", 0.0)
+    monkeypatch.setattr(orphaned_claims, "FIRST_CHECK_DELAY", 0.0)
+    monkeypatch.setattr(orphaned_claims, "RECHECK_DELAY", 0.0)
     application = node.application()
     (served,) = application.served
     monkeypatch.setattr(served.preparing, "_holdings", None)

@@ -5,6 +5,8 @@ import pytest
 from tests.mutants import campaign
 from tests.mutants.operators import mutants
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("code", "changed"),

@@ -13,6 +13,7 @@ from tests.pages.following import followed
 from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
 from tests.pages.serving import programs
+from tests.remarks import remark
 
 HERE = Path(__file__).parent
 AT_A_TIME = 4
@@ -30,23 +31,17 @@ kubectl wait pod/next -n ml --for=condition=PodScheduled=false --timeout=30s
 """
 
 
-LEFT_OUT = pytest.StashKey[int]()
-
-
 def pytest_collection_modifyitems(config, items):
     """Leave out what waits for minutes, unless -m says what is wanted."""
     if not config.option.markexpr:
         left_out = [item for item in items if item.path.parent == HERE and item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in left_out]
-        config.stash[LEFT_OUT] = len(left_out)
         config.hook.pytest_deselected(items=left_out)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if count := config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(
-            f"left out: {count} pages that take minutes; follow them with: make test ARGS='-m long'"
-        )
+        if left_out:
+            remark(
+                config,
+                f"left out: {len(left_out)} pages that take minutes; follow them with: make test-all ARGS='-m long'",
+            )
 
 
 def without_policies(kustomization):

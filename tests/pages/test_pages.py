@@ -20,6 +20,7 @@ def name(page):
     return page.path.removesuffix("/README.md") + ("-whole" if page.long else "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.long] * page.long) for page in FOLLOWED], ids=name

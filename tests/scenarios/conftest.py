@@ -6,6 +6,7 @@ A test that takes `target` or anything built on it needs Kubernetes. It runs in 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests import remarks
 from tests.cluster import binaries, fake_nodes, kubeconfig, prerequisites
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FakeNodes
@@ -40,11 +42,9 @@ BROKEN_NODES: Final = 1
 ALONE: Final = {"leaderElection": {"enabled": False}}
 """Configuration of a controller that needs no lease: a new leader frees nothing for the first ten seconds."""
 
-LEFT_OUT: Final = pytest.StashKey[int]()
 WITHOUT_NODE: Final = pytest.StashKey[tuple[int, str]]()
 STARTED: Final = pytest.StashKey[list[Controller]]()
 NODE: Final = pytest.StashKey[RealNode]()
-REMARKS: Final = pytest.StashKey[list[str]]()
 
 StartController = Callable[..., Awaitable[Controller]]
 StartProxy = Callable[..., Awaitable[Proxy]]
@@ -80,8 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if Place.chosen() is Place.NOWHERE:
         left_out = [item for item in items if item.get_closest_marker("cluster")]
         items[:] = [item for item in items if item not in left_out]
-        config.stash[LEFT_OUT] = len(left_out)
         config.hook.pytest_deselected(items=left_out)
+        if left_out:
+            remarks.remark(config, f"left out: {len(left_out)} scenarios on real Kubernetes; run them with: {COMMAND}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -112,20 +113,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    count = config.stash.get(LEFT_OUT, 0)
-    if count:
-        terminalreporter.write_line(f"left out: {count} scenarios on real Kubernetes; run them with: {COMMAND}")
     count, why = config.stash.get(WITHOUT_NODE, (0, ""))
     if count:
         terminalreporter.write_line(f"SKIPPED: {count} scenarios on a real kubelet; {why}", yellow=True, bold=True)
-    for line in config.stash.get(REMARKS, []):
-        terminalreporter.write_line(line)
 
 
 @pytest.fixture
 def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Says something that is printed at the end, whether or not the test passes."""
-    return request.config.stash.setdefault(REMARKS, []).append
+    return functools.partial(remarks.remark, request.config)
 
 
 @pytest.fixture(scope="session")

@@ -109,7 +109,7 @@ async def test_without_an_authority_for_clients_anybody_is_answered(tls, authori
 
 
 async def test_renewed_files_are_in_use_without_a_restart_both_ours_and_whom_we_trust(tls, authorities, monkeypatch):
-    monkeypatch.setattr(certificates, "EVERY", 0.05)
+    monkeypatch.setattr(certificates, "RELOAD_INTERVAL", 0.05)
     first, second = authorities
     async with served(tls) as server:
         assert await asked(server, client(first)) == "filter!"

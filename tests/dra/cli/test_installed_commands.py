@@ -12,7 +12,7 @@ def bin_folder(tmp_path, monkeypatch):
     for name in ("dra-reserve", "kubectl-dra"):
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
-    monkeypatch.setattr(installed_commands, "FOLDER", folder)
+    monkeypatch.setattr(installed_commands, "EXECUTABLES_FOLDER", folder)
     monkeypatch.setenv("PATH", str(tmp_path))
     return folder
 
@@ -32,5 +32,5 @@ def test_what_is_not_is_called_by_where_it_is(bin_folder, monkeypatch, tmp_path)
 
 
 def test_what_is_nowhere_is_called_by_its_name(bin_folder, monkeypatch):
-    monkeypatch.setattr(installed_commands, "FOLDER", bin_folder.parent)
+    monkeypatch.setattr(installed_commands, "EXECUTABLES_FOLDER", bin_folder.parent)
     assert (installed_commands.dra_reserve_command(), installed_commands.path_export()) == ("dra-reserve", ())

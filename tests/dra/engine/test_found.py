@@ -213,7 +213,7 @@ def overlook_guards(patch):
 
 
 def know_whatever_was_noted(patch):
-    patch.setattr(safety, "NOTED", -1.0)
+    patch.setattr(safety, "NOTED_WITHIN", -1.0)
 
 
 def promise_for_any_plugins(patch):

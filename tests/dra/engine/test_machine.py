@@ -58,7 +58,7 @@ takes the pod's entry off."""
 
 def test_a_pod_that_no_process_could_know_of_is_no_violation(monkeypatch):
     histories.play_history(UNSEEN)
-    monkeypatch.setattr(safety, "NOTED", -1.0)
+    monkeypatch.setattr(safety, "NOTED_WITHIN", -1.0)
     with pytest.raises(Violation, match="which still runs"):
         histories.play_history(UNSEEN)
 

@@ -207,7 +207,7 @@ async def test_one_address_that_connects_too_often_is_refused_and_others_are_not
 
 
 async def test_without_descriptors_it_waits_and_then_goes_on(monkeypatch, caplog):
-    monkeypatch.setattr(listening, "RETRY", 0.05)
+    monkeypatch.setattr(listening, "ACCEPT_RETRY_DELAY", 0.05)
     async with Serving(bounds()) as serving:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with serving.connect() as waiting:
@@ -220,7 +220,7 @@ async def test_without_descriptors_it_waits_and_then_goes_on(monkeypatch, caplog
 
 
 async def test_the_log_says_once_a_minute_what_was_dropped_and_where_from(monkeypatch, caplog):
-    monkeypatch.setattr(listening, "SWEEP", 0.01)
+    monkeypatch.setattr(listening, "SWEEP_INTERVAL", 0.01)
     async with Serving(bounds(opening=1)) as serving:
         silent = [serving.connect() for _ in range(5)]
         await serving.until(lambda: "dropped" in caplog.text)

@@ -103,7 +103,7 @@ async def test_a_mistake_when_a_process_has_ended_ends_the_kubelets(plane, monke
     def ended(*_, **__):
         raise TypeError("ended() takes no uid")
 
-    monkeypatch.setattr(pod_workers, "ended", ended)
+    monkeypatch.setattr(pod_workers, "container_exited", ended)
     user, kubelets = plane
     with pytest.raises(ExceptionGroup) as failed:
         await end_of(kubelets, user)

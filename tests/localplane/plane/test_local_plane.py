@@ -23,7 +23,7 @@ VIRTUAL_TIME = True
 @pytest.fixture
 async def made(monkeypatch):
     """A plane without components."""
-    monkeypatch.setattr(components, "components", lambda *_, **__: {})
+    monkeypatch.setattr(components, "component_starters", lambda *_, **__: {})
     return local_plane.LocalPlane(PlaneOptions(nodes=1), clock=LoopClock(), chance=seeded(1))
 
 

@@ -19,7 +19,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture
 async def made(monkeypatch):
-    monkeypatch.setattr(components, "components", lambda *_, **__: {})
+    monkeypatch.setattr(components, "component_starters", lambda *_, **__: {})
     return local_plane.LocalPlane(PlaneOptions(), chance=seeded(1))
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cluster import waiting
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 

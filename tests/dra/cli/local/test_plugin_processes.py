@@ -28,6 +28,8 @@ from tests.localplane.components import pod
 from tests.localplane.nodes.plugins.socket_plugin import DRIVER, SocketPlugin
 from tests.localplane.nodes.plugins.test_pods import eventually, with_devices
 
+pytestmark = pytest.mark.slow
+
 CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 ROOT = Path(__file__).parents[4]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -47,7 +47,7 @@ def compare_names_instead_of_uids(patch: pytest.MonkeyPatch) -> None:
             )
         return known(claim, reference)
 
-    patch.setattr(workload_entry, "fate", fate)
+    patch.setattr(workload_entry, "workload_fate", fate)
 
 
 def leave_the_finalizer(patch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,7 @@ async def test_a_plugin_whose_folder_was_removed_before_its_start_makes_cgroups_
     await before.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await before.close()
     shutil.rmtree(node.folder)
-    monkeypatch.setattr(cpuset_enforcer, "AFTERCARE", -1.0)
+    monkeypatch.setattr(cpuset_enforcer, "QUIET_PERIOD", -1.0)
     it = node.enforcement()
     await it.resume_enforcement()  # which claims there are is not known: nothing is taken from an owner
     assert node.cpus("besteffort") == "0-1,4-7"
@@ -278,7 +278,7 @@ async def test_a_plugin_whose_folder_was_removed_before_its_start_makes_cgroups_
 
 @BOTH
 async def test_once_all_is_restored_cgroups_are_let_alone(node, monkeypatch):
-    monkeypatch.setattr(cpuset_enforcer, "AFTERCARE", -1.0)
+    monkeypatch.setattr(cpuset_enforcer, "QUIET_PERIOD", -1.0)
     it = node.enforcement()
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await it.demand(CpusetDemand(requests={}))
@@ -444,7 +444,7 @@ async def test_what_the_kernel_refuses_is_tried_again(node):
 
 @pytest.mark.parametrize("version", [CgroupVersion.V1])
 async def test_what_the_kernel_always_refuses_is_said_and_stays_demanded(node, monkeypatch):
-    monkeypatch.setattr(cpuset_enforcer, "PATIENCE", 0.05)
+    monkeypatch.setattr(cpuset_enforcer, "ENFORCE_TIMEOUT", 0.05)
     found = find_hierarchy(node.root)
     it = node.enforcement(
         lambda: Busy(pods=found.pods, version=found.version, top=found.top, refusals=["busy"] * 10_000)
@@ -456,7 +456,7 @@ async def test_what_the_kernel_always_refuses_is_said_and_stays_demanded(node, m
 
 @BOTH
 async def test_failures_of_hooks_are_logged_once(node, caplog, monkeypatch):
-    monkeypatch.setattr(cpuset_enforcer, "SWEEP", 0.01)
+    monkeypatch.setattr(cpuset_enforcer, "MIN_RESYNC_INTERVAL", 0.01)
     it = node.enforcement()
     (node.folder / "failures" / "c1").write_text("claim uid uid-1: CPUs 9 are not given to container c1: no\n")
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
@@ -472,8 +472,8 @@ def unplugged(node, cpus):
 
 @pytest.mark.parametrize("version", [CgroupVersion.V1])
 async def test_cpus_that_were_offline_for_a_while_come_back_to_claims_and_to_everybody(node, monkeypatch, caplog):
-    monkeypatch.setattr(cpuset_enforcer, "SWEEP", 0.01)
-    monkeypatch.setattr(cpuset_enforcer, "IDLE_SHARE", 1.0)
+    monkeypatch.setattr(cpuset_enforcer, "MIN_RESYNC_INTERVAL", 0.01)
+    monkeypatch.setattr(cpuset_enforcer, "IDLE_CPU_SHARE", 1.0)
     it = node.enforcement()
     node.record("mine", MINE)
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))

@@ -162,7 +162,7 @@ def test_what_the_node_keeps_is_remembered_over_a_restart_until_it_says_otherwis
 
 
 async def test_what_the_node_keeps_is_published_at_once(make, monkeypatch):
-    monkeypatch.setattr(module, "POLL", 60.0)
+    monkeypatch.setattr(module, "POLL_INTERVAL", 60.0)
     driver = make()
     changes = driver.changes()
     keeps(driver, reservedCPUs="4-7")
@@ -282,7 +282,7 @@ async def test_a_state_file_that_was_replaced_leaves_claims_their_cpus_and_gives
 
 
 async def test_what_may_change_what_is_published_is_told(make, source, kubelet, monkeypatch):
-    monkeypatch.setattr(module, "POLL", 0.001)
+    monkeypatch.setattr(module, "POLL_INTERVAL", 0.001)
     driver = make()
     changes = driver.changes()
     source.topology = CpuTopology(cpus=MACHINE.cpus[:6], offline=parse("6-7"))
@@ -295,7 +295,7 @@ async def test_what_may_change_what_is_published_is_told(make, source, kubelet, 
 
 
 async def test_a_cpu_that_goes_offline_is_not_well(make, source, monkeypatch):
-    monkeypatch.setattr(module, "POLL", 0.001)
+    monkeypatch.setattr(module, "POLL_INTERVAL", 0.001)
     driver = make()
     assert all(each.healthy for each in driver.health())
     source.topology = CpuTopology(cpus=MACHINE.cpus[:7], offline=parse("7"))

@@ -69,7 +69,7 @@ class Machine:
 
 @pytest.fixture
 async def machine(monkeypatch):
-    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 0.1)
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.1)
     async with temporary() as node:
         yield Machine(node)
 

@@ -89,7 +89,7 @@ async def test_a_gpu_that_refuses_time_slices_need_not_be_set_back(slicing, smi,
 async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_for_a_while(
     slicing, smi, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(time_slices, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(time_slices, "NVIDIA_SMI_TIMEOUT", 1.0)
     smi("exec sleep 600")
     for _ in range(2):
         assert "nvidia-smi has not answered" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]

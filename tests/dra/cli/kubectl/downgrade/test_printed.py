@@ -100,7 +100,7 @@ def harms(before, after, *, namespace):
 
 
 async def test_a_printed_command_that_reaches_further_than_the_question_is_found(monkeypatch):
-    monkeypatch.setattr(downgrade_remedies, "options", lambda **_: "")
+    monkeypatch.setattr(downgrade_remedies, "repeated_flags", lambda **_: "")
     for seed in range(1, 30):
         clock = LoopClock()
         server = ApiServer(clock=clock, chance=seeded(seed))

@@ -241,7 +241,7 @@ def test_a_user_is_asked_for_with_the_groups_that_the_server_gives_it(name, grou
 
 
 async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, monkeypatch):
-    monkeypatch.setattr(claim_probe, "WAIT", 0.3)
+    monkeypatch.setattr(claim_probe, "CLAIM_WAIT", 0.3)
     assert await claim_probe.find_claim_creator(connection.client) is None
     left = [
         item.metadata.name

@@ -210,7 +210,7 @@ def test_what_is_linked_to_something_is_no_file_of_a_bundle(tmp_path, links):
 
 @pytest.mark.parametrize("claimed", ["the-size-it-has", "a-size-it-has-not"])
 def test_of_a_bomb_no_more_is_unpacked_than_bundles_have(tmp_path, monkeypatch, claimed):
-    monkeypatch.setattr(bundle_file, "LARGEST", 1 << 20)
+    monkeypatch.setattr(bundle_file, "UNPACKED_BYTES_MAX", 1 << 20)
     info = tarfile.TarInfo("bundle.json")
     info.size = (1 << 24) if claimed == "the-size-it-has" else (1 << 40)
     packed = gzip.compress(info.tobuf() + bytes(1 << 24))

@@ -21,7 +21,7 @@ from localplane.transport import LocalTransport
 @pytest.fixture
 def plane(monkeypatch):
     """A plane without components."""
-    monkeypatch.setattr(components, "components", lambda *_, **__: {})
+    monkeypatch.setattr(components, "component_starters", lambda *_, **__: {})
     return LocalPlane(PlaneOptions(api=Dialect.STOCK))
 
 
