@@ -321,7 +321,7 @@ class ResourceSliceTracker:
     """All pools of the cluster. ``version`` changes with every observation that may make an allocation possible."""
 
     def __init__(self, *, fractional: bool = False) -> None:
-        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on (no API object says so)."""
+        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on; no API object has it."""
         self.version = 0
         self._fractional = fractional
         self._rules = DeviceTaintRules()

@@ -1,9 +1,10 @@
-"""Why things are as they are, for people: the rules that decide are asked, nothing is decided here a second time.
+"""The diagnosis of claims, pods and devices for people, made by asking the rules that the controller uses.
 
-A `Snapshot` is what an API server says at one moment; a `Scene` puts it into the `World` that the controller uses.
-`holds` finds what keeps an allocation by taking causes away, one after the other, and asking the rules what they would
-do then. `claims`, `pods` and `devices` make facts of that: enums and numbers, no sentences.
+A `Snapshot` holds the objects of an API server at one moment; a `ClusterState` puts them into the `ClaimCache` that the
+controller uses. `find_holds` finds what keeps an allocation by removing causes, one after the other, and asking the
+rules what they would do then. `claims`, `pods` and `devices` turn that into facts: enums and numbers, no sentences. No
+decision is implemented a second time here.
 
-What only a controller knows, since it has watched for a while (who was listed when, what came back), is not here; where
-that could matter, the facts say so (`Hold.TIME`).
+A snapshot lacks what only a controller that has watched for a while knows (when a pod was listed, what came back).
+Where that could matter, the facts say so (`AllocationHold.TIME`).
 """

@@ -1,8 +1,8 @@
-"""What keeps an allocation: found by taking causes away and asking the rules what they would do then.
+"""The search for what keeps an allocation, by removing causes and asking the rules what they would do then.
 
-Each `Hold` knows how a view looks without it. If the rules free the claim once all are taken away, and do not once all
-but one are, that one keeps it. So nothing here can say something else than what the controller will do, and several
-causes that would each be enough are all named.
+Each `AllocationHold` has a function that returns a view without that hold. If the rules free the claim without any
+hold, and do not free it with a single hold left, that hold keeps the allocation. So the result cannot differ from what
+the controller will do, and several causes that would each be enough are all named.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,9 +25,9 @@ _ABSENT_WORKLOAD: Final = WorkloadState(phase=WorkloadPhase.ABSENT)
 def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[AllocationHold, ...]:
     """Return what keeps the allocation; empty if the rules free it at once, or if there is none.
 
-    `soon` is the instant of the view, `LATER` comes when whatever passes by itself has passed.
+    `soon` is the instant of the view; at `SETTLED_INSTANT` all deadlines have passed.
     """
-    # A guard stands for vanished pods only to a process that does not know why the guard is there: the controller does.
+    # A guard stands for vanished pods only in a process that does not know why the guard was added: the controller does.
     view = _replace(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
     if view.allocation is None or _is_freed(view, policy, soon):
         return ()
@@ -62,7 +62,7 @@ def _replace(view: ClaimView, **changes: object) -> ClaimView:
 
 
 def _entries_after_pods_ended(view: ClaimView, pods: Iterable[Consumer]) -> tuple[ReservedForEntry, ...]:
-    """Return the entries as they are when these pods have ended."""
+    """Return the entries as they are after the given pods have ended."""
     gone = {pod.uid for pod in pods}
     return tuple(
         msgspec.structs.replace(e, kind=EntryKind.FINISHED, consumer=None) if e.reference.uid in gone else e

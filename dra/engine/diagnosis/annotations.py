@@ -1,4 +1,4 @@
-"""Annotations of ours that mean nothing: a key with a slip is silent everywhere else."""
+"""Annotations of ``reserve.dra`` that nothing reads: a misspelled key is silent everywhere else."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -28,11 +28,11 @@ KNOWN_ANNOTATIONS: Final = frozenset(
         *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(ANNOTATION_PREFIX)),
     }
 )
-"""The keys that some process of ours reads or writes on claims and pods."""
+"""Keys that a process of dra-reserve reads or writes on claims and pods."""
 
 
 def unknown_annotations(annotations: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
-    """Yield keys of ours that nothing reads, each with the key that is meant, if one is close."""
+    """Yield keys of ``reserve.dra`` that nothing reads, each with the known key that is closest; empty if none is."""
     for key in sorted(annotations or ()):
         if key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
             yield key, next(iter(get_close_matches(key, KNOWN_ANNOTATIONS, n=1, cutoff=0.8)), "")

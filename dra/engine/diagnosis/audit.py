@@ -1,4 +1,4 @@
-"""The invariants of the engine over a whole cluster: the same problems that `explain` tells of one object."""
+"""The invariants of the engine over a whole cluster: the problems that `explain` reports of one object."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,22 +11,22 @@ from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity,
 _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 
 _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED})
-"""What a controller does at once."""
+"""Problems that a running controller solves at once."""
 
 SKIPPED: Final = frozenset({ProblemCode.UNSCHEDULABLE, ProblemCode.NOT_TRIED, ProblemCode.NODE_NOT_READY})
-"""Of pods that wait: nothing is wrong with a full cluster."""
+"""Problems of waiting pods: a full cluster is not an error."""
 
 
 def audit(scene: ClusterState) -> tuple[Problem, ...]:
-    """Return all problems of claims, of the pods that use them, and of Reservations; the worst first."""
+    """Return all problems of claims, of the pods that use them, and of Reservations; the most severe first."""
     found = dict.fromkeys(_all_problems(scene))
     return tuple(sorted((*_without_controller(scene, found), *found), key=_by_severity))
 
 
 def _without_controller(scene: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
-    """Take out what one controller would do at once, and tell of it as one problem.
+    """Replace the problems that a running controller would solve at once by one problem, the missing controller.
 
-    A thousand pods behind our gate are one thing to do: start the controller.
+    A thousand pods behind our gate need one action: start the controller.
     """
     leader = scene.snapshot.leader
     work = [each for each in found if each.trouble in _CONTROLLER_WORK]

@@ -1,4 +1,4 @@
-"""What is to be said of one claim: who holds it, what keeps it, and what is wrong with it."""
+"""The diagnosis of one claim: its consumers, what keeps its allocation, and its problems."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -24,25 +24,25 @@ from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
 
 NAMED_PODS_MAX: Final = 20
-"""Pods that one command names; it can be run again."""
+"""Maximum number of pods that one command names; the command can be run again."""
 
 _UNCERTAIN_HOLDS: Final = {AllocationHold.DOUBT, AllocationHold.FORMER, AllocationHold.UNKNOWN}
 
 
 class ReservedForSummary(Struct, frozen=True):
-    """One entry of the list, or those of one kind."""
+    """One entry of ``status.reservedFor``, or all entries of one kind."""
 
     kind: EntryKind
     reference: str
-    """The entry; of many, the first."""
+    """The entry; the first of several entries."""
 
     count: int = 1
     names: tuple[str, ...] = ()
-    """Of pods, a few."""
+    """Names of some pods, for entries of pods."""
 
 
 class ConsumerCounts(Struct, frozen=True):
-    """How many pods reference the claim, by how far they are."""
+    """The numbers of pods that reference a claim, by the stage that the pods have reached."""
 
     gated: int
     waiting: int
@@ -52,27 +52,27 @@ class ConsumerCounts(Struct, frozen=True):
 
     @property
     def consuming(self) -> int:
-        """Those that use it."""
+        """The number of pods that use the claim."""
         return self.starting + self.started
 
 
 class ClaimDiagnosis(Struct, frozen=True):
-    """All that is to be said of a claim."""
+    """The diagnosis of a claim, for the command line."""
 
     key: Key
     uid: Uid
     devices: tuple[DeviceID, ...]
     nodes: tuple[str, ...]
-    """Where the allocation can be used; empty: anywhere, or there is none."""
+    """Names of nodes where the allocation can be used; empty: on any node, or there is no allocation."""
 
     allocated: bool
     since: str
     deleting: bool
     workload: str
-    """``jobs.batch/train``, as far as the claim says so."""
+    """``jobs.batch/train``; empty if the claim names no workload."""
 
     fate: str
-    """What became of it: a `Fate`, in small letters."""
+    """The fate of the workload: the name of a `WorkloadFate`, in lower case."""
 
     phase: str
     entered: bool
@@ -81,16 +81,16 @@ class ClaimDiagnosis(Struct, frozen=True):
     users: ConsumerCounts
     holds: tuple[AllocationHold, ...]
     consumers: tuple[str, ...]
-    """Names of pods that use it, a few."""
+    """Names of some pods that use the claim."""
 
     waiters: tuple[str, ...]
-    """Names of pods that wait for it, a few."""
+    """Names of some pods that wait for the claim."""
 
     problems: tuple[Problem, ...]
 
 
 def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
-    """Return what is to be said of a claim; None if there is none."""
+    """Return the diagnosis of a claim; None if the claim does not exist."""
     view = scene.view(key)
     if view is None:
         return None
@@ -127,7 +127,7 @@ def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
 
 
 def holds_of(scene: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]:
-    """Return what keeps the allocation of a view of this scene."""
+    """Return the holds that keep the allocation of a view of this cluster state."""
     found = scene.kept.get(view.key)
     if found is None:
         found = scene.kept[view.key] = find_holds(view, policy=scene.policy, soon=SNAPSHOT_INSTANT)
@@ -135,7 +135,7 @@ def holds_of(scene: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]
 
 
 def problems(scene: ClusterState, view: ClaimView) -> Iterator[Problem]:
-    """Yield everything that is wrong with a claim and with the pods that use it."""
+    """Yield all problems of a claim and of the pods that use the claim."""
     told = _ClaimProblems(scene, view)
     if view.allocation is None:
         yield from told.unallocated()
@@ -145,7 +145,7 @@ def problems(scene: ClusterState, view: ClaimView) -> Iterator[Problem]:
 
 
 class _ClaimProblems:
-    """One claim while it is judged."""
+    """The search for the problems of one claim."""
 
     def __init__(self, scene: ClusterState, view: ClaimView) -> None:
         self.scene = scene
@@ -178,7 +178,7 @@ class _ClaimProblems:
         yield from self._impossible()
 
     def _impossible(self) -> Iterator[Problem]:
-        """Tell of a claim that pods wait for in vain, by one of them: a class is missing, a selector is wrong."""
+        """Report a claim that cannot be satisfied, by one waiting pod: a class is missing, or a selector is wrong."""
         waiter = next(iter((*self.view.waiting, *self.view.gated)), None)
         if waiter is None or self.claim.metadata.deleting:
             return
@@ -205,7 +205,7 @@ class _ClaimProblems:
         yield from self._entries()
 
     def _kept(self) -> Iterator[Problem]:
-        """Tell of a claim that nobody uses and that is not free, or that pods keep which should not be there."""
+        """Report an allocation that should be freed: no pod uses the claim, or pods that should not be there do."""
         view = self.view
         if view.conflicts:
             return
@@ -234,7 +234,7 @@ class _ClaimProblems:
     def _kept_by_nobody(self, found: tuple[AllocationHold, ...]) -> Iterator[Problem]:
         view = self.view
         if self.claim.metadata.annotation(FORCE_RELEASE) not in {None, view.claim.metadata.uid}:
-            return  # somebody wanted it released and missed: that is the cause
+            return  # a user meant to force the release and wrote a wrong uid: that is the cause
         if AllocationHold.NOTHING in found:
             yield self.claim_has(ProblemCode.LEFT_OVER)
         if AllocationHold.VANISHED in found and has_no_controller(self.scene.snapshot.leader.presence):
@@ -253,7 +253,7 @@ class _ClaimProblems:
             yield self.claim_has(ProblemCode.IDLE if alive else ProblemCode.IN_DOUBT, workload=self._reference())
 
     def _useless(self) -> Iterator[Problem]:
-        """Tell of allocations with which pods cannot do anything."""
+        """Report allocations that pods cannot use."""
         view = self.view
         if waiting_since(view, now=SETTLED_INSTANT) is not None:
             view = msgspec.structs.replace(view, placements=self.scene.placements(view))
@@ -277,7 +277,7 @@ class _ClaimProblems:
             )
 
     def _entries(self) -> Iterator[Problem]:
-        """Tell of the list."""
+        """Report problems of the entries in ``status.reservedFor``."""
         view = self.view
         finished = [e for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}]
         gone = [e for e in view.of(EntryKind.TOMBSTONE) if self._vanished(e.reference)]
@@ -305,7 +305,7 @@ class _ClaimProblems:
             yield self.claim_has(ProblemCode.TIMELESS)
 
     def written(self) -> Iterator[Problem]:
-        """Tell of annotations that do not mean what they should, and of finalizers that keep a deleted claim."""
+        """Report annotations without the intended effect, and finalizers that keep a deleted claim."""
         view, meta = self.view, self.claim.metadata
         yield from self._metadata()
         yield from self._not_entered()
@@ -340,7 +340,7 @@ class _ClaimProblems:
                 yield self.claim_has(ProblemCode.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
 
     def _metadata(self) -> Iterator[Problem]:
-        """Tell of finalizers and annotation keys that no process of ours knows."""
+        """Report finalizers and annotation keys that no process of dra-reserve knows."""
         meta = self.claim.metadata
         others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
         if meta.deleting and others and not self.view.consuming:
@@ -349,7 +349,7 @@ class _ClaimProblems:
             yield self.claim_has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
 
     def _not_entered(self) -> Iterator[Problem]:
-        """Tell of a workload that a controller would have entered."""
+        """Report a workload without an entry that a running controller would have added."""
         view = self.view
         working = not has_no_controller(self.scene.snapshot.leader.presence)
         if working or view.allocation is None or view.conflicts or not view.unfinished or self.claim.metadata.deleting:
@@ -378,7 +378,7 @@ class _ClaimProblems:
         return f"{owner.kind.lower()} {owner.name}" if owner is not None else ""
 
     def _ownerless(self) -> bool:
-        """Whether the claim was made for a pod that needs it no more."""
+        """Report whether the claim was generated for a pod that no longer needs the claim."""
         if self.view.owner in {OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE}:
             return True
         return self.view.owner is OwningPodPhase.UNKNOWN and self.scene.complete(self.view.key[0])
@@ -387,9 +387,9 @@ class _ClaimProblems:
         return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
 
     def _meant(self, reference: ConsumerReference) -> str:
-        """Return the reference as it should be written, where somebody wrote ``job/train`` or ``deploy/web``.
+        """Return the correct form of a reference such as ``job/train`` or ``deploy/web``; empty if none is known.
 
-        A group that somebody wrote is meant, also where its CRD is not installed yet.
+        A group that the user wrote is kept, even where its CRD is not installed yet.
         """
         kind = (reference.resource, reference.api_group)
         seen = self.scene.snapshot.workloads
@@ -399,14 +399,14 @@ class _ClaimProblems:
         return f"{found}/{reference.name}" if found and not another else ""
 
     def _whose(self, pods: Sequence[Consumer]) -> str:
-        """Return pods by what controls them, since that decides who misses a pod and who makes another one."""
+        """Return pods by controller: the controller decides whether a deleted pod is replaced."""
         groups: dict[str, list[str]] = {}
         for pod in sorted(pods, key=_by_stage):
             groups.setdefault(controller_name(self.scene, pod, besides=self._resolved()), []).append(pod.name)
         return "; ".join(f"{list_names(names)} of {owner or 'no controller'}" for owner, names in groups.items())
 
     def _guess(self) -> str:
-        """Return the workload that all pods of the claim belong to, if that is one."""
+        """Return the workload that all pods of the claim belong to, if there is exactly one."""
         owners = {
             (owner.api_version, owner.kind, owner.name)
             for pod in self.scene.users.get(self.view.key, ())
@@ -455,7 +455,7 @@ def _entry_names(view: ClaimView, kind: EntryKind) -> str:
 
 
 def unsatisfiable_message(scene: ClusterState, error: UnsatisfiableError) -> str:
-    """Return why a claim cannot be satisfied, with the classes that there are; empty if those could not be read."""
+    """Return why a claim cannot be satisfied, with the existing classes; empty if the classes could not be read."""
     if not error.missing:
         return str(error)
     if any(gap.resource.startswith("deviceclasses") for gap in scene.snapshot.gaps):
@@ -465,9 +465,9 @@ def unsatisfiable_message(scene: ClusterState, error: UnsatisfiableError) -> str
 
 
 def controller_name(scene: ClusterState, consumer: Consumer, *, besides: ConsumerReference | None = None) -> str:
-    """Return the controller of a pod, ``job train``; empty if nothing makes another pod in its place.
+    """Return the controller of a pod, such as ``job train``; empty if no controller replaces the pod.
 
-    `besides` is a workload that a text names already: another object of its name is told as another one.
+    `besides` is a workload that the text names already: another object with its name is called "another".
     """
     pod = scene.pods.get(consumer.key)
     owners = (pod.metadata.owner_references or ()) if pod is not None else ()
@@ -479,5 +479,5 @@ def controller_name(scene: ClusterState, consumer: Consumer, *, besides: Consume
 
 
 def has_no_controller(presence: ControllerPresence) -> bool:
-    """Whether nobody of ours is known to be at work."""
+    """Report whether no running controller of dra-reserve is known."""
     return presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}

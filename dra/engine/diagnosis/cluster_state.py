@@ -1,7 +1,7 @@
-"""A snapshot put into the indexes of the engine, so that the rules can be asked about it.
+"""A snapshot in the indexes of the engine, so that the rules can be applied to the snapshot.
 
-Everything is observed at one instant, `SEEN`. The rules are asked at `LATER` too, when every cycle that might have been
-under way then is over: what they would do at the latest, if nothing else happened.
+All objects are observed at one instant, `SNAPSHOT_INSTANT`. The rules are also applied at `SETTLED_INSTANT`, when every
+scheduling cycle that might have been in progress is over: what they would do at the latest, if nothing else happened.
 """
 
 from collections import defaultdict
@@ -35,31 +35,31 @@ SNAPSHOT_INSTANT: Final[Instant] = 0.0
 SETTLED_INSTANT: Final[Instant] = 2 * SLOW_BIND_HORIZON
 
 _PLACEMENT_RESOURCES: Final = frozenset({"pods", "nodes", "resourceslices", "deviceclasses", "devicetaintrules"})
-"""Resources of which all objects decide where a pod can run."""
+"""Resources whose objects are all needed to decide where a pod can run."""
 
 _EXISTING_PHASES: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
 
 
 class AllocationHold(StrEnum):
-    """Something that keeps an allocation; the comment says by which rule."""
+    """Something that keeps an allocation; the comment of each value names the rule."""
 
     WORKLOAD = "workload"  # 2, 7: the workload that the claim is reserved for may still use it
     CONSUMING = "consuming"  # 8: bound pods use it
-    WAITING = "waiting"  # 3, 8: listed pods may be bound any moment
-    FOREIGN = "foreign"  # 1: entries of others are never touched
-    UNKNOWN = "unknown"  # 12: listed pods of which nobody can tell whether they are there
-    LOST_NODE = "lost-node"  # 12: pods vanished from a node that did not report in
-    VANISHED = "vanished-pods"  # 12: pods vanished before anybody told that their containers had ended
-    GROUP = "group"  # 13: a PodGroup that is there has it
-    RESERVATION = "reservation"  # a Reservation keeps it for its owners, until that is over
-    FORMER = "former"  # 7: an entry for an object of the same name before this one
-    DOUBT = "doubt"  # 12: nobody can tell whether the workload has the claim
+    WAITING = "waiting"  # 3, 8: listed pods may be bound at any moment
+    FOREIGN = "foreign"  # 1: entries of other components are never touched
+    UNKNOWN = "unknown"  # 12: listed pods whose existence is not known
+    LOST_NODE = "lost-node"  # 12: pods vanished from a node whose kubelet did not report
+    VANISHED = "vanished-pods"  # 12: pods vanished before the end of their containers was reported
+    GROUP = "group"  # 13: an existing PodGroup has it
+    RESERVATION = "reservation"  # a Reservation keeps it for its owners, until the Reservation is over
+    FORMER = "former"  # 7: an entry for an earlier object of the same name
+    DOUBT = "doubt"  # 12: it is not known whether the workload has the claim
     TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
-    NOTHING = "nothing"  # 8: an empty list of an allocation that nobody uses: legal, and no edge that frees it
+    NOTHING = "nothing"  # 8: an empty list of an allocation without users: legal, and no edge that frees it
 
 
 class ClusterState:
-    """What a snapshot says, indexed."""
+    """The objects of a snapshot, indexed for the rules and the allocator."""
 
     def __init__(
         self,
@@ -69,36 +69,36 @@ class ClusterState:
         world: ClaimCache | None = None,
         now: Instant = SNAPSHOT_INSTANT,
     ) -> None:
-        """``world`` is one that has seen an earlier snapshot, and remembers when it saw what."""
+        """Index a snapshot; ``world`` may be a cache that has observed earlier snapshots and remembers the times."""
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
         self.world = ClaimCache() if world is None else world
         self.kept: dict[Key, tuple[AllocationHold, ...]] = {}
-        """What keeps a claim, once that has been asked."""
+        """The holds of claims, as far as they have been computed."""
 
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
         self.nodes: dict[str, SchedulerNode] = {node.metadata.name: node for node in snapshot.nodes}
         self._fill()
 
     def pod(self, uid: Uid) -> SchedulerPod | None:
-        """Return a pod by its uid."""
+        """Return a pod by its uid; None if the snapshot does not have it."""
         consumer = self.world.consumer(uid)
         return self.pods.get(consumer.key) if consumer is not None else None
 
     def view(self, key: Key, *, now: Instant = SNAPSHOT_INSTANT) -> ClaimView | None:
-        """Return what the rules see of a claim."""
+        """Return the view that the rules have of a claim."""
         return self.world.view(key, now=now)
 
     def complete(self, namespace: str) -> bool:
-        """Whether all pods of a namespace were read: whoever is not there is gone."""
+        """Report whether all pods of a namespace were read, so that a pod that is not found is gone."""
         if any(gap.resource == "pods" for gap in self.snapshot.gaps):
             return False
         return self.snapshot.namespace in {None, namespace}
 
     @cached_property
     def inventory(self) -> ResourceSliceTracker:
-        """What drivers offer."""
+        """The devices that drivers publish."""
         found = ResourceSliceTracker()
         for rule in self.snapshot.rules:
             found.observe_rule(rule)
@@ -108,7 +108,7 @@ class ClusterState:
 
     @cached_property
     def shares(self) -> ConsumedCapacityCollection:
-        """How much is given away of devices that may be shared."""
+        """The capacity that claims consume of shared devices."""
         found = ConsumedCapacityCollection()
         for claim in self.snapshot.claims:
             found.put(claim.metadata.uid, claim.status.allocation)
@@ -116,17 +116,17 @@ class ClusterState:
 
     @cached_property
     def templates(self) -> frozenset[Key]:
-        """The templates that there are."""
+        """The keys of the existing ResourceClaimTemplates."""
         return frozenset(each.metadata.key for each in self.snapshot.templates)
 
     @cached_property
     def classes(self) -> dict[str, DeviceClass]:
-        """The device classes."""
+        """The DeviceClasses of the snapshot, by name."""
         return {each.metadata.name: each for each in self.snapshot.classes}
 
     @cached_property
     def rooms(self) -> dict[str, NodeInfo]:
-        """The nodes, with what runs there."""
+        """The nodes with the resources that their pods use."""
         rooms: dict[str, NodeInfo] = {}
         for name, node in self.nodes.items():
             rooms[name] = NodeInfo(name)
@@ -138,7 +138,7 @@ class ClusterState:
         return rooms
 
     def placements(self, view: ClaimView) -> Placements | None:
-        """Return where the pods could run that wait for an allocated claim; None if not enough was read to tell."""
+        """Return where the waiting pods of an allocated claim could run; None if too little was read to decide."""
         read = {gap.resource.partition(".")[0] for gap in self.snapshot.gaps}
         if self.snapshot.namespace is not None or not read.isdisjoint(_PLACEMENT_RESOURCES):
             return None
@@ -157,7 +157,7 @@ class ClusterState:
 
     @cached_property
     def users(self) -> dict[Key, list[SchedulerPod]]:
-        """Claim → the pods that name it."""
+        """Claim → the pods that name the claim."""
         found: defaultdict[Key, list[SchedulerPod]] = defaultdict(list)
         for pod in self.snapshot.pods:
             for name in claim_names(pod):
@@ -167,7 +167,7 @@ class ClusterState:
     def _fill(self) -> None:
         world = self.world
         fresh = not world.keys()
-        world.follow_reservations()  # what is not known of one does not end it
+        world.follow_reservations()  # a Reservation that is not in the snapshot does not count as ended
         for node in self.snapshot.nodes:
             world.observe_node(node, now=self.now)
         self._fill_taints()
@@ -201,9 +201,9 @@ class ClusterState:
     def _settle(
         self, claim: ResourceClaim, seen: Mapping[WorkloadKey, ReferencedWorkload], there: AbstractSet[Uid]
     ) -> None:
-        """Say of whoever the claim names and is not there that it is gone: a snapshot is a live read.
+        """Mark pods and workloads that the claim names and that do not exist as gone: a snapshot is a live read.
 
-        How a pod that is gone has ended, no snapshot tells.
+        A snapshot does not show how a pod that is gone has ended.
         """
         key, world = claim.metadata.key, self.world
         references = [entry for entry in claim.entries if not entry.is_pod]
@@ -224,7 +224,7 @@ class ClusterState:
 
 
 def _is_claim_related(pod: SchedulerPod) -> bool:
-    """Whether the controller would keep the pod in mind."""
+    """Report whether the controller would keep the pod in its cache."""
     spec = pod.spec
     return bool(spec.resource_claims or pod.status.extended_resource_claim_status or SCHEDULING_GATE in pod.gates)
 

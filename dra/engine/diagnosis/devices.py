@@ -1,4 +1,4 @@
-"""Devices and nodes: what is offered where, who has it, and how much of it is used."""
+"""Devices and nodes: which node has a device, which claims hold it, and how many pods use it."""
 
 from collections.abc import Iterator
 
@@ -9,28 +9,28 @@ from dra.model.slices import ResourceSlice
 
 
 class DeviceUsage(Struct, frozen=True):
-    """One device."""
+    """A device with its holders and users."""
 
     item: DeviceID
     node: str
-    """Where it is; empty if several nodes reach it."""
+    """Node of the device; empty if several nodes can use the device."""
 
     holders: tuple[Key, ...]
-    """The claims that have it, or a part of it."""
+    """Claims that hold the device or a share of it."""
 
     taints: tuple[str, ...]
     offered: bool
-    """Whether a slice still has it."""
+    """Whether a ResourceSlice still has the device."""
 
     consumers: int
-    """Pods that use it now."""
+    """Number of pods that use the device now."""
 
     known: bool
-    """Whether all claims could be read: a device without a holder is free only then."""
+    """Whether all claims could be read; only then does a device without a holder count as free."""
 
 
 def devices(scene: ClusterState) -> Iterator[DeviceUsage]:
-    """Yield all devices: those that slices offer, and those that claims have though no slice does."""
+    """Yield all devices: those of slices first, then allocated devices that are in no slice."""
     holders: dict[DeviceID, list[Key]] = {}
     for claim in scene.snapshot.claims:
         if claim.status.allocation is not None:

@@ -1,8 +1,8 @@
-"""Where a pod could run, and what is in the way: nodes alike are one group, with numbers.
+"""Where a pod could run, and the obstacles on the other nodes; nodes with the same obstacles form one group.
 
-The order and the functions are those of the scheduler of the local plane; but where that one stops at the first
-obstacle, all of them are told here: a node that lacks one thing is worth more to whoever reads this than one that lacks
-three.
+The order and the functions are those of the local plane's scheduler. But while that scheduler stops at the first
+obstacle, all obstacles are reported here: a node that lacks one thing is more useful to the reader than a node that
+lacks three.
 """
 
 from collections import Counter
@@ -37,37 +37,37 @@ from dra.model.meta import Key, Struct
 from dra.model.nodes import Taint, matches_node_selector
 
 NAMED_NODES_MAX: Final = 3
-"""Nodes of a group that are named; the rest is counted."""
+"""Maximum number of nodes of a group that are named; the rest is counted."""
 
 NAMED_HOLDERS_MAX: Final = 5
-"""Claims that are named as holders of a group's devices."""
+"""Maximum number of claims that are named as holders of a group's devices."""
 
 
 class Obstacle(StrEnum):
-    """What keeps a node from taking a pod."""
+    """Something that keeps a node from taking a pod."""
 
     CORDONED = "cordoned"
     TAINTED = "tainted"
     SELECTOR = "selector"  # the pod's node selector or affinity
-    ROOM = "room"  # CPUs, memory, places for pods
+    ROOM = "room"  # CPUs, memory, number of pods
     ELSEWHERE = "elsewhere"  # a claim of the pod is allocated, and not here
     DEVICES = "devices"
 
 
 class RequestDeviceCounts(Struct, frozen=True):
-    """The devices of one node, as one request sees them."""
+    """The devices of one node, counted for one request."""
 
     request: str
     asked: int
-    """0: all there are."""
+    """Number of devices requested; 0 for all devices."""
 
     offered: int = 0
-    """Those that the request means."""
+    """Number of devices that the request selects."""
 
     held: int = 0
     tainted: int = 0
     shared: int = 0
-    """Those that several requests may use at a time."""
+    """Number of devices that several requests may use at a time."""
 
     taints: tuple[str, ...] = ()
     """Taints that the request does not tolerate, of drivers and of DeviceTaintRules: ``key=value:effect``."""
@@ -82,27 +82,27 @@ class ObstacleDetail(Struct, frozen=True):
 
 
 class HoldingClaim(Struct, frozen=True):
-    """A claim that has devices which the pod could use."""
+    """A claim that holds devices which the pod could use."""
 
     claim: Key
     devices: int
 
 
 class NodeGroup(Struct, frozen=True):
-    """Nodes with the same obstacles; none: the pod could run there."""
+    """Nodes with the same obstacles; without obstacles, the pod could run there."""
 
     count: int
     nodes: tuple[str, ...]
     barriers: tuple[ObstacleDetail, ...] = ()
     holders: tuple[HoldingClaim, ...] = ()
     others: int = 0
-    """Further holders."""
+    """Number of further holders."""
 
 
 def group_nodes(
     scene: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
 ) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups: those with the fewest obstacles first, large ones first among these."""
+    """Return all nodes in groups, ordered by number of obstacles; of equal groups, larger ones come first."""
     found: dict[tuple[ObstacleDetail, ...], list[str]] = {}
     holders: dict[tuple[ObstacleDetail, ...], Counter[Key]] = {}
     for name, room in sorted(scene.rooms.items()):
@@ -132,7 +132,7 @@ def _by_obstacles(group: NodeGroup) -> tuple[int, int, tuple[str, ...]]:
 
 
 def _node_obstacles(room: NodeInfo, demand: PodRequests, placed: Sequence[ResourceClaim]) -> Iterator[ObstacleDetail]:
-    """Yield what is in the way on a node, but for devices that are yet to be allocated."""
+    """Yield the obstacles of a node, except for devices that are yet to be allocated."""
     for taint in room.taints:
         if not any(tolerates(by, taint) for by in demand.tolerations):
             cordon = taint.key == UNSCHEDULABLE_TAINT.key
@@ -152,12 +152,12 @@ def _node_obstacles(room: NodeInfo, demand: PodRequests, placed: Sequence[Resour
 
 
 def _format_taint(taint: Taint) -> str:
-    """Return a taint as kubectl takes it."""
+    """Return a taint in the form that kubectl takes."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def _missing_labels(room: NodeInfo, demand: PodRequests) -> str:
-    """Return the labels that are missing; empty if an affinity excludes the node."""
+    """Return the labels that a node lacks; empty if an affinity excludes the node."""
     wanted = demand.pod.spec.node_selector or {}
     return ",".join(f"{key}={value}" for key, value in wanted.items() if room.labels.get(key) != value)
 
@@ -173,7 +173,7 @@ def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Return an amount of `dra.engine.scheduling.node_info` in words."""
+    """Return an amount of `dra.engine.scheduling.node_info` as text."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource == "memory" or resource.startswith("hugepages-"):
@@ -189,7 +189,7 @@ def _device_obstacles(
     placed: Sequence[ResourceClaim],
     having: Counter[Key],
 ) -> Iterator[ObstacleDetail]:
-    """Yield why the devices of a node do not do, and count who has them."""
+    """Yield why the devices of a node do not satisfy the claims, and count the claims that hold them."""
     solution: Solution | AllocationFailure = ()
     offer = scene.inventory.offer(room.name, room.labels)
     if wanted:
@@ -213,7 +213,7 @@ def _allocatable_obstacles(
     solved: Sequence[tuple[ClaimToAllocate, tuple[PickedDevice, ...]]],
     placed: Sequence[ResourceClaim],
 ) -> Iterator[ObstacleDetail]:
-    """Yield what a node has not enough of once the pod has its devices (DRANodeAllocatableResources)."""
+    """Yield the resources that a node lacks once the pod has its devices (DRANodeAllocatableResources)."""
     pod, device_of = demand.pod, scene.inventory.device
     for claim in placed:
         if is_reserved_for_another_pod(claim, pod, device_of):
@@ -276,7 +276,7 @@ def _request_matches(ask: RequestData, candidate: CandidateDevice) -> bool:
 def _unexplained_causes(
     offer: NodeDevices, refusal: AllocationFailure, counted: Sequence[RequestDeviceCounts]
 ) -> Iterator[str]:
-    """Yield what the numbers do not say."""
+    """Yield causes that the numbers do not show."""
     states = {
         PoolState.INCOMPLETE: "is being updated: slices of it are missing",
         PoolState.INVALID: "is invalid: devices or counters contradict",

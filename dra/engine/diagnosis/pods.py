@@ -1,4 +1,4 @@
-"""What is to be said of one pod: what it has, or what it waits for and what would help."""
+"""The diagnosis of one pod: the claims that it has, or what it waits for and what would help."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -20,7 +20,7 @@ from dra.model.scheduling import SchedulerPod
 
 
 class AdvisedAction(StrEnum):
-    """What would let a pod be scheduled."""
+    """An action that would let a pod be scheduled."""
 
     UNCORDON = "uncordon"
     UNTAINT = "untaint"
@@ -31,17 +31,17 @@ class AdvisedAction(StrEnum):
 
 
 class SchedulingAdvice(Struct, frozen=True):
-    """The shortest way found."""
+    """The action with the least effort that would let a pod be scheduled."""
 
     way: AdvisedAction = AdvisedAction.NONE
     node: str = ""
     detail: str = ""
     claim: str = ""
-    """NAMESPACE/NAME."""
+    """NAMESPACE/NAME of the claim to wait for."""
 
 
 class PodDiagnosis(Struct, frozen=True):
-    """All that is to be said of a pod."""
+    """The diagnosis of a pod, for the command line."""
 
     key: Key
     uid: Uid
@@ -50,11 +50,11 @@ class PodDiagnosis(Struct, frozen=True):
     gates: tuple[str, ...] = ()
     claims: tuple[ClaimDiagnosis, ...] = ()
     message: str = ""
-    """The scheduler's own words."""
+    """The message of the scheduler, in its own words."""
 
     groups: tuple[NodeGroup, ...] = ()
     holders: tuple[ClaimDiagnosis, ...] = ()
-    """The claims that the groups name."""
+    """The diagnoses of the claims that the groups name as holders."""
 
     advice: SchedulingAdvice = SchedulingAdvice()
     problems: tuple[Problem, ...] = ()
@@ -64,7 +64,7 @@ _HOLDER_GRADES: Final = frozenset({ProblemSeverity.LEAK, ProblemSeverity.ERROR})
 
 
 def explain(scene: ClusterState, key: Key) -> PodDiagnosis | None:
-    """Return what is to be said of a pod; None if there is none."""
+    """Return the diagnosis of a pod; None if the pod does not exist."""
     pod = scene.pods.get(key)
     if pod is None:
         return None
@@ -102,7 +102,7 @@ def explain(scene: ClusterState, key: Key) -> PodDiagnosis | None:
 
 
 def pod_problems(scene: ClusterState, key: Key) -> Iterator[Problem]:
-    """Yield what is wrong with a pod, whatever the nodes are like."""
+    """Yield the problems of a pod that do not depend on nodes."""
     pod = scene.pods[key]
     consumer = scene.world.consumer(pod.metadata.uid)
     if consumer is not None:
@@ -115,7 +115,7 @@ def _is_ready_to_start_containers(pod: SchedulerPod) -> bool:
 
 
 def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
-    """Whether a problem of one of its claims matters to a pod."""
+    """Report whether a problem of one of the pod's claims matters to the pod."""
     if problem.subject.kind == "Pod":
         return problem.subject.uid == pod.metadata.uid
     return problem.grade is not ProblemSeverity.INFO and (
@@ -147,7 +147,7 @@ def _own_problems(scene: ClusterState, pod: SchedulerPod, stage: Stage, consumer
 
 
 def _missing_claims(scene: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
-    """Tell of claims that the pod names and that are not there, or are going."""
+    """Yield a problem for each claim that the pod names and that is missing or being deleted."""
     namespace = pod.metadata.namespace
     made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
     for each in pod.spec.resource_claims or ():
@@ -169,7 +169,7 @@ def _missing_claims(scene: ClusterState, pod: SchedulerPod) -> Iterator[Problem]
 
 
 def _node_groups(scene: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
-    """Return the nodes in groups, and why no node at all can do."""
+    """Return the nodes in groups, and a problem if no node at all can satisfy a claim."""
     placed: list[ResourceClaim] = []
     wanted: list[ClaimToAllocate] = []
     for name in model.claim_names(pod):
@@ -202,7 +202,7 @@ def _holding_claims(
 
 
 def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagnosis, ...]) -> SchedulingAdvice:
-    """Return what would help with the least effort: where one thing only is in the way."""
+    """Return the action with the least effort, for nodes with a single obstacle."""
     single = {
         group.barriers[0].obstacle: (group, group.barriers[0])
         for group in reversed(places)
@@ -234,7 +234,7 @@ def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagno
 
 
 def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:
-    """Return the taints of devices without which a node would have enough of them; none if it would not."""
+    """Return the device taints that are a node's only shortage; empty if too few devices would be left without them."""
     if any(each.offered - each.held < max(each.asked, 1) for each in barrier.devices):
         return ()
     return tuple(dict.fromkeys(taint for each in barrier.devices for taint in each.taints))
@@ -245,14 +245,14 @@ def _has_single_obstacle(group: NodeGroup) -> bool:
 
 
 def _can_never_satisfy(barrier: ObstacleDetail) -> bool:
-    """Whether a node will never do as it is: a request wants more devices than the node has, free or not."""
+    """Report whether a request asks for more devices than the node has, held or not."""
     return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
 
 
 def _unscheduled_problems(
     pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, missing: bool
 ) -> Iterator[Problem]:
-    """Tell why no node has the pod. `message` is the scheduler's, `missing` whether the pod's claims say it all."""
+    """Yield why no node has the pod; `message` is the scheduler's, `missing`: problems of its claims explain it."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]

@@ -1,6 +1,6 @@
-"""Meaning, cause and remedy of each `Trouble`: what ``kubectl dra explain`` and ``audit`` find.
+"""Meaning, cause and remedy of each `ProblemCode` that ``kubectl dra explain`` and ``audit`` report.
 
-Those that an Event tells, too, mean the same there and here.
+A code that is also the reason of an Event has the same meaning in both.
 """
 
 from collections.abc import Mapping
@@ -194,4 +194,4 @@ PROBLEM_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     trouble: _DIAGNOSIS_GUIDANCE[trouble] if trouble in _DIAGNOSIS_GUIDANCE else CODES[Code(trouble.value)]
     for trouble in ProblemCode
 }
-"""All of them."""
+"""The guidance for all problem codes."""

@@ -1,4 +1,4 @@
-"""What can be wrong, one name for each: told by ``kubectl dra explain`` of one object, by ``audit`` of all."""
+"""The codes of all problems that ``kubectl dra explain`` reports for one object and ``audit`` for all objects."""
 
 from enum import StrEnum
 
@@ -8,14 +8,14 @@ from dra.model.workload_reservations import NO_UID
 
 
 class ProblemCode(StrEnum):
-    """Kinds of problems; the set is closed, and the words for each are the command line's."""
+    """The code of a kind of problem; the set is closed, and the command line has the words for each code."""
 
-    # Damage: two pods may have one device, or a pod one that is not its own.
+    # Damage: two pods may have one device, or a pod uses a device that is not allocated to its claim.
     HELD_TWICE = "DeviceHeldTwice"
     ALLOCATION_LOST = "AllocationLost"
     OFF_ALLOCATION = "PodOffAllocation"
     UNGUARDED = "Unguarded"
-    # Leaks: devices that nobody uses and nobody gets.
+    # Leaks: devices that no pod uses and no other claim can get.
     NOT_FREED = "NotFreed"
     LEFT_OVER = "LeftOver"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
@@ -31,7 +31,7 @@ class ProblemCode(StrEnum):
     TOMBSTONES = "Tombstones"
     MARKS_LEFT = "MarksLeft"
     IDLE = "ReservedIdle"
-    # What somebody wrote does not mean what it should.
+    # Annotations and references that do not have the intended effect.
     MALFORMED = "MalformedReference"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"
     WRONG_UID = "WorkloadGone"
@@ -39,17 +39,17 @@ class ProblemCode(StrEnum):
     FORCE_IGNORED = "ForceReleaseIgnored"
     FORCE_BLOCKED = "ForceReleaseBlocked"
     UNKNOWN_ANNOTATION = "UnknownAnnotation"
-    # Allocations that are of no use.
+    # Allocations that pods cannot use.
     NODE_CORDONED = "AllocationOnCordonedNode"
     STUCK = "AllocationStuck"
     DEVICE_GONE = "DeviceGone"
     DEVICE_TAINTED = "DeviceTainted"
     LIST_FULL = "ConsumerLimit"
     TIMELESS = "NoAllocationTimestamp"
-    # Nobody does the work.
+    # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
-    # Pods that do not get on.
+    # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
@@ -68,10 +68,10 @@ class ProblemCode(StrEnum):
 
 
 class ProblemSeverity(StrEnum):
-    """How bad it is."""
+    """The severity of a problem, derived from its code."""
 
     ERROR = "error"  # devices may be used twice
-    LEAK = "leak"  # devices are lost to others
+    LEAK = "leak"  # devices are not available to other claims
     WARNING = "warning"
     INFO = "info"
 
@@ -113,7 +113,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def grade(self) -> ProblemSeverity:
-        """How bad it is."""
+        """The severity that the problem's code has."""
         if self.trouble in _ERRORS:
             return ProblemSeverity.ERROR
         if self.trouble in _LEAKS:
@@ -122,7 +122,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[str, str | int]:
-        """The facts by name."""
+        """The facts of the problem by name."""
         return dict(self.facts)
 
 
@@ -142,7 +142,7 @@ def reservation_problem(trouble: ProblemCode, *, name: str, uid: Uid, **facts: s
 
 
 def controller_problem(trouble: ProblemCode, *, lease: str, **facts: str | int) -> Problem:
-    """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of our controller's."""
+    """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of the Lease of dra-reserve's controller."""
     namespace, _, name = lease.partition("/")
     return _problem(trouble, "Lease", (namespace, name), NO_UID, facts)
 

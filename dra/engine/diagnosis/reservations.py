@@ -1,7 +1,7 @@
-"""What reservations have to do with one pod, or with one another: which nodes could do, and the numbers that decide.
+"""The diagnosis of Reservations: on which nodes a pod or another Reservation fits, with the numbers that decide.
 
-Asked are the books of the scheduler's extender (`dra.engine.reservations`), so what is told here is what it would
-answer now. Nodes with the same answer, for the same reasons and numbers, are one group.
+The answers come from the accounting of the scheduler extender (`dra.engine.reservations`), so they are what the
+extender would answer now. Nodes with the same answer, for the same reasons and numbers, form one group.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,51 +24,51 @@ from dra.model.meta import Struct, Uid, UnstructuredObject
 
 
 class UnusedReservedResource(Struct, frozen=True):
-    """What of a node's resource is held and not in use; and by whom."""
+    """The amount of a node's resource that Reservations hold and their owners do not use."""
 
     resource: str
     amount: int
-    """Billionths."""
+    """Amount in billionths."""
     reservations: tuple[str, ...] = ()
 
 
 class ReservationNodeGroup(Struct, frozen=True):
-    """Nodes that give one answer."""
+    """Nodes that give the same answer."""
 
     count: int
     nodes: tuple[str, ...]
     refusals: tuple[Rejection, ...] = ()
-    """None: it fits."""
+    """Rejections by the nodes; empty if the pod or Reservation fits."""
     kept: tuple[UnusedReservedResource, ...] = ()
     inside: tuple[str, ...] = ()
-    """The reservations that it would run in."""
+    """Names of the Reservations in which the pod would run."""
     over: int = 0
-    """How many running pods a reservation would be placed over."""
+    """Number of running pods that a Reservation would be placed over."""
 
 
 class CandidateReservation(Struct, frozen=True):
-    """A reservation, and why the pod may not use it."""
+    """A Reservation, with the reason why the pod may not use it."""
 
     name: str
     node: str = ""
     refusal: Rejection | None = None
-    """None: it may, where there is room."""
+    """None if the pod may use the Reservation, provided that the capacity suffices."""
 
 
 class PodReservations(Struct, frozen=True):
-    """What reservations mean to a pod."""
+    """The Reservations that matter to a pod, and the nodes by answer."""
 
     groups: tuple[ReservationNodeGroup, ...] = ()
     candidates: tuple[CandidateReservation, ...] = ()
-    """Those that name the pod as an owner, or that it asks for."""
+    """Reservations with an owner that matches the pod, unless the pod requires another Reservation by name."""
     others: int = 0
-    """How many reservations are for others."""
+    """Number of Reservations for other pods."""
     inside: str = ""
-    """The one that it is in."""
+    """Name of the Reservation that the pod runs in."""
 
 
 def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
-    """Yield what an audit tells of a Reservation; one that cannot be read tells so in its own condition."""
+    """Yield the problems that an audit reports of a Reservation; malformed ones report them in their own condition."""
     try:
         reservation = parse_reservation(found.content)
     except MalformedReservationError:
@@ -80,7 +80,7 @@ def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
 
 
 def pod_reservations(books: ReservationAccounting, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
-    """Return what reservations mean to a pod on these nodes."""
+    """Return the Reservations that matter to a pod, and which of the given nodes fit."""
     seat = books.seat(pod.uid)
     candidates, others = [], 0
     for holding, refusal in books.refusals(pod):
@@ -109,7 +109,7 @@ def pod_reservations(books: ReservationAccounting, pod: PodInfo, nodes: Sequence
 def placement_groups(
     books: ReservationAccounting, holding: ReservationInfo, nodes: Sequence[str], *, only: str, required: bool
 ) -> list[ReservationNodeGroup]:
-    """Return where a reservation that has no place could have one."""
+    """Return the nodes in groups by their answer to a Reservation that is not placed yet."""
     answers = []
     for name in nodes:
         room = books.room(name)
@@ -124,7 +124,7 @@ def placement_groups(
 
 
 class _NodeAnswer(Struct, frozen=True):
-    """The answer of one node; fields as in `Group`."""
+    """The answer of one node, with fields as in `ReservationNodeGroup`."""
 
     refusals: tuple[Rejection, ...] = ()
     kept: tuple[UnusedReservedResource, ...] = ()
@@ -151,7 +151,7 @@ def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[Reservatio
 
 
 def _unused_reserved_resources(room: NodeUsage, refusals: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
-    """Return what is held and unused of the resources that are short."""
+    """Return the held and unused amounts of the resources that are short."""
     found = []
     for resource in dict.fromkeys(each.subject for each in refusals if each.why is RejectionReason.NODE_SHORT):
         unused = {

@@ -1,4 +1,4 @@
-"""What was read of a cluster, and what could not be: all that an explanation is made from, and nothing else."""
+"""A snapshot of a cluster: everything that a diagnosis is made from, with the resources that could not be read."""
 
 from enum import StrEnum
 
@@ -17,24 +17,24 @@ from dra.model.workload_reservations import NO_UID
 
 
 class ControllerPresence(StrEnum):
-    """Whether a controller of ours works on the cluster, as far as its lease tells."""
+    """The presence of a dra-reserve controller on the cluster, as far as its Lease shows."""
 
     RUNNING = "running"
-    STALE = "stale"  # there is a lease that nobody renews
-    ABSENT = "absent"  # no lease: no controller, or one without leader election
-    UNKNOWN = "unknown"  # the lease may not be read
+    STALE = "stale"  # the holder no longer renews the Lease
+    ABSENT = "absent"  # no Lease: no controller, or a controller without leader election
+    UNKNOWN = "unknown"  # the Lease could not be read
 
 
 class ControllerLease(Struct, frozen=True):
-    """What the lease says."""
+    """The state of the controller's Lease."""
 
     presence: ControllerPresence = ControllerPresence.UNKNOWN
     name: str = ""
-    """Of the lease: NAMESPACE/NAME."""
+    """NAMESPACE/NAME of the Lease."""
 
     holder: str = ""
     seconds: int = 0
-    """Since the last renewal."""
+    """Seconds since the last renewal."""
 
 
 class ReferencedWorkload(Struct, frozen=True):
@@ -47,30 +47,30 @@ class ReferencedWorkload(Struct, frozen=True):
     phase: WorkloadPhase
     uid: Uid = NO_UID
     meant: str = ""
-    """Of a kind that there is none of: the one that kubectl would take it for, ``deployments.apps``."""
+    """For an unknown kind: the kind that kubectl would take it for, such as ``deployments.apps``; else empty."""
 
     @property
     def key(self) -> WorkloadKey:
-        """Its key in a world."""
+        """The key of the workload in a claim cache."""
         return WorkloadKey(GroupResource(resource=self.resource, group=self.group), self.namespace, self.name)
 
 
 class UnreadResource(Struct, frozen=True):
-    """Something that could not be read, so that nothing can be said of it."""
+    """A resource that could not be read, so that the diagnosis says nothing about its objects."""
 
     resource: str
     why: str
 
 
 class Snapshot(Struct, frozen=True):
-    """All of it, as it was at one time."""
+    """All objects that a diagnosis needs, as they were at one time."""
 
     taken: str = ""
-    """RFC 3339, by the clock of whoever read it."""
+    """Time of the snapshot in RFC 3339, by the clock of the process that took the snapshot."""
 
     server: str = ""
     namespace: str | None = None
-    """The only namespace whose pods were read; None: all."""
+    """The only namespace whose pods were read; None for all namespaces."""
 
     leader: ControllerLease = ControllerLease()
     claims: tuple[ResourceClaim, ...] = ()
@@ -83,7 +83,7 @@ class Snapshot(Struct, frozen=True):
     priorities: tuple[PriorityClass, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     reservations: tuple[UnstructuredObject, ...] | None = None
-    """Koordinator's; None: the server knows no such kind, or they were not asked for."""
+    """Koordinator's Reservations; None if the server does not know the kind, or they were not requested."""
 
     workloads: tuple[ReferencedWorkload, ...] = ()
     gaps: tuple[UnreadResource, ...] = ()
