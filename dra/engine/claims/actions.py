@@ -20,8 +20,7 @@ class SetReservedFor(Struct, frozen=True):
 
 
 class AddEntries(Struct, frozen=True):
-    """Add entries to ``status.reservedFor``, or replace entries of the same uid, whatever else the list holds by
-    then."""
+    """Add entries to ``status.reservedFor``, or replace entries of the same uid, whatever else is listed by then."""
 
     claim: Key
     entries: tuple[ConsumerReference, ...]

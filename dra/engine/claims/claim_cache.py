@@ -289,8 +289,7 @@ class ClaimCache:
             self._mark_node_dependents_dirty(name)
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
-        """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside of the
-        selection."""
+        """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
         return self._nodes.reach(selector)
 
     # Workloads:

@@ -356,8 +356,7 @@ class ClaimState:
         return found is not None and found.native and found.any_pod
 
     def _may_have_been_open(self, before: ResourceClaim | None, *, same: bool) -> bool:
-        """Return whether an entry for many pods may have been in the list until a moment ago, or whether that is
-        unknown."""
+        """Return whether an entry for many pods was, or may have been, in the list until a moment ago."""
         if before is None or not same:
             return self._native_any_pod()
         return self._admits_unlisted(before)

@@ -1,7 +1,7 @@
 """Rules 1, 3, 4, 5 and 14: the entries of the list other than the workload's.
 
 A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a promise; a consuming pod without an
-entry is safe only while a guard entry keeps everybody else from deallocating.
+entry is safe only while a guard entry keeps all other components from deallocating.
 """
 
 from collections.abc import Iterator
@@ -23,25 +23,25 @@ from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import PRE_LIST
 
 LOOKUP_BATCH: Final = 32
-"""Listed pods that one decision looks up; the answers bring about the next decision."""
+"""Listed pods that one decision looks up; the responses trigger the next decision."""
 
 STRANGER_RECHECK: Final = 60.0
 """Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""
 
 POD_GROUP_PATIENCE: Final = 5.0
-"""Seconds after which a pod of a listed PodGroup that is bound and has no sandbox is listed itself: its kubelet may be
-older than the entry, or run without the feature."""
+"""Seconds after which a bound pod of a listed PodGroup that has no sandbox is listed itself: its kubelet may be older
+than the entry, or run without the feature."""
 
 FINISHING_DELAY: Final = 2.0
-"""Seconds for which a started pod may be without a sandbox before it is listed. When all containers have ended, its
-kubelet stops the sandbox and says that it is not ready; only then it says that the pod has ended."""
+"""Seconds for which a started pod may be without a sandbox before it is listed. When all containers have ended, the
+kubelet stops the sandbox and reports that it is not ready; only afterwards it reports that the pod has ended."""
 
 LIMIT_EVENTS: Final = 16
-"""Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
+"""Number of waiting pods, the next in order, that get Events of their own: thousands of Events would help no user."""
 
 
 def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 1, 11, 12: foreign entries are untouched, pods in doubt stay, finished ones may become tombstones."""
+    """Rules 1, 11, 12: leave foreign entries untouched, keep pods in doubt, turn finished pods into tombstones."""
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
@@ -49,9 +49,9 @@ def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     for entry in view.entries:
         match entry.kind:
             case EntryKind.UNKNOWN if entry.asked is not None and desired.revoking:
-                pass  # gated by a live read: whoever lets it go from now on starts a new scheduling cycle
+                pass  # gated by a live read: removing the gate from now on starts a new scheduling cycle
             case EntryKind.FOREIGN | EntryKind.UNKNOWN if entry.asked is not None:
-                # A pod that does not reference the claim, and whose end nobody tells us, or a gated pod.
+                # A pod that does not reference the claim, so that no watch reports its end, or a gated pod.
                 kept.append(entry.reference)
                 when = entry.asked + STRANGER_RECHECK
                 if now >= when:
@@ -68,7 +68,7 @@ def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
             case _:
                 pass
     if any(e.resource == TOMBSTONE_RESOURCE for e in kept):
-        # The stock controller adds and removes the others just now: whoever is not in the list at this moment will be.
+        # The stock controller adds and removes the others at this moment: a pod missing from the list now will return.
         others = (c for c in view.finished if c.uid not in view.listed and _needs_tombstone(view, c, policy, desired))
         kept.extend(tombstone_entry(consumer.entry) for consumer in others)
     return desired.but(kept=desired.kept + tuple(kept)).ask(*asked[:LOOKUP_BATCH])
@@ -79,27 +79,33 @@ def _look_up(view: ClaimView, entry: ReservedForEntry) -> LookUpPod:
 
 
 def tombstone_entries(view: ClaimView, policy: Policy) -> list[ConsumerReference]:
-    """Return tombstones of all pods that the stock controller puts back, as long as the claim is allocated."""
+    """Return tombstones of all pods that the stock controller restores while the claim is allocated."""
     return [tombstone_entry(c.entry) for c in view.finished if _is_put_back(view, c, policy)]
 
 
 def _is_put_back(view: ClaimView, consumer: Consumer | None, policy: Policy) -> bool:
-    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion."""
+    """Return whether the stock controller restores the pod's entry.
+
+    It does so only for a bound pod whose object still exists, and not for a claim under deletion.
+    """
     if not policy.tombstones or consumer is None or consumer.stage is not Stage.FINISHED:
-        return False  # one over a pod that runs is somebody's mistake: its own entry takes its place again
+        return False  # a tombstone for a running pod is an error: the pod's own entry replaces it
     return bool(consumer.node) and not consumer.deleting and not view.claim.metadata.deleting
 
 
 def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
-    """Whether a finished pod is put back, unless nobody else keeps the allocation: the claim is free then."""
+    """Return whether a finished pod is restored while something else keeps the allocation.
+
+    Otherwise the claim is freed.
+    """
     if not _is_put_back(view, consumer, policy):
         return False
-    kept = desired.workload is not None or desired.revoking  # the latter for a bind horizon more
+    kept = desired.workload is not None or desired.revoking  # a revocation keeps it for one more bind horizon
     return kept or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
 
 
 def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 3, 4, 5 and 14: choose the pods of the window, and say which are left out."""
+    """Rules 3, 4, 5 and 14: choose the pods of the window, and report which are left out."""
     if view.allocation is None:
         return desired
     if view.claim.metadata.deleting:
@@ -128,7 +134,7 @@ def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired
 
 
 def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that.
+    """Rule 4: add a guard once a consuming pod is unlisted, and keep the guard until no pod consumes.
 
     A pod that vanished consumes until its containers have certainly ended.
     """
@@ -138,17 +144,19 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     if view.claim.metadata.deleting:
         relied_on = view.consuming or desired.pods or desired.kept or desired.held or desired.revoking
         return desired.but(guard=present and bool(relied_on))
-    if _admits_any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would let pods in
+    if _admits_any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would admit pods
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
     of_groups = sum(1 for c in (*view.starting, *view.started) if is_covered_by_pod_group(c, desired))
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     last_of_vanished = desired.held and not (desired.workload or _has_firm_entry(view, desired))
-    stays = present and (view.consuming > 0 or desired.held)  # of a pod that vanished it tells the next process
+    stays = present and (view.consuming > 0 or desired.held)  # the guard tells the next process of a vanished pod
     wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
     wanted = wanted or last_of_vanished
-    if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
+    if (
+        not policy.prune_started
+    ):  # beside the workload's entry, too: its owner may release it while this controller is down
         wanted = wanted or _is_watch_behind(view)
         until = _maybe_bound_until(view, now, desired, present=present)
         if until > now:
@@ -160,10 +168,10 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
 
 
 def _has_firm_entry(view: ClaimView, desired: Desired) -> bool:
-    """Whether an entry keeps the claim that kube-scheduler does not take away.
+    """Return whether the list has an entry that kube-scheduler does not remove.
 
-    The scheduler removes the entry of a pod that it could not bind, and frees a claim whose list names nobody but the
-    pod that it tries in vain (``PostFilter`` of the DynamicResources plugin).
+    The scheduler removes the entry of a pod that it could not bind, and deallocates a claim whose list names no pod but
+    the one that it fails to schedule (``PostFilter`` of the DynamicResources plugin).
     """
     vanished = {entry.reference.uid for entry in view.of(EntryKind.VANISHED)}
     kept = any(not entry.is_pod or entry.uid in vanished for entry in desired.kept)
@@ -171,21 +179,22 @@ def _has_firm_entry(view: ClaimView, desired: Desired) -> bool:
 
 
 def _is_watch_behind(view: ClaimView) -> bool:
-    """Whether the pods watch is behind the list of a claim that no workload keeps: more pods than are known may use it.
+    """Return whether the pods watch is behind the list of a claim without workload: unknown pods may use the claim.
 
-    The stock controller frees such a claim with the last pod of the list. Where the binding of another pod is under way
-    then, kube-scheduler may give the claim's next device to a second claim (docs/explanation/guarantees.md).
+    The stock controller deallocates such a claim with the last pod of the list. If another pod is being bound at that
+    moment, kube-scheduler may allocate the freed device to a second claim (docs/explanation/guarantees.md).
     """
     return view.reservation is None and any(entry.asked is None for entry in view.of(EntryKind.UNKNOWN))
 
 
 def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:
-    """Return until when a pod that looks unbound, and that we take off the list, may be bound without our knowledge.
+    """Return until when a seemingly unbound pod that this controller unlists may have been bound unnoticed.
 
-    A scheduler lists a pod right before it binds it, and the pods watch may be behind. The stock controller frees the
-    claim with the last pod of the list, so a guard has to stay until that binding must have been seen. After a restart
-    a guard that is there may be such a one. An empty list gets a guard only as long as the deallocation would wait, for
-    with the guard the claim is freed: that needs no patience with the watch, since it reads the pods live.
+    A scheduler lists a pod right before it binds it, and the pods watch may be behind. The stock controller deallocates
+    the claim with the last pod of the list, so a guard has to stay until that binding must have been observed. After a
+    restart, an existing guard may serve this purpose. An empty list gets a guard only as long as the deallocation would
+    wait, because with the guard the claim is deallocated: that needs no allowance for the watch, since it reads the
+    pods live.
     """
     chosen = {c.uid for c in desired.pods}
     unnoticed = WATCH_OUTAGE_UNNOTICED if view.entries else 0.0
@@ -198,7 +207,7 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
 
 
 def _admits_any_pod(view: ClaimView, desired: Desired) -> bool:
-    """Whether the allocation itself lets any referencing pod in: then the list enumerates nobody (KEP rule 2)."""
+    """Return whether the allocation itself admits any referencing pod: the list then names no pods (KEP rule 2)."""
     return view.any_pod and desired.workload is not None
 
 
@@ -212,7 +221,10 @@ def _keep_live_entries(view: ClaimView, desired: Desired) -> Desired:
 
 
 def _is_excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
-    """Whether rule 14 keeps the pod off the list. What the stock controller has listed it would list again for ever."""
+    """Return whether rule 14 keeps the pod off the list.
+
+    An entry that the stock controller made stays: it would be restored for ever.
+    """
     return consumer.uid in view.excluded and (policy.prune_started or consumer.uid not in view.listed)
 
 
@@ -247,7 +259,10 @@ def _listable_from(view: ClaimView, consumer: Consumer, policy: Policy, desired:
 
 
 def _is_pre_listed(view: ClaimView, consumer: Consumer) -> bool:
-    """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or since it was behind our gate."""
+    """Return whether this controller lists a waiting, ungated pod.
+
+    It does so if the claim is reserved, the claim or the pod opts in, or the pod was behind this project's gate.
+    """
     return (
         view.reservation is not None
         or consumer.opted_in
@@ -257,7 +272,7 @@ def _is_pre_listed(view: ClaimView, consumer: Consumer) -> bool:
 
 
 def _relistable_from(view: ClaimView, consumer: Consumer) -> Instant:
-    """Return when a pod may be listed: at once, unless a scheduler took it off the list, or it may be about to end."""
+    """Return when a pod may be listed: at once, unless a scheduler unlisted the pod or the pod may be about to end."""
     if consumer.was_started and consumer.uid not in view.listed:
         return consumer.stage_since + FINISHING_DELAY
     if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
@@ -266,14 +281,14 @@ def _relistable_from(view: ClaimView, consumer: Consumer) -> Instant:
 
 
 def _slots(desired: Desired) -> int:
-    """All slots that pods could have; the guard's is kept free always, so that it never has to wait for one."""
+    """Return the number of slots for pods; the guard's slot always stays free, so that a guard never has to wait."""
     return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
 
 
 def _choose_consumers(
     view: ClaimView, policy: Policy, now: Instant, desired: Desired, candidates: list[Consumer]
 ) -> tuple[Consumer, ...]:
-    """Fill the slots, and leave some to the scheduler where that helps anybody.
+    """Fill the slots, and leave some to the scheduler where that helps a pod.
 
     Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
     """
@@ -288,10 +303,10 @@ def _choose_consumers(
     if len(chosen) <= first:
         return chosen + stay
     needed = _any_left_to_scheduler(view, policy, desired)
-    first = max(first, int(free > needed))  # of few slots one is ours, else nobody leaves our gate
+    first = max(first, int(free > needed))  # of few slots this controller takes one, else no pod leaves its gate
     if policy.prune_started:
         keep = chosen if not needed and _is_crowded(candidates, chosen[:first]) else chosen[:first]
-    elif needed:  # not at the cost of pods that move: who is listed here stays listed
+    elif needed:  # not at the cost of pods that make progress: pods listed here stay listed
         keep = chosen[:first] + tuple(c for c in chosen[first:] if not _is_parked(view, c, now))
     else:
         keep = chosen
@@ -304,19 +319,20 @@ def _is_parked(view: ClaimView, consumer: Consumer, now: Instant) -> bool:
 
 
 def _is_crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
-    """Whether ungated pods are left out: then headroom only does harm.
+    """Return whether ungated pods are left out: headroom then only does harm.
 
-    Each of them makes the scheduler try, and try again. Into a list with room it writes itself, failing all other
-    writes that are under way; a full list answers it with one 422 (bench/README.md: three requests instead of ten).
+    Each of these pods makes the scheduler try, and try again. Into a list with room the scheduler writes itself, which
+    fails all other concurrent writes; a full list answers with one 422 (bench/README.md: three requests instead of
+    ten).
     """
     slots = {c.uid for c in chosen}
     return any(c.stage is Stage.WAITING and c.uid not in slots for c in candidates)
 
 
 def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) -> bool:
-    """Whether a pod waits that only the scheduler lists: in a list full of pods that do not move it never came in.
+    """Return whether a pod waits that only the scheduler lists: a list full of idle pods would never admit it.
 
-    Nobody new is to come in while the allocation is being taken back.
+    No further pod is to be admitted while the allocation is being revoked.
     """
     return not desired.revoking and any(
         c.uid not in view.listed
@@ -329,7 +345,7 @@ def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) ->
 def _explain_limit(
     view: ClaimView, desired: Desired, candidates: list[Consumer], chosen: tuple[Consumer, ...]
 ) -> Desired:
-    """Tell the claim, and the pods whose turn is next, that nobody follows before somebody leaves."""
+    """Add reasons for the claim and for the next pods in order: no pod follows before a listed pod leaves."""
     slots = {c.uid for c in chosen}
     left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.order)
     if not left_out:
@@ -348,7 +364,10 @@ def _explain_limit(
 
 
 def _list_taken_reasons(view: ClaimView, candidates: list[Consumer]) -> Iterator[Reason]:
-    """Tell that entries of others leave no pod a slot: only whoever made these entries may remove them."""
+    """Yield the reason that foreign entries leave pods without slots.
+
+    Only the writers of these entries may remove them.
+    """
     left_out = [c for c in candidates if c.uid not in view.listed]
     others = [e for e in view.entries if e.kind in {EntryKind.FOREIGN, EntryKind.UNKNOWN}]
     if left_out and others:

@@ -1,7 +1,8 @@
-"""Rules 8, 9 and 10: when a claim gives its devices back.
+"""Rules 8, 9 and 10: when a claim is deallocated.
 
-Too early, and two claims get one device, or a kubelet hands out the devices of an allocation that is no more. So a
-deallocation is an edge, never a conclusion from a state: "allocated and unused" is legal.
+A deallocation that comes too early gives one device to two claims, or makes a kubelet hand out the devices of an
+allocation that no longer exists. So a deallocation is an edge, never a conclusion from a state: "allocated and unused"
+is legal.
 """
 
 from collections.abc import Iterator
@@ -31,11 +32,11 @@ from dra.model.meta import Uid
 _ADMITS_MANY: Final = frozenset(
     {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.RESERVATION}
 )
-"""Entries beside which pods need none of their own."""
+"""Kinds of entries that admit pods without entries of their own."""
 
 
 def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 9: un-list the waiting pods behind a guard, wait until no cycle can still bind one, then take it back."""
+    """Rule 9: unlist waiting pods behind a guard, wait until no cycle can bind one, then revoke the allocation."""
     del policy
     desired = _ask_for_placements(view, now, desired)
     found = find_stuck_cause(view, now=now)
@@ -63,7 +64,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 
 def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """Ask where the waiting pods could run when they have waited for long enough, and again from time to time."""
+    """Request a placement lookup once the waiting pods have waited long enough, and again from time to time."""
     when = placements_due_at(view, now=now)
     if when is None:
         return desired
@@ -72,19 +73,19 @@ def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desi
 
 
 def _horizon(view: ClaimView, consumer: Consumer) -> float:
-    """Return for how long a cycle that saw the pod's entry may still bind the pod.
+    """Return the seconds for which a cycle that saw the pod's entry may still bind the pod.
 
-    As long as it is nominated: a live read cannot tell a nomination that lasts, with no cycle behind it, from the sign
-    of a cycle that waits for a Permit plugin or a volume.
+    The slow horizon applies as long as the pod is nominated: a live read cannot distinguish a lasting nomination
+    without a cycle from a cycle that waits for a Permit plugin or a volume.
     """
     return SLOW_BIND_HORIZON if consumer.nominated else view.bind_horizon(consumer)
 
 
 def nominated_pods(view: ClaimView) -> frozenset[tuple[Uid, str]]:
-    """Return the pods that are nominated, and for which nodes: what the live read need not heed.
+    """Return the nominated pods with their nodes, which the live read may ignore.
 
-    To be asked once `still_bindable` has no pod left: no cycle that saw an entry of theirs runs any more, whoever has
-    nominated them, and a cycle that saw none writes the claim before it binds.
+    Valid only once `still_bindable` returns no pod: then no cycle that saw an entry of these pods runs any longer,
+    whichever component nominated them, and a cycle that saw no entry writes the claim before it binds.
     """
     return frozenset((c.uid, c.nominated) for c in (*view.waiting, *view.gated) if c.nominated)
 
@@ -115,13 +116,13 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         pods=len(late),
         seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
     )
-    # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused. Where
-    # the allocation lets any pod in, its own field tells that, and a guard would go on letting pods in.
+    # The guard preserves the edge: an empty list could not be told from that of a claim that is merely unused. Where
+    # the allocation admits any pod, its own field says so, and a guard would go on admitting pods.
     return desired.but(guard=not view.any_pod).look_at(until).because(waits)
 
 
 def _decide_deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """A claim under deletion goes once no cycle can bind a pod that still waits; with the claim the gates go."""
+    """Deallocate a claim under deletion once no cycle can bind a waiting pod; the gates go with the claim."""
     if desired.kept:
         return desired
     until = max((when for _, when in still_bindable(view, now, gated=view.gated)), default=now)
@@ -134,23 +135,23 @@ def _decide_deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired
 def still_bindable(
     view: ClaimView, now: Instant, *, gated: tuple[Consumer, ...] = ()
 ) -> list[tuple[Consumer, Instant]]:
-    """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write.
+    """Return the waiting pods that were listed lately, or are still covered by an entry for many pods.
 
-    Or that an entry for many covers still. ``gated`` are the gated pods to be counted, too: the pods watch may be late,
-    and one of them may have been let go by now.
+    A cycle that saw such a pod listed binds it without a write. ``gated`` are gated pods to consider as well: the pods
+    watch may be late, and a pod may have been ungated by now.
     """
     until = ((c, _bindable_until(view, c, now)) for c in (*view.waiting, *gated))
     return [(consumer, when) for consumer, when in until if when > now]
 
 
 def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instant:
-    """Return until when a cycle that saw an entry for the pod may bind it.
+    """Return until when a cycle that saw an entry for the pod may bind the pod.
 
-    No cycle that begins after the deletion of the claim does, unless on a copy of the claim that is older.
+    No cycle that begins after the deletion of the claim does, except on an older copy of the claim.
     """
     horizon, closed = _horizon(view, consumer), view.closed_since
     until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
-    if closed is not None:  # the pods watch may have been behind when that entry for many went
+    if closed is not None:  # the pods watch may have been behind when that entry for many pods went
         until = max(until, closed + horizon)
     if view.covers(consumer):
         until = now + horizon
@@ -159,7 +160,7 @@ def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instan
 
 
 def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
-    """Tell if nothing but foreign entries keeps a claim: whoever made them may be long gone."""
+    """Yield the reason that only foreign entries keep a claim: their writers may be long gone."""
     others = view.of(EntryKind.FOREIGN)
     if not others or desired.workload is not None or view.unfinished:
         return
@@ -176,8 +177,8 @@ def _deallocation_cause(view: ClaimView, desired: Desired) -> str:
 
 def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     freed = view.reason(Code.DEALLOCATED, done=True, cause=cause)
-    # The pods watch may be behind the claims watch: whoever waits, and was ever listed, may have been bound behind our
-    # back. And what stands for many pods stands for those, too, that we have never seen.
+    # The pods watch may be behind the claims watch: a waiting pod that was ever listed may have been bound unnoticed.
+    # An entry for many pods also stands for pods that were never observed.
     unbound = (*view.waiting, *view.gated)
     promised = any(view.listings.get(c.uid, UNLISTED).last is not None for c in unbound)
     unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(unbound)
@@ -187,14 +188,14 @@ def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 2, 8 and 10: the marks that remember an entry, and the finalizer, follow the allocation."""
+    """Rules 2, 8 and 10: make the annotations that record an entry, and the finalizer, follow the allocation."""
     del policy
     meta, allocation = view.claim.metadata, view.allocation
     marks = dict(desired.marks)
     leftover_at = _leftover_at(view)
     finalizers = None
     if allocation is None or not desired.allocated:
-        if desired.over:  # of a workload that is over nothing is noted any more
+        if desired.over:  # no annotation records a workload that is over
             marks = {
                 key: value for key, value in marks.items() if key not in workload_reservations.RESOLVED_UID_ANNOTATIONS
             }
@@ -202,7 +203,7 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         if marks.get(workload_reservations.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
             marks |= workload_reservations.resolved_uid_annotations(
                 view.claim, view.workload.uid
-            )  # the next one of that name is there already
+            )  # the successor of that name exists already
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
     elif desired.workload is not None and not meta.deleting and not view.any_pod:
@@ -212,13 +213,13 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
 
 
 def _leftover_at(view: ClaimView) -> Instant:
-    """Return when the finalizer of an unallocated claim may go; the pods that wait will need it again."""
+    """Return when the finalizer of an unallocated claim may be removed; waiting pods will need it again."""
     known = view.history.leftover_at
     return NEVER if known is None or view.waiting else known
 
 
 def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 8 and 9: what must never be is said aloud; nothing else can be done about it here."""
+    """Rules 8 and 9: report states that must never occur; nothing else can be done about them here."""
     del policy, now
     if view.allocation is not None:
         twice = (

@@ -1,8 +1,8 @@
-"""From one claim's view to a plan: the rules say what should be, the comparison says which writes make it so.
+"""From one claim's view to a plan: rules define the desired state, a comparison yields the writes that establish it.
 
-The list is written in batches. Every write of the claim wakes all pods that the scheduler has put aside because of it
-and costs every watcher an event, so a change that can wait does, at most a second; one that somebody stands still for
-does not.
+The list is written in batches. Every write of the claim wakes all pods that the scheduler has put aside because of that
+claim, and costs every watcher an event. So a change that can wait does so, for at most a second; a change that blocks a
+pod is written at once.
 """
 
 from typing import Final
@@ -31,36 +31,41 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 
 LISTING_INTERVAL: Final = 1.0
-"""Seconds between writes that list waiting pods, unless …"""
+"""Seconds between writes that list waiting pods, unless `LISTING_BATCH` is reached."""
 
 LISTING_BATCH: Final = 32
-"""… so many can be listed at once."""
+"""Number of pods to list that are written at once."""
 
 CROWDED: Final = RESERVED_FOR_MAX_SIZE - SCHEDULER_HEADROOM
-"""Entries above which the list has no headroom left, since ungated pods crowd in: then …"""
+"""Entries above which the list has no headroom left because ungated pods crowd in; then `CROWD_INTERVAL` and
+`CROWD_BATCH` apply."""
 
 CROWD_INTERVAL: Final = 5.0
-"""… these seconds …"""
+"""Seconds between writes of a crowded list, unless `CROWD_BATCH` is reached."""
 
 CROWD_BATCH: Final = 64
-"""… and so many slots make a batch: the scheduler's clients need a list that holds still."""
+"""Number of slots that are written at once into a crowded list: the scheduler's clients need a list that changes
+rarely."""
 
 PRUNING_INTERVAL: Final = 5.0
-"""Seconds between writes that only take entries away, unless …"""
+"""Seconds between writes that only remove entries, unless `PRUNING_BATCH` is reached."""
 
 PRUNING_BATCH: Final = 64
-"""… there are so many of them."""
+"""Number of entries that are removed at once."""
 
 PRUNING_PATIENCE: Final = 30.0
-"""Seconds between such writes while ungated pods wait: each write fails the scheduler's own writes that are under way,
-and a cycle that has to start over costs its client limit ten requests instead of two."""
+"""Seconds between such writes while ungated pods wait: each write fails the scheduler's concurrent writes, and a cycle
+that has to start over costs the scheduler's client limit ten requests instead of two."""
 
 STOCK_CONTROLLER_RETURNS: Final = 3
-"""Entries that came back by themselves before we believe that the stock controller runs: one may be a late write."""
+"""Entries that must reappear before the stock controller is assumed to run: a single one may be a late write."""
 
 
 def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
-    """Return what to do about one claim now. Idempotent: after its own writes it wants no more."""
+    """Return the plan for one claim now. The function is idempotent.
+
+    After the plan's own writes it plans nothing further.
+    """
     heeding = _policy_beside_stock(view, policy)
     desired = apply_rules(view, policy=heeding, now=now)
     if heeding is not policy:
@@ -70,7 +75,7 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
 
 
 def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan:
-    """Compare what is with what should be."""
+    """Return the plan whose writes turn the present claim into the desired one."""
     actions: list[Action] = list(desired.lookups)
     wake_at = desired.wake_at
     if view.allocation is not None and not desired.allocated:
@@ -84,7 +89,7 @@ def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan
             actions.append(SetReservedFor(claim=view.key, entries=entries))
         wake_at = min(wake_at, due)
     if desired.marks or desired.finalizers is not None or desired.owners is not None:
-        # After the status: a mark must never tell of an entry that was not made.
+        # After the status: an annotation must never claim an entry that was not made.
         marks = tuple(desired.marks.items())
         actions.append(
             PatchMetadata(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
@@ -99,18 +104,19 @@ def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan
 
 
 def _policy_beside_stock(view: ClaimView, policy: Policy) -> Policy:
-    """Return the policy for a claim: another one where a stock controller turns out to run, which nobody told us of."""
+    """Return the policy for a claim, adapted if an unannounced stock controller turns out to run."""
     active = policy.prune_started and view.history.returned >= STOCK_CONTROLLER_RETURNS
     return alongside_stock(policy) if active else policy
 
 
 def without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> ClaimPlan:
-    """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
+    """Return the first writes to make when other clients write the claim faster than its plan can be carried out.
 
-    A scheduler with many ungated pods enters one every few milliseconds, the stock controller puts finished pods back
-    as fast, and no compare-and-swap gets between. Some entries need none: the workload's, as long as none was made, and
-    the tombstones are right wherever there is an allocation, and elsewhere the API server takes none. Tombstones go
-    before a deallocation, too: the stock controller rests until the claim is free.
+    A scheduler with many ungated pods adds one entry every few milliseconds, the stock controller restores finished
+    pods as fast, and no compare-and-swap succeeds in between. Some entries need no compare-and-swap: the workload's
+    entry, as long as none was made, and tombstones are right wherever there is an allocation, and the API server
+    rejects entries without one. Tombstones also precede a deallocation: the stock controller then rests until the claim
+    is deallocated.
     """
     present = {e.reference.uid: e.reference for e in view.entries}
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
@@ -118,7 +124,7 @@ def without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> Cl
     if any(isinstance(w, Deallocate) for w in plan.claim_writes):
         wanted += tombstone_entries(view, _policy_beside_stock(view, policy))
     missing = tuple(e for e in wanted if present.get(e.uid) != e)
-    # The two kinds go by patches of two forms (`dra.engine.claims.patches`); what keeps the claim goes first.
+    # The two kinds need patches of two forms (`dra.engine.claims.patches`); entries that keep the claim go first.
     added = tuple(e for e in missing if e.resource != TOMBSTONE_RESOURCE) or missing
     if not added or len({*present, *(e.uid for e in added)}) > RESERVED_FOR_MAX_SIZE:
         return plan
@@ -131,13 +137,14 @@ def _needs_no_precondition(entry: ConsumerReference) -> bool:
 
 
 def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
-    """Return the list, what keeps the claim first: ``kubectl get`` shows the beginning."""
+    """Return the new list, with the entries that keep the claim first: ``kubectl get`` shows the beginning."""
     head = [desired.workload] if desired.workload is not None else []
-    # Uids must be unique. Anybody may have listed something with ours or a pod's: then that does what ours would do.
+    # Uids must be unique. Another client may have listed an object under this claim's or a pod's uid: such an entry has
+    # the same effect as the entry that this controller would add.
     taken = {entry.uid for entry in (*head, *desired.kept)}
     stones = [e for e in desired.kept if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
     kept = [e for e in desired.kept if e not in stones]
-    room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of others' entries is as good as a guard
+    room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of foreign entries protects as a guard does
     if desired.guard and view.claim.metadata.uid not in taken and room > 0:
         head.append(guard_entry(view.claim))
         room -= 1
@@ -148,14 +155,14 @@ def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReferenc
 def _write_due_at(
     view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant
 ) -> Instant:
-    """Return when the list should be written: now, later, or never if it is right."""
+    """Return when the list must be written: now, later, or never if it is up to date."""
     present = {e.reference for e in view.entries}
     wanted = set(entries)
     added, removed = wanted - present, present - wanted
     if not added and not removed:
         return NEVER
     awaited = any(c.stage is Stage.STARTING and c.uid not in view.listed for c in desired.pods)
-    entering = desired.workload in added  # the marks that are written now tell of its entry
+    entering = desired.workload in added  # the annotations written now record its entry
     last = view.history.written_at
     if desired.urgent or entering or awaited or last is None:
         return now
@@ -169,7 +176,7 @@ def _write_due_at(
 
 
 def _resyncs(view: ClaimView, desired: Desired, actions: list[Action]) -> list[ResyncPod]:
-    """Return a kick for each bound pod that this write lists: its kubelet has refused it already, or will have."""
+    """Return a resync for each bound pod that this write lists: its kubelet has refused the pod, or is about to."""
     if not any(isinstance(a, SetReservedFor) for a in actions):
         return []
     late = (c for c in desired.pods if c.stage is Stage.STARTING and c.uid not in view.listed)

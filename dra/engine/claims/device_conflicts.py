@@ -1,4 +1,7 @@
-"""Which claims hold a device that another claim holds as well: nobody may make that, and it must be told."""
+"""Find claims that hold a device which another claim holds as well.
+
+No component may cause such a conflict, so each one is reported.
+"""
 
 from collections.abc import Mapping
 
@@ -9,7 +12,7 @@ from dra.model.meta import Key, Uid
 
 
 class DeviceConflicts:
-    """Keeps the ledger of devices; ``dirty`` gets the claims whose conflicts have changed."""
+    """The ledger of devices and its conflicts; ``dirty`` receives the claims whose conflicts have changed."""
 
     def __init__(self, held: Ledger, *, records: Mapping[Key, ClaimState], dirty: set[Key]) -> None:
         self._ledger = held
@@ -18,7 +21,7 @@ class DeviceConflicts:
         self._twice: set[Key] = set()
 
     def record(self, record: ClaimState) -> None:
-        """Take in what a claim holds now."""
+        """Record the devices that a claim holds now."""
         claim = record.claim
         if claim is None:
             return
@@ -32,7 +35,7 @@ class DeviceConflicts:
             self._retry()
 
     def forget(self, key: Key, uid: Uid) -> None:
-        """The claim is gone: what it held may be another one's alone now."""
+        """Release the devices of a deleted claim: another claim may now hold these devices alone."""
         self._ledger.release(uid)
         self._twice.discard(key)
         self._retry()

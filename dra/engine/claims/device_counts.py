@@ -1,7 +1,7 @@
-"""How many devices there are, how many are held, and by what: counted anew whenever somebody asks.
+"""Counts of offered and held devices and of what holds them, computed on each request.
 
-Cheaper than the rules, and rougher: what `dra.engine.diagnosis` finds out for one claim by asking the rules many times
-is said here of all by a look at who uses them and what stands in their lists. It decides nothing.
+Cheaper and rougher than the rules: `dra.engine.diagnosis` examines one claim by evaluating the rules many times; this
+module examines all claims by their users and the entries of their lists. The counts decide nothing.
 """
 
 from collections import Counter
@@ -17,34 +17,34 @@ from dra.model.meta import Struct
 
 
 class HeldBy(StrEnum):
-    """What holds the devices of a claim; the first that applies."""
+    """The holder of a claim's devices; the first value that applies."""
 
-    PODS = "pods"  # bound pods use them
+    PODS = "pods"  # bound pods use the devices
     WAITING = "waiting"  # pods that name the claim are not bound yet
     WORKLOAD = "workload"  # reserved for a workload that has no pods now
-    OTHERS = "others"  # entries of other controllers alone, or of nodes that do not report in
-    NOTHING = "nothing"  # for moments: between two writes. For long: a leak
+    OTHERS = "others"  # only entries of other controllers, or of nodes that do not report in
+    NOTHING = "nothing"  # briefly, between two writes; permanently, a leak
 
 
 COUNTED_STAGES: Final = {stage: stage.name.lower() for stage in Stage if stage is not Stage.FINISHED}
-"""The pods that are counted, and what they are called."""
+"""Stages that are counted, and their names."""
 
 
 class DeviceCounts(Struct, frozen=True):
-    """The counts."""
+    """The counts of held and offered devices and of pods that name claims."""
 
     held: Mapping[tuple[str, HeldBy], int]
-    """By (driver, what holds them)."""
+    """Devices by (driver, holder)."""
 
     offered: Mapping[str, int]
-    """By driver; empty where slices may not be read."""
+    """Devices by driver; empty where ResourceSlices may not be read."""
 
     pods: Mapping[str, int]
     """Unfinished pods that name claims, by stage."""
 
 
 def count_devices(world: ClaimCache) -> DeviceCounts:
-    """Count: three milliseconds per thousand claims."""
+    """Count devices and pods, in about three milliseconds per thousand claims."""
     held: Counter[tuple[str, HeldBy]] = Counter()
     for record in world.records():
         allocation = record.claim.status.allocation if record.claim is not None else None

@@ -1,7 +1,7 @@
-"""Rule 13: a claim that was made for a pod goes when that pod needs it no more.
+"""Rule 13: a generated claim is deleted when its pod no longer needs it.
 
-The garbage collector would delete it with the pod, but finished pods stay for hours, and a device that nobody can use
-any more looks as if it were asked for.
+The garbage collector would delete the claim with the pod, but finished pods stay for hours, and a device that no pod
+can use any longer would look as if it were in demand.
 """
 
 from typing import Final
@@ -13,7 +13,8 @@ from dra.engine.instants import Instant
 from dra.engine.reservations.claim_holders import HolderState
 
 _OWNER_NEEDS_NO_CLAIM: Final = frozenset({OwningPodPhase.DONE, OwningPodPhase.REPLACED})
-"""A pod that is not to be seen may be one whose watch event is still to come: the garbage collector knows."""
+"""Phases in which the owning pod needs no claim. A pod that is not observed may be one whose watch event is still to
+come: the garbage collector handles that case."""
 
 
 _NO_OWNING_POD: Final = frozenset({OwningPodPhase.NONE, OwningPodPhase.GONE})
@@ -22,7 +23,7 @@ _NO_OWNING_POD: Final = frozenset({OwningPodPhase.NONE, OwningPodPhase.GONE})
 def generated_claim_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Delete a generated claim whose list is empty, as soon as its pod was seen done or replaced.
 
-    What was made for a reservation goes when that is over, and until then never.
+    A claim generated for a reservation is deleted when the reservation is over, and never before.
     """
     del now
     holds = [hold for hold in view.holds if hold.owns]

@@ -1,12 +1,12 @@
-"""Rule 12, for machines: a node that does not report in may still run pods whose objects are gone.
+"""Rule 12, for machines: a node that does not report in may still run pods whose objects are deleted.
 
-A pod leaves the API without its kubelet's word when somebody deletes it by force. Its entry is then replaced by one for
-its node, in the list, so that it outlives us and nobody else takes the list for empty. That entry goes when nothing can
-be left of the pod: the Node object is gone, has the out-of-service taint or another bootID, or its kubelet has reported
-in for long enough to end what the API server does not know any more.
+A forced deletion removes a pod from the API without the kubelet's confirmation. The pod's entry is then replaced by an
+entry for its node, in the list, so that the entry outlives this process and no other component considers the list
+empty. The entry is removed when no container of the pod can be left: the Node object is gone, has the out-of-service
+taint or another bootID, or its kubelet has reported in long enough to end pods that the API server no longer has.
 
-On a node that does report in the kubelet ends such a pod within its grace period. A node counts as Ready for up to 50 s
-after its kubelet's last word, so the claim is kept for that long besides, and then the node is read live.
+On a node that does report in, the kubelet ends such a pod within its grace period. A node counts as Ready for up to 50
+s after its kubelet's last report, so the claim is kept for that long as well, and then the node is read live.
 """
 
 from typing import Final
@@ -19,17 +19,17 @@ from dra.engine.claims.view import ClaimView, EntryKind, LostNode, lost_node_ent
 from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant
 
 ENDED_WITHIN: Final = 120.0
-"""Seconds of readiness after which a kubelet has ended what it was told to forget: four usual grace periods."""
+"""Seconds of readiness after which a kubelet has ended the pods it was to remove: four default grace periods."""
 
 BEGUN_WITHIN: Final = 30.0
-"""Seconds within which a kubelet that is back has begun to end such pods."""
+"""Seconds within which a returning kubelet has begun to end such pods."""
 
 SETTLED: Final = ENDED_WITHIN + WATCH_OUTAGE_UNNOTICED
-"""The same as our watch shows it: the node may have fallen silent again, and we do not know it yet."""
+"""`ENDED_WITHIN` in seconds as the watch shows it: the node may have fallen silent again unnoticed."""
 
 
 def seconds_to_settle(node: LostNode) -> float:
-    """Return the seconds of readiness after which nothing is left of such pods, whose grace period begins then."""
+    """Return the seconds of readiness after which no vanished pod is left; its grace period begins with readiness."""
     return max(SETTLED, node.grace + BEGUN_WITHIN + WATCH_OUTAGE_UNNOTICED)
 
 
@@ -46,7 +46,8 @@ def lost_nodes_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 
 def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """Keep the claim until the containers of vanished pods have certainly ended; their nodes are read live then."""
+    """Keep the claim until the containers of vanished pods have certainly ended, then request live reads of their
+    nodes."""
     if not view.vanished:
         return desired
     due = sorted({pod.node for pod in view.vanished if pod.node and now >= pod.ended_at})
@@ -55,7 +56,7 @@ def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desir
     later = [pod.ended_at for pod in view.vanished if now < pod.ended_at]
     desired = desired.look_at(min(later, default=NEVER))
     desired = desired.but(held=True)
-    if desired.workload is not None or view.unfinished:  # they are not what keeps the claim
+    if desired.workload is not None or view.unfinished:  # vanished pods are not what keeps the claim
         return desired
     reasons = [view.reason(Code.NODE_LOST, node=node, seconds=int(SETTLED)) for node in view.silent_nodes]
     pods = [pod for pod in view.vanished if not pod.guard]
@@ -68,33 +69,33 @@ def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desir
 
 
 def may_run_without_object(view: ClaimView, now: Instant) -> bool:
-    """Whether pods whose objects are gone may still run with the devices."""
+    """Return whether pods whose objects are deleted may still run with the devices."""
     return bool(view.vanished or unsettled_nodes(view, now))
 
 
 def unsettled_nodes(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
-    """Return the nodes on which such pods may still run: a live read has to tell that a node has stayed Ready."""
+    """Return the lost nodes on which pods may still run: a live read must confirm that a node has stayed Ready."""
     return tuple(n for n in view.lost_nodes if min(now, n.read) < _settled_at(n))
 
 
 def _settled_at(node: LostNode) -> Instant:
-    """Return from when on nothing is left of such pods, if the node stays Ready."""
+    """Return from when on no vanished pod is left, if the node stays Ready."""
     return NEVER if node.ready_since is None else node.ready_since + seconds_to_settle(node)
 
 
 def _keep_for_node(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(seconds_to_settle(node)))
-    if desired.revoking and view.any_pod:  # a person vouches for the node, and its entry would let pods in
+    if desired.revoking and view.any_pod:  # the user vouches for the node, and its entry would admit pods
         return desired.because(reason)
     entry = lost_node_entry(node.name, node.boot)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
-        # Under deletion nothing can be added to the list. An entry of the node with another bootID, or none, which
-        # another pod has left that vanished before, keeps the claim as well, and outlives us. So do the entries of pods
-        # whose objects are gone, on whichever node they ran.
+        # Under deletion nothing can be added to the list. A lost node's entry with another bootID, or none, left by a
+        # pod that vanished earlier, keeps the claim as well, and outlives this process. So do the entries of pods whose
+        # objects are deleted, on whichever node they ran.
         listed = [e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name]
         listed += [e.reference for e in view.of(EntryKind.FINISHED) if e.consumer is None]
         added = tuple(entry for entry in listed if entry not in desired.kept)
         return desired.but(held=True, kept=(*desired.kept, *added)).because(reason)
     if entry.uid not in view.listed and not desired.has_room:
-        return desired.because(reason)  # the entries of others, of which the list is full, keep everybody off
+        return desired.because(reason)  # foreign entries fill the list and keep other components off
     return desired.but(kept=(*desired.kept, entry)).because(reason)

@@ -48,8 +48,7 @@ def merge_patch_of(write: ClaimWrite) -> dict[str, Any]:
 
 
 def entries_json_patch(write: AddEntries, before: ResourceClaim) -> list[dict[str, Any]]:
-    """Return the JSON patch that adds entries, valid only if no entry was made since ``before`` and the claim is the
-    same.
+    """Return the JSON patch that adds entries, valid if no entry was made since ``before`` and the claim is the same.
 
     The annotation `workload_reservations.ENTERED_ALLOCATION` is written after each entry, so its value has changed by
     the time that the owner could have released an entry.

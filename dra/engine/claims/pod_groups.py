@@ -1,7 +1,8 @@
-"""Rule 13: the entries of PodGroups, which scheduler, kubelet and eviction take for entries of all their pods.
+"""Rule 13: the entries of PodGroups, which scheduler, kubelet and eviction treat as entries of all pods of the group.
 
-Whoever bound the first pod of the group made the entry; it goes when the PodGroup is gone, whatever its pods do
-(KEP-5729; upstream's ``syncClaim``). An API server without PodGroups knows nobody who could tell, and its entries stay.
+The scheduler that bound the first pod of the group made the entry. The entry is removed when the PodGroup is gone,
+whatever its pods do (KEP-5729; upstream's ``syncClaim``). If the API server does not serve PodGroups, their entries
+stay.
 """
 
 from dra.engine.claims.actions import LookUpWorkload
@@ -14,9 +15,9 @@ from dra.engine.instants import Instant
 
 
 def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Keep the entries of PodGroups that are there, or may be."""
+    """Rule 13: keep the entries of PodGroups that exist, or may exist."""
     del policy, now
-    if view.allocation is None or desired.revoking:  # the latter by force only
+    if view.allocation is None or desired.revoking:  # revoked here only by a forced release
         return desired
     for entry in view.of(EntryKind.GROUP):
         outcome = fate_of_known(entry.group, entry.reference)
@@ -29,7 +30,7 @@ def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 
 def is_covered_by_pod_group(consumer: Consumer, desired: Desired) -> bool:
-    """Whether the entry of its PodGroup stands for the pod; upstream compares names only."""
+    """Return whether the entry of its PodGroup covers the pod; upstream compares names only."""
     if not consumer.gang:
         return False
     entries = desired.kept if desired.workload is None else (desired.workload, *desired.kept)

@@ -1,7 +1,7 @@
-"""Rule 6: when our scheduling gate is taken off a pod.
+"""Rule 6: when this project's scheduling gate is removed from a pod.
 
-A gate can only be taken away, so this is done late and in one global order (priority, then age): a pod that is let go
-is in the scheduler's hands, and one that was let go too early costs what the gate was to save.
+A gate can be removed but never put back, so this happens late and in one global order (priority, then age): an ungated
+pod is in the scheduler's hands, and ungating too early costs what the gate was to save.
 """
 
 from collections.abc import Iterable
@@ -20,18 +20,19 @@ OPENER_TURN: Final = 10.0
 
 UNGATE_BATCH: Final = 32
 UNGATE_INTERVAL: Final = 0.1
-"""Pods of an allocated claim that one plan lets go, and seconds to the plan with the next ones.
+"""Seconds until the next plan when more pods of an allocated claim than `UNGATE_BATCH`, the pods that one plan ungates,
+are ready.
 
-The claim is decided anew once the patches of a plan are done: a pod that a scheduler binds meanwhile would wait for
-hundreds of patches before it is listed.
+The claim is decided again once the patches of a plan are done: otherwise a pod that a scheduler binds meanwhile would
+wait for hundreds of patches before it is listed.
 """
 
 MISSING_CLAIM_GRACE: Final = 2.0
-"""Seconds for which a claim may be missing before its pods are let go: it comes by another watch than they."""
+"""Seconds for which a claim may be missing before its pods are ungated: claims and pods come by separate watches."""
 
 
 def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Let pods go: their own claim's at once, listed ones, and one opener while the claim is unallocated."""
+    """Ungate pods: a claim's own pod at once, listed pods, and one opener while the claim is unallocated."""
     del policy
     ready = sorted((c for c in view.gated if c.gated_by_us_only), key=lambda c: c.order)
     if not ready:
@@ -43,7 +44,8 @@ def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired
     if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
         return desired
     free = [c for c in ready if c.uid not in view.held_up]
-    # A pod whose turn is over is one that the scheduler has given up for now, or never takes: it holds up nobody else.
+    # A pod whose turn is over is one that the scheduler has given up for now, or never takes: other pods do not wait
+    # for it.
     tried = [end for c in view.waiting if (end := opener_turn_ends_at(c)) > now]
     room = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
     if not room:
@@ -52,7 +54,7 @@ def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired
         openers, when = _openers(view.waiting, free, now=now)
         return desired.but(ungate=openers[:room]).look_at(when)
     entered = view.any_pod and EntryKind.WORKLOAD in view.kinds
-    stay = {c.uid for c in desired.pods}  # who is about to lose its entry to a more urgent pod waits for the next one
+    stay = {c.uid for c in desired.pods}  # a pod about to lose its entry to a more urgent pod waits for the next entry
     let_go = [c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay)][:room]
     then = desired.but(ungate=tuple(let_go[:UNGATE_BATCH]))
     return then.look_at(now + UNGATE_INTERVAL) if len(let_go) > UNGATE_BATCH else then
@@ -61,10 +63,10 @@ def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired
 def _openers(
     waiting: tuple[Consumer, ...], free: list[Consumer], *, now: Instant
 ) -> tuple[tuple[Consumer, ...], Instant]:
-    """Return whom to let go so that the claim gets allocated, and when to look again.
+    """Return the pods to ungate so that the claim gets allocated, and when to decide again.
 
-    One at a time: several pods allocating one claim fail each other (specs/dra-upstream.md §11, no. 14). A gang is one
-    opener, its pods need each other.
+    Only one opener at a time: several pods that allocate one claim concurrently make each other fail. A gang is one
+    opener, since its pods need each other.
     """
     turns = [opener_turn_ends_at(c) for c in waiting]
     if any(end > now for end in turns):
@@ -77,14 +79,14 @@ def _openers(
 
 
 def opener_turn_ends_at(consumer: Consumer) -> Instant:
-    """Return when an ungated waiting pod stops being the opener that the others wait for."""
+    """Return when an ungated waiting pod stops being the opener that other pods wait for."""
     if consumer.unschedulable_since is not None:
         return consumer.unschedulable_since + OPENER_TURN
     return consumer.stage_since + BIND_HORIZON
 
 
 def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> ClaimPlan:
-    """Let pods go that have nothing to wait for: no claim of that name, or no claim of anybody's but their own."""
+    """Ungate pods that have nothing to wait for: no claim of that name, or only claims of their own."""
     ungate, wake_at = [], NEVER
     for consumer in sorted(consumers, key=lambda c: c.order):
         if not consumer.gated_by_us_only:
@@ -97,5 +99,5 @@ def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> Clai
 
 
 def ungate_action(consumer: Consumer) -> Ungate:
-    """Return the action that lets a pod go."""
+    """Return the action that ungates a pod."""
     return Ungate(pod=consumer.key, uid=consumer.uid, resource_version=consumer.resource_version)

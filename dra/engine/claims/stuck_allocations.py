@@ -1,14 +1,14 @@
-"""Rule 9's question: whether an allocation itself is what keeps pods waiting, and whether giving it back would help.
+"""Rule 9: whether the allocation itself keeps pods waiting, and whether revoking it would help.
 
 A scheduler has found the waiting pods unschedulable, so no node of the allocation takes one. That alone proves nothing:
-the nodes may be full for a minute, and no other node may have such a device. So the allocation is taken back only if
+the nodes may be full for a minute, and no other node may have such a device. So the allocation is revoked only if
 
 * a device of it cannot be bound, by its own conditions (KEP-5007): every scheduler refuses the allocation then, or
 * the allocator of this engine finds other devices for a waiting pod, on a node that has room for the pod, and no node
-  of the allocation could take a waiting pod as things are (`Placements`, a live read).
+  of the allocation could take a waiting pod at present (`Placements`, a live read).
 
-Pods that nobody has judged cannot keep an allocation for ever: their scheduler may not run. Neither can a nomination
-that lasts: cluster autoscalers and quota systems write ``nominatedNodeName`` too.
+Pods that no scheduler has judged cannot keep an allocation for ever: their scheduler may not run. Neither can a lasting
+nomination: cluster autoscalers and quota systems write ``nominatedNodeName`` too.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ PATIENCE: Final = 10.0
 """Seconds for which a pod must have been unschedulable before its claim's allocation is doubted; doubles each time."""
 
 FULL_PATIENCE: Final = 30.0
-"""The same where the allocation's nodes are there but have no room."""
+"""The same patience in seconds where the allocation's nodes exist but have no room."""
 
 LONGEST_PATIENCE: Final = 600.0
 
 SCHEDULER_VERDICT_WITHIN: Final = 5.0
-"""Seconds within which a scheduler has looked at a new pod: a younger one does not keep an allocation from going."""
+"""Seconds within which a scheduler has examined a new pod: a younger pod does not prevent a revocation."""
 
 UNJUDGED_PATIENCE: Final = 60.0
 """Seconds that pods which no scheduler has judged add to the patience, however many of them there are."""
@@ -42,20 +42,20 @@ BINDING_TIMEOUT: Final = 600.0
 """Seconds after which kube-scheduler gives up on binding conditions (``bindingTimeout``, DynamicResourcesArgs)."""
 
 LOOKUP_BACKOFF: Final = (60.0, 600.0)
-"""Seconds, first and longest, after which placements are looked for again; doubles while there are none."""
+"""Seconds, first and longest, after which placements are looked up again; doubles while no other placement exists."""
 
 EVIDENCE_VALID: Final = 30.0
-"""Seconds for which an answer is good enough to take an allocation back."""
+"""Seconds for which a placement result justifies a revocation."""
 
 LOOKUP_PODS: Final = 256
-"""Pods that one question names; those alike are looked at once."""
+"""Pods that one lookup names; pods of equal shape are examined once."""
 
 _KEEPING: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
-"""Entries that keep an allocation whoever waits for it."""
+"""Kinds of entries that keep an allocation, whichever pods wait for it."""
 
 
 class StuckCause(StrEnum):
-    """Why no pod can use an allocation."""
+    """The cause for which no pod can use an allocation."""
 
     NODES_LOST = "its nodes are gone, not ready, cordoned or tainted"
     NODES_FULL = "its nodes have no room, others have"
@@ -65,11 +65,11 @@ class StuckCause(StrEnum):
 
 
 NEEDS_EVIDENCE: Final = frozenset({StuckCause.NODES_LOST, StuckCause.NODES_FULL, StuckCause.DEVICES_LOST})
-"""Causes for which another placement must exist."""
+"""Causes that require another placement to exist."""
 
 
 def find_stuck_cause(view: ClaimView, *, now: Instant) -> tuple[StuckCause, Instant] | None:
-    """Return why the allocation itself keeps pods waiting, and since when it may be taken back; None if it does not."""
+    """Return why the allocation keeps pods waiting, and from when on it may be revoked; None if it does not."""
     since = waiting_since(view, now=now)
     if since is None:
         return None
@@ -86,11 +86,11 @@ def find_stuck_cause(view: ClaimView, *, now: Instant) -> tuple[StuckCause, Inst
 
 
 def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
-    """Return since when a pod has been unschedulable for which the allocation could be taken back; None if it cannot.
+    """Return since when a pod has been unschedulable for which the allocation could be revoked; None if it cannot.
 
-    Only where nobody consumes and no foreign entry or doubt is in the list. Gated pods do not count: nobody has tried
-    to schedule them. And only where pods can be taken off the list one by one: a pod that an entry for many lets in may
-    be bound at any moment.
+    A revocation requires that no pod consumes the claim and that no foreign or doubtful entry is in the list. Gated
+    pods do not count: no scheduler has tried them. It also requires that pods can be unlisted one by one: a pod that an
+    entry for many pods admits may be bound at any moment.
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
@@ -106,7 +106,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
 
 
 def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
-    """Return when placements are to be looked for; None if nothing depends on them."""
+    """Return when placements are to be looked up; None if nothing depends on the result."""
     since = waiting_since(view, now=now)
     if since is None or _by_conditions(view, now) is not None:
         return None
@@ -119,19 +119,19 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
 
 
 def placements_lookup(view: ClaimView) -> LookUpPlacements:
-    """Return the question where the pods could run that a scheduler has found unschedulable."""
+    """Return the lookup of placements for the pods that a scheduler has found unschedulable."""
     judged = sorted(_unschedulable(view), key=lambda c: c.order)
     return LookUpPlacements(claim=view.key, pods=tuple(c.uid for c in judged[:LOOKUP_PODS]))
 
 
 def is_proven(view: ClaimView, cause: StuckCause, now: Instant) -> bool:
-    """Whether what speaks for the cause is fresh enough to act on."""
+    """Return whether the evidence for the cause is fresh enough to act on."""
     found = view.placements
     return cause not in NEEDS_EVIDENCE or (found is not None and now <= found.at + EVIDENCE_VALID)
 
 
 def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
-    """Tell of an allocation that no waiting pod can use, and that stays since nothing better is known."""
+    """Yield the reason that no waiting pod can use the allocation, which stays because no better placement is known."""
     found = view.placements
     if found is None or waiting_since(view, now=now) is None or _by_conditions(view, now) is not None:
         return
@@ -143,13 +143,13 @@ def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
 
 
 def _keeps_allocation(entry: ReservedForEntry) -> bool:
-    """Whether an entry keeps the allocation; one of a pod that is gated by a live read goes with the waiting ones."""
+    """Return whether an entry keeps the allocation; the entry of a pod gated by a live read does not."""
     gated = entry.kind is EntryKind.UNKNOWN and entry.asked is not None
     return entry.kind in _KEEPING and not gated
 
 
 def _is_leaving(entry: ReservedForEntry) -> bool:
-    """Whether the entry of a PodGroup goes with the next write: its PodGroup is certainly gone."""
+    """Return whether the next write removes the entry of a PodGroup because the PodGroup is certainly gone."""
     return entry.kind is EntryKind.GROUP and fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
 
 
@@ -158,7 +158,7 @@ def _unschedulable(view: ClaimView) -> list[Consumer]:
 
 
 def binding_conditions_end_at(view: ClaimView) -> Instant:
-    """Return when kube-scheduler gives up on binding conditions that are awaited; `NEVER` if none are."""
+    """Return when kube-scheduler gives up waiting for binding conditions; `NEVER` if it awaits none."""
     since = view.history.allocated_at
     return NEVER if since is None or not claims.awaits_binding_conditions(view.claim) else since + BINDING_TIMEOUT
 
@@ -168,11 +168,13 @@ def _patience(view: ClaimView, first: float) -> float:
 
 
 def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
-    """Return why every scheduler refuses the allocation whatever the node (KEP-5007)."""
+    """Return why every scheduler refuses the allocation, whatever the node (KEP-5007)."""
     if claims.has_binding_failure(view.claim):
         return StuckCause.BINDING_FAILED
     allocation = view.allocation
-    if allocation is None or allocation.allocation_timestamp is None:  # then kube-scheduler never gives up either
+    if (
+        allocation is None or allocation.allocation_timestamp is None
+    ):  # without a timestamp kube-scheduler never gives up either
         return None
     return StuckCause.BINDING_TIMED_OUT if now >= binding_conditions_end_at(view) else None
 

@@ -1,10 +1,10 @@
-"""Which pods of a claim must be listed in ``status.reservedFor`` right now.
+"""The window of a claim: the pods that must be listed in ``status.reservedFor`` right now.
 
 The kubelet looks for a pod in the list only when it creates the pod's sandbox, and the scheduler writes the list only
-for pods it does not find there. So a pod needs its entry from just before it is scheduled until its sandbox is ready,
-and a claim can serve any number of pods through a window of the list.
+for pods missing from it. So a pod needs its entry from just before it is scheduled until its sandbox is ready, and a
+claim can serve any number of pods through a window of the list.
 
-Rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
+Implements rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,52 +21,52 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Struct, Uid
 
 SCHEDULER_HEADROOM: Final = 16
-"""Slots left free for entries the scheduler writes itself (pods we saw too late)."""
+"""Slots left free for entries that the scheduler writes itself (pods that this controller observed too late)."""
 
 CAPACITY: Final = RESERVED_FOR_MAX_SIZE - SCHEDULER_HEADROOM
 
 PARKED_AFTER: Final = 60.0
-"""Seconds without progress after which a pod yields its slot, and for which it has one when its turn comes."""
+"""Seconds without progress after which a pod yields its slot, and for which a parked pod has a slot in its turn."""
 
 RELIST_BACKOFF: Final = (1.0, 60.0)
 """Seconds, first and longest, before a waiting pod that the scheduler took off the list is listed again."""
 
 
 class Need(IntEnum):
-    """Why a pod wants a slot; the smaller the more urgent."""
+    """The need of a pod for a slot; smaller values are more urgent."""
 
-    STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses it
+    STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses the pod
     WAITING = 2  # not bound: with the entry the scheduler need not write the claim
     PARKED = 3  # long without progress: yields, or 240 such pods would block all others
-    RUNNING = 4  # started, or will not start any more: asks for nothing, but a list with room says who uses the claim
+    RUNNING = 4  # started, or will never start: needs no entry, but a list with room shows who uses the claim
 
 
 class EntryHistory(Struct, frozen=True):
-    """What was observed of one pod's entry in the list of one claim."""
+    """The observed history of one pod's entry in the list of one claim."""
 
     since: Instant | None = None
-    """When the entry appeared; None while there is none."""
+    """When the entry appeared; None while there is no entry."""
 
     last: Instant | None = None
     """When the pod was last known to be listed: the scheduler may still act on that for a bind horizon."""
 
     drops: int = 0
-    """How often somebody else (the scheduler's Unreserve) removed the entry of the waiting pod."""
+    """Number of removals of the waiting pod's entry by another component (the scheduler's Unreserve)."""
 
     assumed: bool = False
-    """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
+    """Whether ``last`` is a precaution: the list before this process started is unknown."""
 
     by_others: bool = False
-    """Whether somebody else made the entry, as far as we know: a scheduler lists a pod right before it binds it."""
+    """Whether another component made the entry, as far as known: a scheduler lists a pod right before it binds it."""
 
     @property
     def seen(self) -> bool:
-        """Whether the pod was in the list at some time, for certain."""
+        """Return whether the pod was certainly in the list at some time."""
         return self.last is not None and not self.assumed
 
     @property
     def lost(self) -> bool:
-        """Whether the pod had a slot and was made to yield it, not by the scheduler."""
+        """Return whether the pod lost its slot for a reason other than the scheduler's removal."""
         return self.since is None and self.seen and not self.drops
 
     def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
@@ -88,11 +88,11 @@ NO_PODS: Final[AbstractSet[Uid]] = frozenset()
 
 
 def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, held_up: bool = False) -> Need | None:
-    """Return why the pod wants a slot; None if it wants none.
+    """Return the pod's need for a slot; None if the pod needs none.
 
-    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask. The scheduler says
-    nothing of a pod that it does not even try (another of its claims is missing): it has had its chance when it had a
-    slot for a minute. So has a gated pod that another of its claims is not ready for (``held_up``).
+    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod needs no entry. The scheduler
+    reports nothing about a pod that it does not even try (another of its claims is missing): a slot held for a minute
+    was such a pod's chance. The same applies to a gated pod whose other claims are not ready (``held_up``).
     """
     match consumer.stage:
         case Stage.STARTING:
@@ -111,7 +111,7 @@ def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, 
 
 
 def turn_changes_at(consumer: Consumer, listing: EntryHistory, *, now: Instant, held_up: bool = False) -> Instant:
-    """Return when the pod's claim on a slot changes without an event: it parks, or its minute of a turn is over."""
+    """Return when the pod's need changes without an event: it parks, or its one-minute turn ends."""
     if consumer.stage not in {Stage.STARTING, Stage.WAITING} and not (consumer.stage is Stage.GATED and held_up):
         return NEVER
     idle = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
@@ -120,14 +120,17 @@ def turn_changes_at(consumer: Consumer, listing: EntryHistory, *, now: Instant, 
 
 
 def _idle(since: Instant | None, now: Instant) -> bool:
-    """Whether the minute since an instant is over: by the very sum of `turns_at`, as a difference rounds otherwise."""
+    """Return whether the minute since an instant is over, by the sum of `turn_changes_at`.
+
+    A difference rounds otherwise.
+    """
     return since is not None and now >= since + PARKED_AFTER
 
 
 def _turn(listing: EntryHistory, now: Instant) -> tuple[int, Instant]:
-    """Parked pods take turns of a minute: who has the slot keeps it so long, then the one that waited longest.
+    """Return the sort key of a parked pod's turn: each turn lasts a minute, and the longest waiting pod comes next.
 
-    Who has just lost its slot waits a minute, too: else the next decision would give it back.
+    A pod that has just lost its slot waits a minute, too: otherwise the next decision would return the slot.
     """
     if listing.since is not None:
         return (2, listing.since) if _idle(listing.since, now) else (0, 0.0)
@@ -144,7 +147,7 @@ def urgency(
     now: Instant,
     held_up: AbstractSet[Uid] = NO_PODS,
 ) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
-    """Return the sort key of a slot: need, turn, priority, whether it is listed already, age."""
+    """Return the sort key of a pod for slots: need, turn, priority, whether it is listed already, age."""
     listing = listings.get(consumer.uid, UNLISTED)
     reason = need(consumer, now=now, listing=listing, held_up=consumer.uid in held_up) or Need.PARKED
     turn = _turn(listing, now) if reason is Need.PARKED else (0, 0.0)
@@ -162,10 +165,10 @@ def choose(
 ) -> tuple[Consumer, ...]:
     """Return the consumers to list, at most ``capacity``: by need, then priority, then age.
 
-    ``held_up`` are the gated pods that another of their claims is not ready for.
+    ``held_up`` are the gated pods whose other claims are not ready.
 
-    Among equals those in ``listed`` come first: every swap is a write, and each write of the claim wakes all
-    pods that the scheduler has put aside because of it.
+    Among equals, pods in ``listed`` come first: every swap is a write, and each write of the claim wakes all pods that
+    the scheduler has put aside because of that claim.
     """
     needy = [c for c in consumers if need(c, now=now) is not None]
     key = partial(urgency, listed=listed, listings=listings, now=now, held_up=held_up)

@@ -1,8 +1,8 @@
-"""Rules 2, 7 and 12: when a claim is entered for its workload, and when that ends.
+"""Rules 2, 7 and 12: when a claim gets its workload's entry, and when that entry is removed.
 
-The owner of a workload removes the entry when no pod will come any more; it is the only one that knows. The safety net
-for owners that do not: the object has finished for good, or is certainly gone. "No pods right now" is never a reason,
-and whoever cannot tell keeps the reservation.
+The owner of a workload removes the entry when no further pod will come; only the owner knows. The safety net for owners
+that do not: the object has finished for good, or is certainly gone. "No pods right now" is never a reason, and in doubt
+the reservation stays.
 """
 
 from enum import Enum, auto
@@ -23,13 +23,13 @@ from dra.model.workload_reservations import WorkloadReservation
 
 
 class WorkloadFate(Enum):
-    """What becomes of the workload."""
+    """The fate of a claim's workload, as far as it is known."""
 
     ALIVE = auto()
-    PENDING = auto()  # nothing of that name yet, and no uid to tell it by
+    PENDING = auto()  # no object of that name yet, and no uid to identify it
     FINISHED = auto()
     GONE = auto()
-    ASKED = auto()  # the API server must be asked
+    ASKED = auto()  # a lookup at the API server is needed
     DOUBT = auto()
 
 
@@ -47,18 +47,18 @@ _STAYING = frozenset(
         EntryKind.RESERVATION,
     }
 )
-"""Entries that do not make way for the workload's."""
+"""Kinds of entries that do not make way for the workload's entry."""
 
 OVER_TEXTS = {WorkloadFate.FINISHED: "has finished", WorkloadFate.GONE: "is gone"}
 
 
 def workload_fate(view: ClaimView, reference: ConsumerReference) -> WorkloadFate:
-    """Tell what became of the object with the uid of the reference; names prove nothing."""
+    """Return the fate of the object with the uid of the reference; names prove nothing."""
     return fate_of_known(view.workload, reference)
 
 
 def fate_of_known(known: WorkloadState, reference: ConsumerReference) -> WorkloadFate:
-    """Tell the same of an object of which this is known."""
+    """Return the fate of the referenced object, given its known state."""
     if not reference.uid:
         return WorkloadFate.PENDING
     if reference.uid in known.gone:
@@ -69,15 +69,16 @@ def fate_of_known(known: WorkloadState, reference: ConsumerReference) -> Workloa
         case WorkloadPhase.FINISHED if known.uid == reference.uid:
             return WorkloadFate.FINISHED
         case WorkloadPhase.PRESENT | WorkloadPhase.FINISHED | WorkloadPhase.ABSENT:
-            return WorkloadFate.ASKED  # our copy may be older than the reference
+            return WorkloadFate.ASKED  # the cached copy may be older than the reference
         case _:
             return WorkloadFate.DOUBT
 
 
 def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
-    """Return the reference with its uid; if nobody has told it, that of the object of that name.
+    """Return the reference with its uid; if the user gave none, the uid of the object of that name.
 
-    Or that of the entry: the write that was to note the uid may have failed, and meanwhile the object is over.
+    If no such object exists, the uid is that of the entry: the write that was to record the uid may have failed, and
+    meanwhile the object may be over.
     """
     reference, known = found.reference, view.workload
     if reference.uid:
@@ -88,7 +89,7 @@ def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerRe
 
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 2 and 7: enter, keep, or release the workload entry."""
+    """Rules 2 and 7: make, keep, or release the workload entry."""
     if view.malformed:
         desired = desired.because(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
     if view.reservation is None:
@@ -116,11 +117,11 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
     if not desired.over and _is_in_doubt(view, reference):
         desired = desired.but(unsure=True)
         return desired.because(view.reason(Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
-    if desired.over and not view.entries and not view.unfinished:  # a failed binding has left it behind
+    if desired.over and not view.entries and not view.unfinished:  # left behind by a failed binding
         return desired.but(released=True)
     if view.entered_before:
         desired = desired.but(released=True)
-        if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
+        if not desired.over:  # else this controller removed the entry, and a foreign entry keeps the claim
             desired = desired.because(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
         return desired
     comes = reference.uid and not desired.over and not view.claim.metadata.deleting
@@ -131,14 +132,14 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
 
 
 def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
-    """Whether the workload may have the claim, and nobody here can tell: its kind cannot be read, or see ``unsure``."""
+    """Return whether the workload may have the claim: its kind cannot be read, or ``ClaimView.unsure`` holds."""
     return view.unsure or (view.workload.phase in _UNREADABLE and not reference.uid)
 
 
 def _is_in_use(view: ClaimView, now: Instant) -> bool:
-    """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind.
+    """Return whether pods use the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind.
 
-    Pods that nobody has seen may use the claim as long as a binding that an entry for many let in may be under way. The
+    Unobserved pods may use the claim as long as a binding that an entry for many pods admitted may be under way. The
     deallocation that waits for the end of that time leaves a guard, and a guard counts as use.
     """
     used = bool(view.unfinished or view.vanished) or EntryKind.GUARD in view.kinds
@@ -146,7 +147,7 @@ def _is_in_use(view: ClaimView, now: Instant) -> bool:
 
 
 def _has_room(view: ClaimView) -> bool:
-    """Whether the list could take one more entry if pods made way; what others made, or may have, stays."""
+    """Return whether the list could take one more entry if pods made way; foreign or possibly foreign entries stay."""
     gone = sum(
         1 for entry in view.of(EntryKind.GROUP) if fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
     )
@@ -157,7 +158,7 @@ def _has_room(view: ClaimView) -> bool:
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
     entry = view.of(EntryKind.WORKLOAD)[0].reference
     if reference.uid and entry.uid != reference.uid and not view.claim.metadata.deleting:
-        entry = reference  # entered for an object of that name before this one, and nobody has noted its uid
+        entry = reference  # made for a predecessor of that name, and its uid is not recorded
     if not desired.over:
         return desired.but(workload=entry)
     if view.unfinished:
@@ -168,7 +169,7 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
 
 
 def _reconcile_former(view: ClaimView, desired: Desired) -> Desired:
-    """Entries of earlier objects of the same name: the new entry takes their place, else they go when surely gone."""
+    """Replace entries of earlier objects of the same name with the new entry, or remove them once certainly gone."""
     if view.claim.metadata.deleting and not view.consuming:
         return desired
     for entry in view.of(EntryKind.FORMER):
