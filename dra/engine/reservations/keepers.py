@@ -1,15 +1,17 @@
-"""The pods that keep a reservation's room where no extender does: placeholders that stay.
+"""The manifests of placeholders that keep a reservation's capacity in mode yielding, where no extender does.
 
-The first one finds the place, and stays there. When an owner comes, as much of them is deleted as the owner takes; what
-is left over of the deleted ones gets a new one before they go (it *replaces* them). For an owner that runs there is an
-*heir*, which takes over its room when it ends: it waits in kube-scheduler's queue all the time, kept off the node only
-by its anti-affinity to that one owner, and comes first of all that wait. So nobody has to notice the end in time.
+The first placeholder finds the node and stays there. When an owner pod comes, placeholders are deleted as far as the
+pod needs their capacity; a new placeholder takes the rest of a deleted one before that one goes (it *replaces* the old
+one). Each running owner pod has a *standby* placeholder, which takes over the pod's capacity when the pod ends: the
+standby waits in kube-scheduler's queue all the time, kept off the node only by its anti-affinity to that one pod, and
+is scheduled before all other pending pods. So no component has to notice the end in time.
 
-All have the priority class `CLASS`: nothing but the pods of the system is before them, and nobody makes room for them
-(``preemptionPolicy: Never``). That policy has a second use: kube-scheduler leaves their ``nominatedNodeName`` alone
-when it finds no room, and counts what is nominated for a node against all pods of no higher priority.
+All have the priority class `PRIORITY_CLASS`: only system pods rank before placeholders, and no placeholder preempts
+(``preemptionPolicy: Never``). That policy has a second use: kube-scheduler leaves the ``nominatedNodeName`` of such a
+pod alone when no node fits, and counts a pod nominated for a node against all pods of no higher priority.
 
-They have no labels of the template, unlike placeholders that are gone in a moment: a Service would send requests there.
+Placeholders that stay have no labels of the template, unlike those that are deleted once bound: a Service would send
+requests to a placeholder that stays.
 """
 
 from collections.abc import Iterable
@@ -30,29 +32,29 @@ _TOPOLOGY_KEY: Final = "kubernetes.io/hostname"
 
 
 class Placeholder(Struct, frozen=True):
-    """One of them, as it is seen."""
+    """A placeholder in mode yielding, as observed."""
 
     key: Key
     uid: Uid
     amounts: NanoAmounts
-    """Without ``pods``: one of these comes with each pod, and goes with it."""
+    """Requests without ``pods``: each pod takes one of these by itself."""
     node: str = ""
-    """Where it is bound; empty while it waits."""
+    """Node to which the placeholder is bound; empty while it is pending."""
     nominated: str = ""
     standby_for: Uid = Uid("")
     replaces: frozenset[Uid] = frozenset()
     devices: bool = False
-    """Whether it asked for the claims of the template."""
+    """Whether the placeholder requests the claims of the template."""
     ended: bool = False
-    """Whether its node has ended it; only its name is taken then."""
+    """Whether the kubelet has ended the placeholder; then it takes nothing but its name."""
     leaving: bool = False
-    """Whether it is being deleted."""
+    """Whether the placeholder is being deleted."""
     waits: str = ""
-    """What kube-scheduler says of it."""
+    """Message of kube-scheduler for a placeholder that cannot be scheduled; empty otherwise."""
 
     @classmethod
     def of(cls, pod: SchedulerPod) -> "Placeholder":
-        """Read a placeholder."""
+        """Return the Placeholder of a placeholder pod."""
         meta, condition = pod.metadata, pod.condition(POD_SCHEDULED)
         refused = condition is not None and condition.status == "False" and not pod.spec.node_name
         return cls(
@@ -73,17 +75,17 @@ class Placeholder(Struct, frozen=True):
 
 
 def is_yielding_placeholder(pod: SchedulerPod) -> bool:
-    """Whether a placeholder is one of these, and not one that goes when it is bound."""
+    """Return whether a placeholder stays (mode yielding), unlike those that are deleted once bound."""
     return pod.spec.priority_class_name == PRIORITY_CLASS
 
 
 def without_pods(held: NanoAmounts) -> dict[str, int]:
-    """Return amounts of what placeholders can ask for."""
+    """Return amounts without ``pods`` and without zeros: what placeholders can request."""
     return {name: amount for name, amount in held.items() if name != amounts.PODS and amount > 0}
 
 
 def first_manifest(reservation: Reservation) -> dict[str, Any]:
-    """Return the one that finds the place. Raises MalformedAmountsError or MalformedAnnotationError."""
+    """Return the placeholder that finds the node. Raises MalformedAmountsError or MalformedAnnotationError."""
     made = placeholders.placeholder_manifest(reservation, stays=True)
     made["metadata"]["labels"] = {well_known.LABEL_PLACEHOLDER: well_known.TRUE}
     made["metadata"]["annotations"] = {well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name}
@@ -102,7 +104,7 @@ def additional_manifest(
     standby_for: tuple[Uid, str] | None = None,
     replaces: Iterable[Uid] = (),
 ) -> dict[str, Any]:
-    """Return one for the node where the reservation is; `standby_for` is a pod's uid and its namespace."""
+    """Return a placeholder for the reservation's node; `standby_for` is the uid and the namespace of an owner pod."""
     given = reservation.spec.template.get("spec") or {}
     affinity = placeholders.require_node(reservation.status.node_name, {})
     annotations: dict[str, str] = {}
@@ -132,13 +134,13 @@ def additional_manifest(
 
 
 def numbered_name(reservation: Reservation, *, number: int) -> str:
-    """Return the name of a placeholder; the first one has none of the numbers."""
+    """Return the name of a placeholder; the first one has number 0 and no suffix."""
     _, plain = placeholders.placeholder_key(reservation)
     return f"{plain}-{number}" if number else plain
 
 
 def next_free_number(reservation: Reservation, taken: Iterable[str]) -> int:
-    """Return the smallest number that no placeholder has."""
+    """Return the smallest number whose name is not taken."""
     used, number = set(taken), 0
     while numbered_name(reservation, number=number) in used:
         number += 1

@@ -1,14 +1,14 @@
-"""What is to be done about one reservation: a placeholder made or deleted, a status written, the object deleted.
+"""The decisions on one reservation: create or delete placeholders, patch the status, delete the object.
 
-1. What has ended stays for people to see, then it is deleted; its placeholder goes at once.
-2. What is over by its own words, or whose node is gone, ends, placed or not.
-3. What cannot be read says so in a condition, and is not placed; what it holds stays held.
-4. What waits has a placeholder, and tells why kube-scheduler finds no place for that one.
-5. What has its place tells who uses it. Where an extender holds the room it needs no placeholder; elsewhere they stay,
-   and give way to owners (`yielding`).
+1. A reservation that has ended stays for a while, for users to see, and is then deleted; its placeholders go at once.
+2. A reservation that has expired, or whose node is gone, ends, placed or not.
+3. A reservation that cannot be read reports that in a condition and is not placed; what it holds stays held.
+4. A pending reservation has a placeholder, and reports why kube-scheduler finds no node for the placeholder.
+5. An available reservation reports its owner pods. If an extender holds the capacity, it needs no placeholder; in mode
+   yielding placeholders stay, and give way to owner pods (`placeholder_handover`).
 
-A pod that the status names is its consumer until it is *known* to have ended, or never to have been bound: a live read
-tells, never a watch that does not show it.
+A pod that the status names stays a consumer until it is *known* to have ended, or never to have been bound: only a live
+read tells, never a watch that does not show the pod.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,18 +50,18 @@ from dra.model.scheduling import SchedulerPod
 UNSCHEDULABLE: Final = "Unschedulable"
 
 SHORTAGE_GRACE_PERIOD: Final = 10.0
-"""Seconds for which a placeholder may wait for room that is its own: kube-scheduler tries again after ten at most."""
+"""Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
 
 
 class ReservationEventType(StrEnum):
-    """Of an Event."""
+    """The type of an Event, as in ``type`` of events.k8s.io/v1."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class ReservationEvent(Struct, frozen=True):
-    """An Event on the reservation, once the write that it is about has succeeded."""
+    """An Event on the reservation, recorded once the write that it reports has succeeded."""
 
     reason: ReservationReason
     text: str
@@ -69,38 +69,38 @@ class ReservationEvent(Struct, frozen=True):
 
 
 class PatchReservationStatus(Struct, frozen=True):
-    """Compare and swap the status."""
+    """Patch the status, on condition that the resourceVersion is the one that was decided on."""
 
     body: Mapping[str, Any]
     told: tuple[ReservationEvent, ...] = ()
 
 
 class CreatePlaceholder(Struct, frozen=True):
-    """Make the placeholder."""
+    """Create a placeholder of the reservation."""
 
     manifest: Mapping[str, Any]
 
 
 class DeletePlaceholder(Struct, frozen=True):
-    """Delete the placeholder: it has done what it is for, or nothing is to be placed any more."""
+    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
 
     key: Key
     uid: Uid
 
 
 class GetPod(Struct, frozen=True):
-    """Read a pod that the status names and nobody sees."""
+    """Read a pod live that the status names and that the watch does not show."""
 
     key: Key
     uid: Uid
 
 
 class DeleteReservation(Struct, frozen=True):
-    """Delete the reservation."""
+    """Delete the reservation: it ended long enough ago."""
 
 
 class ClearReservationAllocated(Struct, frozen=True):
-    """Take back from a pod that waits what it was told when it was to enter: it did not."""
+    """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
 
     key: Key
     uid: Uid
@@ -123,56 +123,56 @@ CLAIMS_UNSUPPORTED_MESSAGE: Final = (
     "spec.template.spec.resourceClaims: devices are held in mode replace only, and this is not held without them; "
     "start the controller with --mode replace, or take resourceClaims out of the template"
 )
-"""What a reservation is told that the controller could hold only in part."""
+"""Message on a reservation that the controller could hold only in part."""
 
 
 class ReservationView(Struct, frozen=True):
-    """A reservation, and what is known about it."""
+    """A reservation with everything that decisions about it read."""
 
     reservation: Reservation
     node_gone: bool = False
     placeholder: SchedulerPod | None = None
-    """The one that finds the place."""
+    """The placeholder that finds the node."""
     others: tuple[SchedulerPod, ...] = ()
-    """More of them, where they stay."""
+    """Further placeholders, in mode yielding."""
     consumers: tuple[AssignedPod, ...] = ()
-    """Pods on its node that are in it and have not finished, as far as they are seen."""
+    """Observed pods on the reservation's node that are in the reservation and have not finished."""
     ended: frozenset[Uid] = frozenset()
-    """Pods that were read live and found finished, or gone."""
+    """Pods that a live read showed finished or gone."""
     never_bound: frozenset[Uid] = frozenset()
-    """Pods that were read live for long enough, and were not bound."""
+    """Pods that were not bound although they were read live for long enough."""
     asked: tuple[AssignedPod, ...] = ()
-    """Pods that were read live and were not bound yet: their binding may be under way."""
+    """Pods that a live read showed not bound yet: their binding may be under way."""
     expected: frozenset[Uid] = frozenset()
-    """Pods that the status has named for moments only: the watch is about to show these bound."""
+    """Pods that the status named only a moment ago: the watch is about to show their binding."""
     refused: str = ""
-    """What the API server said when the placeholder was to be made."""
+    """Error of the API server when the placeholder was to be created; empty if there was none."""
     devices: bool = False
-    """Whether the claims of its template can be held."""
+    """Whether the claims of the template can be held."""
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     home: Node | None = None
-    """The node where it is; or where its placeholder is, while it has none."""
+    """The node of the reservation; without one, the node of its placeholder."""
     pods: Mapping[Uid, SchedulerPod] = {}
-    """Those that the status names, as they are seen."""
+    """Observed pods that the status names."""
     applicants: tuple[SchedulerPod, ...] = ()
-    """Pods that wait, that no reservation names, and that may have this one before others; the most urgent first."""
+    """Pending pods that no reservation names and whose first choice is this reservation; the most urgent first."""
     strays: tuple[SchedulerPod, ...] = ()
-    """Pods that wait, were told to enter this one, and are not named by it any more."""
+    """Pending pods whose annotation names this reservation, while its status no longer names the pods."""
     shortage_since: WallTime | None = None
-    """Since when its placeholders have not got all of the room."""
+    """Time since which placeholders have lacked part of the capacity; None if they lack nothing."""
 
 
 class ReservationPlan(Struct, frozen=True):
-    """What to do, and when to look again."""
+    """The actions for a reservation, and when to decide again."""
 
     actions: tuple[ReservationAction, ...] = ()
     wake_at: WallTime = NEVER
     short: bool = False
-    """Whether placeholders have not got all of the room."""
+    """Whether placeholders lack part of the capacity."""
 
 
 def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
-    """Return what to do about a reservation."""
+    """Return the actions for a reservation."""
     reservation = view.reservation
     if reservation.metadata.deletion_timestamp is not None:
         return ReservationPlan(actions=_delete_placeholders(view))
@@ -245,10 +245,10 @@ def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAc
     under_way = [each for each in view.asked if each.uid in missing]
     for each in under_way:
         del missing[each.uid]
-    if missing:  # what they take is not known either
+    if missing:  # what these pods take is not known either
         expected = view.expected - reservation_info.pre_allocated_pods(
             reservation
-        )  # those run already, and name it later
+        )  # already running; the annotation follows
         asked = {uid: each for uid, each in missing.items() if uid not in expected}
         return tuple(GetPod(key=(each.namespace, each.name), uid=uid) for uid, each in asked.items())
     status = statuses.synced_status(reservation, (*view.consumers, *under_way), now=now, never_bound=view.never_bound)
@@ -281,20 +281,20 @@ def _unannotated_owners(view: ReservationView, consumers: Iterable[AssignedPod])
 
 
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
-    """Return the write by which a reservation has its place where its placeholder is; nothing before that."""
+    """Return the write that places a reservation on the node of its bound placeholder; nothing before the binding."""
     pod = view.placeholder
     if view.placeholders is not PlaceholderMode.YIELDING or pod is None or view.home is None:
         return ()
     if pod.metadata.deleting or pod.spec.node_name != view.home.metadata.name:
         return ()
-    if pod.terminal:  # its node would not have it: another one may
+    if pod.terminal:  # rejected by the kubelet: another node may take it
         return _delete_placeholders(view)
     status = statuses.bound_status(view.reservation, node=pod.spec.node_name, now=now)
     return () if status is None else (_patch_status(view.reservation, status),)
 
 
 def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -> ReservationPlan:
-    """Return what placeholders that stay are to do; first of all the status must say what is the case."""
+    """Return the plan for a reservation whose placeholders stay; the status must be correct before anything else."""
     reservation = view.reservation
     if known := _sync_owners(view, now=now):
         return ReservationPlan(actions=known, wake_at=wake_at)
@@ -320,7 +320,7 @@ def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -
 
 
 def reservation_state(view: ReservationView) -> ReservationState:
-    """Return what there is of a reservation that has its node, and keeps its room with placeholders."""
+    """Return the state of a reservation that has its node and keeps its capacity with placeholders."""
     reservation = view.reservation
     placed = [each for each in (view.placeholder, *view.others) if each is not None]
     named = [*view.consumers, *view.asked]
@@ -363,7 +363,7 @@ def _as_actions(
 def _sync_held_condition(
     view: ReservationView, lacking: str, *, now: WallTime
 ) -> tuple[tuple[ReservationAction, ...], WallTime]:
-    """Return the write that tells whether the room is kept, and when to look again: others come and go in a moment."""
+    """Return the write of condition Held, and when to decide again: other pods come and go within a moment."""
     reservation = view.reservation
     if lacking:
         since = now if view.shortage_since is None else view.shortage_since

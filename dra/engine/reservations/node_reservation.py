@@ -1,16 +1,16 @@
-"""Capacity of a node that is kept from pods: annotation ``node.koordinator.sh/reservation``.
+"""The capacity of a node that is kept from pods: annotation ``node.koordinator.sh/reservation``.
 
-``{"resources": {"cpu": "4", "memory": "8Gi"}, "reservedCPUs": "0-5", "applyPolicy": "Default"}``. CPUs that are named
-take the place of an amount of them. With ``ReservedCPUsOnly`` the named CPUs are kept away, and nothing is subtracted
-(they belong to something that the kubelet's allocatable is without already).
+``{"resources": {"cpu": "4", "memory": "8Gi"}, "reservedCPUs": "0-5", "applyPolicy": "Default"}``. ``reservedCPUs``
+overrides the amount of cpu in ``resources``. With ``ReservedCPUsOnly`` the named CPUs are kept from pods and nothing is
+subtracted (the CPUs belong to something that the kubelet's allocatable excludes already).
 
-Read strictly, since nobody has validated it: an unknown field, a negative amount, a range that runs backwards, a CPU
-that the machine does not have, more than there is: each is refused with the field named. (Koordinator takes such an
-annotation for none, so that a typo gives away what was to be kept.)
+Parsing is strict, since no component has validated the annotation. An unknown field, a negative amount, a range that
+runs backwards, a CPU that the machine does not have, more than the node has: each is an error that names the field.
+(Koordinator treats such an annotation as absent, so a typo gives away what was to be kept.)
 
-`heed` is what everybody asks who wants to know what a node has for pods: the scheduler of the local plane, the
-extender, and what explains them. Of an annotation that cannot be read the last valid one counts; where nobody remembers
-one, those of its fields that can be read.
+`effective_node_reservation` is the one function for what a node has for pods: the scheduler of the local plane, the
+extender, and the explanations of both call it. If an annotation cannot be read, the last valid one counts; if none is
+remembered, the valid fields of the annotation count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,44 +39,44 @@ from dra.model.scheduling import SchedulerNode
 
 
 class ApplyPolicy(StrEnum):
-    """What is done with it."""
+    """The way in which a node reservation takes effect."""
 
     DEFAULT = "Default"
     RESERVED_CPUS_ONLY = "ReservedCPUsOnly"
 
 
 class NodeReservation(Struct, frozen=True):
-    """What is kept from pods."""
+    """The capacity and the CPUs that a node keeps from pods."""
 
     amounts: NanoAmounts = NO_AMOUNTS
     cpus: CpuSet = NO_CPUS
-    """These very ones."""
+    """CPUs reserved by number."""
     policy: ApplyPolicy = ApplyPolicy.DEFAULT
 
 
 NO_NODE_RESERVATION = NodeReservation()
 
 BATCH_RESOURCES: Final = frozenset({"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"})
-"""What Koordinator's manager has computed from what is left already."""
+"""Resources that Koordinator's manager has computed from what is left already."""
 
 _FIELDS: Final = ("resources", "reservedCPUs", "applyPolicy")
 
 
 class EffectiveNodeReservation(Struct, frozen=True):
-    """A node as its annotation leaves it."""
+    """A node after its node reservation is applied."""
 
     reservation: NodeReservation = NO_NODE_RESERVATION
-    """What is in force."""
+    """The node reservation in force."""
     left: NanoAmounts = NO_AMOUNTS
-    """What there is for pods."""
+    """Amounts left for pods."""
     fault: str = ""
-    """What is wrong with the annotation as it is."""
+    """Errors in the current annotation; empty if there are none."""
 
 
 def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation | None) -> EffectiveNodeReservation:
-    """Return what a node has for pods; `before` is the last valid reservation, if it is known that there was one.
+    """Return what a node has for pods; `before` is the last valid reservation, None if none is remembered.
 
-    Of a node that has not told yet what it has, nothing can be said: what was in force stays so.
+    A node that has not reported its allocatable yet has nothing for pods, and what was in force stays in force.
     """
     allocatable = amounts.from_resource_list(node.status.allocatable)
     if not allocatable:
@@ -94,9 +94,9 @@ def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation |
 
 
 def parse(text: str | None, *, allocatable: NanoAmounts | None = None, online: CpuSet | None = None) -> NodeReservation:
-    """Return what the annotation says; checked against the node as far as it is known.
+    """Return the node reservation of an annotation; checked against the node as far as the node is known.
 
-    Raises MalformedAnnotationError: the text begins with the annotation and names each field that is wrong.
+    Raises MalformedAnnotationError: the text begins with the annotation and names each wrong field.
     """
     found, faults = _parse(text, allocatable=allocatable, online=online)
     if faults:
@@ -112,7 +112,10 @@ def _format_errors(faults: Sequence[str]) -> str:
 def _parse(
     text: str | None, *, allocatable: NanoAmounts | None, online: CpuSet | None
 ) -> tuple[NodeReservation, list[str]]:
-    """Return what can be read, and what is wrong with the rest. Raises MalformedAnnotationError if nothing can be."""
+    """Return the valid fields, and the errors in the others.
+
+    Raises MalformedAnnotationError if the annotation is no JSON object.
+    """
     if text is None:
         return NO_NODE_RESERVATION, []
     content = decode_annotation(well_known.ANNOTATION_NODE_RESERVATION, text, dict[str, Any])
@@ -140,7 +143,7 @@ def _parse(
 
 
 def _parse_resources(given: object, faults: list[str]) -> dict[str, int]:
-    """Return the amounts that can be read."""
+    """Return the amounts that are valid; errors are appended to `faults`."""
     found: dict[str, int] = {}
     parts = [{name: text} for name, text in given.items()] if isinstance(given, Mapping) else [given]
     for part in parts:
@@ -166,7 +169,7 @@ def _parse_reserved_cpus(text: object, *, online: CpuSet | None) -> CpuSet:
 
 
 def trim_allocatable(allocatable: NanoAmounts, reservation: NodeReservation) -> dict[str, int]:
-    """Return what is left of a node for pods."""
+    """Return the allocatable amounts of a node minus its reservation."""
     if reservation.policy is ApplyPolicy.RESERVED_CPUS_ONLY:
         return dict(allocatable)
     kept = reservation.amounts
@@ -177,7 +180,7 @@ def trim_allocatable(allocatable: NanoAmounts, reservation: NodeReservation) -> 
 
 
 class NumaZone(Struct, frozen=True):
-    """The CPUs of a NUMA node: how many it has, and how many of them are for pods."""
+    """The number of CPUs of a NUMA node, and how many of these are for pods."""
 
     node: int
     capacity: int
@@ -185,14 +188,14 @@ class NumaZone(Struct, frozen=True):
 
 
 class ReservedCpus(Struct, frozen=True):
-    """The very CPUs that a node keeps, and what that leaves of each NUMA node."""
+    """The reserved CPUs of a node, and what is left of each NUMA node."""
 
     cpus: CpuSet = NO_CPUS
     zones: tuple[NumaZone, ...] = ()
 
 
 def reserved_cpus(cpus: CpuSet, topology: CpuTopology) -> ReservedCpus:
-    """Return what it means to a machine that these are kept."""
+    """Return the reserved CPUs with the numbers of CPUs left on each NUMA node."""
     zones = (
         NumaZone(node=node, capacity=len(there), allocatable=len(there - cpus))
         for node, there in topology.nodes.items()
@@ -203,10 +206,10 @@ def reserved_cpus(cpus: CpuSet, topology: CpuTopology) -> ReservedCpus:
 def select_reserved_cpus(
     reservation: NodeReservation, topology: CpuTopology, *, usable: CpuSet | None = None
 ) -> CpuSet:
-    """Return which CPUs are kept: those that are named, else as many as the amount needs.
+    """Return the CPUs to reserve: those named by the annotation, otherwise as many as the amount of cpu needs.
 
-    Whole sockets first, then whole cores, fewest free first, lowest number; of those `usable`, where some are
-    another's.
+    The order is whole sockets, whole cores, fewest free CPUs, lowest number. `usable` limits the choice if other CPUs
+    are taken.
     """
     if reservation.cpus:
         return reservation.cpus

@@ -1,4 +1,4 @@
-"""Which of the reservations that fit a pod gets: the smallest order, else the one that it fills best, else by name."""
+"""The choice among reservations that fit a pod: smallest order label, then fullest afterwards, then by name."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from dra.model.meta import Uid
 
 
 def nominate_reservation(room: NodeUsage, pod: PodInfo, fitting: Sequence[Uid]) -> Uid | None:
-    """Return the reservation that the pod gets on this node; None if none fits."""
+    """Return the reservation that a pod gets on this node; None if none fits."""
 
     def rank(uid: Uid) -> tuple[bool, int, int, str, Uid]:
         held = room.held[uid]
@@ -22,7 +22,7 @@ def nominate_reservation(room: NodeUsage, pod: PodInfo, fitting: Sequence[Uid]) 
 
 
 def score_nominated(room: NodeUsage, pod: PodInfo, verdict: NodeFilterResult) -> NominatedReservation | None:
-    """Return what scoring needs to know of a node."""
+    """Return the nominated reservation of a node with its score; None if no reservation fits."""
     uid = nominate_reservation(room, pod, verdict.inside)
     if uid is None:
         return None

@@ -1,9 +1,10 @@
-"""What leaving pods free is kept for the pod that makes them leave (koordinator.md A.12).
+"""The nominations of preemptors: what evicted pods free is kept for the pod that preempts them.
 
-kube-scheduler nominates that pod for the node and counts it there, but knows nothing of reservations: beside one that
-it takes for free room, somebody else would fit, and the victims would have died in vain. Who leaves on which node is
-known from the answer to the scheduler; which node it has chosen, from the pod's ``nominatedNodeName``. A process that
-starts in between knows no victims and keeps nothing.
+kube-scheduler nominates the preemptor for the node and counts it there, but knows nothing of reservations. Without a
+nomination here another pod could take what kube-scheduler believes to be free, and the victims would have been evicted
+in vain. The victims of each node are known from the extender's response to kube-scheduler; the chosen node is known
+from the pod's ``nominatedNodeName``. A process that starts in between knows no victims and keeps nothing. (Koordinator:
+plugins/reservation/nominator.go.)
 """
 
 from collections.abc import Collection, Mapping
@@ -16,15 +17,15 @@ from dra.model.meta import Struct, Uid
 
 
 class _NominatedPod(Struct, frozen=True):
-    """What is kept for a pod now."""
+    """The node, and perhaps the reservation, in which capacity is kept for a preemptor."""
 
     node: str
     within: Uid | None
-    """The reservation in which; None: a place of its own on the node."""
+    """The reservation that keeps the capacity; None if it is kept on the node, outside of all reservations."""
 
 
 class Nominator:
-    """Pods that make others leave, and what the books keep for them meanwhile."""
+    """The cache of preemptors, and of what the accounting keeps for each until it is bound."""
 
     def __init__(self, books: ReservationAccounting) -> None:
         self._books = books
@@ -32,11 +33,14 @@ class Nominator:
         self._kept: dict[Uid, _NominatedPod] = {}
 
     def record_victims(self, pod: Uid, victims: Mapping[str, Collection[Uid]]) -> None:
-        """Remember who would leave for a pod, by node; the scheduler will choose one of the nodes."""
+        """Record the victims of a preemptor by node; kube-scheduler will choose one of the nodes."""
         self._victims[pod] = victims
 
     def observe(self, pod: PodInfo, node: str) -> None:
-        """A pod that waits is nominated for a node, or for none any more."""
+        """Update the nomination of a pending pod: keep what its victims free on the node.
+
+        What was kept elsewhere is released.
+        """
         kept = self._kept.get(pod.uid)
         if kept is not None and kept.node == node:
             return
@@ -45,7 +49,7 @@ class Nominator:
             self._keep(pod, node, victims)
 
     def lift(self, pod: Uid) -> None:
-        """Keep nothing for a pod: it takes its place in this moment, or wants another."""
+        """Release what is kept for a pod that is being bound or was nominated elsewhere."""
         kept = self._kept.pop(pod, None)
         if kept is None:
             return
@@ -55,7 +59,7 @@ class Nominator:
             self._books.remove_nomination(pod, kept.within)
 
     def forget(self, pod: Uid) -> None:
-        """A pod has its place, or is gone."""
+        """Forget a pod that was bound or deleted."""
         self.lift(pod)
         self._victims.pop(pod, None)
 

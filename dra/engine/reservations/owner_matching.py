@@ -1,14 +1,15 @@
-"""Whose a reservation is: its owners describe pods, one description that matches is enough.
+"""The match of pods against the owners of a reservation; one matching owner is enough.
 
-Within a description object, controller and label selector must all match; what is not said is not compared. An object
-is compared by uid, name, namespace and apiVersion, a controller with each owner reference of the pod by controller
-flag, uid, name, kind and apiVersion; both only where they are not empty, since the workload may not exist yet. Label
-selectors look at pods of all namespaces.
+Within an owner, object, controller and label selector must all match; an absent part is not compared. An object is
+compared by uid, name, namespace and apiVersion, a controller with each owner reference of the pod by controller flag,
+uid, name, kind and apiVersion; empty fields are not compared, since the workload may not exist yet. Label selectors
+match pods of all namespaces.
 
-Labels, names and owner references of a pod are written by whoever creates the pod. So an owner that names no namespace
-lets pods of every namespace in, as in Koordinator; `open_to_all` finds such owners, so that people are told.
+Labels, names and owner references of a pod are written by the user that creates the pod. So an owner without a
+namespace matches pods of every namespace, as in Koordinator; `cross_namespace_owners` finds such owners, so that users
+are warned.
 
-A selector that cannot be read makes the whole reservation nobody's: half of what somebody meant may be another meaning.
+An invalid selector makes the whole reservation unusable: the valid half of a selector may mean something else.
 """
 
 import re
@@ -26,7 +27,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import OwnerReference
 
 _POD_API_VERSION: Final = "v1"
-"""Of pods."""
+"""apiVersion of pods."""
 
 _LABEL_KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -35,14 +36,14 @@ _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])
 
 
 def matches_any_owner(owners: Iterable[ReservationOwner], pod: PodInfo) -> bool:
-    """Whether a pod is one of the owners; of none nobody is, and everybody is an owner of whom nothing is said."""
+    """Return whether a pod matches an owner: an empty list matches no pod; an empty owner matches every pod."""
     return any(_matches_owner(owner, pod) for owner in owners)
 
 
 def cross_namespace_owners(owners: Iterable[ReservationOwner]) -> list[str]:
-    """Return the paths of the owners that pods of every namespace can match: those without a namespace or a pod's uid.
+    """Return the paths of owners that match pods of every namespace: those without a namespace or a pod's uid.
 
-    The API server sets the uid of a pod. Its owner references, uids included, are written by whoever creates the pod.
+    The API server sets the uid of a pod. Owner references, uids included, are written by the user that creates the pod.
     """
     return [f"spec.owners[{index}]" for index, owner in enumerate(owners) if not _is_namespaced(owner)]
 
@@ -53,7 +54,7 @@ def _is_namespaced(owner: ReservationOwner) -> bool:
 
 
 def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
-    """Return what cannot be read in label selectors, each after the path of its field."""
+    """Return the errors in label selectors, each after the path of its field."""
     return [
         f"spec.owners[{index}].labelSelector.{fault}"
         for index, owner in enumerate(owners)
@@ -63,7 +64,7 @@ def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
 
 
 def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether labels are as a selector wants them; an empty one wants nothing."""
+    """Return whether labels match a selector; an empty selector matches all labels."""
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         _matches_requirement(each, labels) for each in selector.match_expressions
     )

@@ -1,7 +1,7 @@
-"""The life of a reservation, as a table: in which phase what makes of it, and which conditions tell of it.
+"""The phases of a reservation as a transition table: phase and trigger decide the next phase and the conditions.
 
-Succeeded and Failed are final: nothing in the table leads out of them, so that no late news revives what others may
-have taken already. A reservation that was placed once is never said to be unschedulable again.
+Succeeded and Failed are final: no transition leads out of either, so a late event cannot revive a reservation whose
+capacity other pods may have taken already. A reservation that was placed once is never reported as unschedulable again.
 """
 
 from datetime import UTC, datetime
@@ -14,23 +14,23 @@ from dra.engine.reservations.reasons import ReservationReason
 
 
 class Trigger(StrEnum):
-    """What happens to a reservation."""
+    """An observed event in the life of a reservation."""
 
     BOUND = "Bound"
     UNSCHEDULABLE = "Unschedulable"
     ALLOCATED = "Allocated"
-    """An owner has it, and one is all it is for."""
+    """An owner pod uses the reservation, which is for one pod only."""
     EXPIRED = "Expired"
     NODE_GONE = "NodeGone"
     UNREADABLE = "Unreadable"
     READABLE = "Readable"
     LOST = "Lost"
-    """Its placeholders, which keep the room, have not got all of it."""
+    """The placeholders that keep the capacity lack part of it."""
     KEPT = "Kept"
 
 
 class ConditionUpdate(NamedTuple):
-    """A condition as it becomes."""
+    """A condition with the status and reason that a transition sets."""
 
     type: str
     status: str
@@ -38,7 +38,7 @@ class ConditionUpdate(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What comes of it."""
+    """The phase and the conditions that follow a trigger."""
 
     phase: ReservationPhase
     told: tuple[ConditionUpdate, ...]
@@ -47,9 +47,9 @@ class Transition(NamedTuple):
 CONDITION_SCHEDULED: Final = "Scheduled"
 CONDITION_READY: Final = "Ready"
 CONDITION_READABLE: Final = "Readable"
-"""Ours: False tells what of the object cannot be read, and that nobody may use it until then."""
+"""Ours: False reports the fields that cannot be read; until they are corrected no pod may use the reservation."""
 CONDITION_HELD: Final = "Held"
-"""Ours, where placeholders keep the room: False tells that others are in it."""
+"""Ours, in mode yielding: False reports that other pods take reserved capacity."""
 
 _SCHEDULED: Final = ConditionUpdate(CONDITION_SCHEDULED, "True", ReservationReason.SCHEDULED)
 _UNSCHEDULABLE: Final = ConditionUpdate(CONDITION_SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
@@ -76,10 +76,10 @@ TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
     (ReservationPhase.AVAILABLE, Trigger.LOST): Transition(ReservationPhase.AVAILABLE, (_LOST,)),
     (ReservationPhase.AVAILABLE, Trigger.KEPT): Transition(ReservationPhase.AVAILABLE, (_KEPT,)),
 }
-"""What is not in it changes nothing. Waiting is read as Pending: nobody ever sets it."""
+"""Pairs without an entry change nothing. Phase Waiting is read as Pending: no component ever sets Waiting."""
 
 _RECOVERY_CONDITIONS: Final = {Trigger.READABLE: CONDITION_READABLE, Trigger.KEPT: CONDITION_HELD}
-"""What is told only after the contrary has been."""
+"""Triggers that set a condition only if the condition exists, that is, after the opposite was reported."""
 
 TERMINAL_PHASES: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 
@@ -87,7 +87,7 @@ TERMINAL_PHASES: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase
 def next_status(
     status: ReservationStatus, happening: Trigger, *, now: WallTime, message: str = ""
 ) -> ReservationStatus | None:
-    """Return the status that comes of a happening; None if nothing does."""
+    """Return the status after a trigger; None if nothing changes."""
     phase = ReservationPhase.PENDING if status.phase is ReservationPhase.WAITING else status.phase
     outcome = TRANSITIONS.get((phase, happening))
     if outcome is None:
@@ -105,7 +105,7 @@ def next_status(
 
 
 def is_condition_true(status: ReservationStatus, kind: str) -> bool:
-    """Whether a condition is True."""
+    """Return whether a condition is True."""
     found = status.condition(kind)
     return found is not None and found.status == "True"
 
@@ -113,7 +113,10 @@ def is_condition_true(status: ReservationStatus, kind: str) -> bool:
 def _set_condition(
     conditions: tuple[ReservationCondition, ...], told: ConditionUpdate, *, message: str, now: WallTime
 ) -> tuple[ReservationCondition, ...]:
-    """Put a condition in; what it says already is not written again, and only another status is a transition."""
+    """Return the conditions with one added or replaced.
+
+    An unchanged condition is not written again; only a change of its status is a transition.
+    """
     moment = datetime.fromtimestamp(int(now), UTC)
     before = next((each for each in conditions if each.type == told.type), None)
     if before is not None and (before.status, before.reason, before.message) == (told.status, told.reason, message):

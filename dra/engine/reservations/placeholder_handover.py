@@ -1,22 +1,22 @@
-"""How placeholders that stay keep a reservation's room, and give way to its owners.
+"""The handover of capacity from placeholders to owner pods, in mode yielding.
 
-At all times they ask together for what is held less what owners take. From what is seen of them the next moves follow,
-whatever has happened before: a restart in the middle goes on where it was.
+At all times the placeholders together request what is held minus what owner pods take. The next steps follow from what
+is observed, whatever has happened before: after a restart in the middle the handover continues where it was.
 
-An owner gets its room in this order, each step written before the next one begins:
+An owner pod gets its capacity in this order, each step written before the next one begins:
 
-1. The reservation's status names it (`lifecycle`): nobody else gets the same, and a restart knows of it.
-2. What is left over of the placeholder that must go is asked for by a new one, which is nominated for the node.
-3. The owner is *welcomed*: marked as inside, and nominated, too. kube-scheduler counts it there from now on against
-   all pods of no higher priority.
-4. The placeholder is deleted, by one write. kube-scheduler sees the pods' events in the order in which they were
-   written: there is no moment in which it knows the room as free and the owner as not nominated.
-5. The owner's gate, if it has ours, is taken off.
+1. The reservation's status names the pod (`lifecycle`): no other pod gets the same capacity, and a restart knows of it.
+2. A new placeholder requests the rest of the placeholder that must go; the new one is nominated for the node.
+3. The owner pod is marked as inside, and nominated, too (`SetReservationAllocated`). From now on kube-scheduler counts
+   the pod on the node against all pods of no higher priority.
+4. The placeholder is deleted, by one write. kube-scheduler sees the events of pods in the order in which they were
+   written: at no moment does it know the capacity as free and the owner pod as not nominated.
+5. Our scheduling gate, if the owner pod has it, is removed.
 
-Who may still come in between is a pod of a higher priority than the owner's: nominations do not count against it. Then
-the owner waits; after the bind horizon the status names it no more, and what it was given is asked for again.
+A pod of a higher priority than the owner pod's can still come in between: nominations do not count against it. Then the
+owner pod waits; after the bind horizon the status no longer names the pod, and placeholders request its capacity again.
 
-Knows nothing of clocks, and of no other reservation.
+This module knows no clocks and no other reservation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ _FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class OwnerPod(Struct, frozen=True):
-    """An owner that the status names, and that is not known to have ended."""
+    """An owner pod that the status names and that is not known to have ended."""
 
     key: Key
     uid: Uid
@@ -48,17 +48,17 @@ class OwnerPod(Struct, frozen=True):
     bound: bool = False
     nominated: str = ""
     marked: bool = False
-    """Whether its annotation names the reservation."""
+    """Whether the pod's annotation names the reservation."""
     labelled: bool = False
-    """Whether its heir can see it."""
+    """Whether the pod has the label by which its standby placeholder's anti-affinity selects it."""
     gated: bool = False
-    """Whether it has our gate."""
+    """Whether the pod has our scheduling gate."""
     leaving: bool = False
-    """Whether it is being deleted."""
+    """Whether the pod is being deleted."""
 
     @classmethod
     def of(cls, pod: SchedulerPod, *, inside: Uid) -> "OwnerPod":
-        """Read a pod that a reservation's status names."""
+        """Return the OwnerPod of a pod that the status of reservation `inside` names."""
         meta = pod.metadata
         return cls(
             key=meta.key,
@@ -74,18 +74,18 @@ class OwnerPod(Struct, frozen=True):
 
 
 class ReservationState(Struct, frozen=True):
-    """What there is of one reservation that has its node."""
+    """The placeholders and owner pods of a reservation that has its node."""
 
     node: str
     held: NanoAmounts
     once: bool = False
-    """Whether it is over with its first owner: nobody inherits then."""
+    """Whether the reservation ends with its first owner pod (allocateOnce): then there are no standby placeholders."""
     keepers: tuple[Placeholder, ...] = ()
     guests: tuple[OwnerPod, ...] = ()
 
 
 class PlaceholderRequest(Struct, frozen=True):
-    """Make a placeholder."""
+    """Create a placeholder with the given requests."""
 
     amounts: NanoAmounts
     standby_for: tuple[Uid, str] | None = None
@@ -93,21 +93,21 @@ class PlaceholderRequest(Struct, frozen=True):
 
 
 class PlaceholderRemoval(Struct, frozen=True):
-    """Delete a placeholder."""
+    """Delete a placeholder by key and uid."""
 
     key: Key
     uid: Uid
 
 
 class NominatePlaceholder(Struct, frozen=True):
-    """Have kube-scheduler count a placeholder that waits."""
+    """Nominate a pending placeholder for the node, so that kube-scheduler counts it there."""
 
     key: Key
     uid: Uid
 
 
 class SetReservationAllocated(Struct, frozen=True):
-    """Mark an owner as inside; one that waits is nominated for the node, and one that is to have an heir labelled."""
+    """Mark an owner pod as inside; nominate it if it is pending, label it if it is to have a standby placeholder."""
 
     key: Key
     uid: Uid
@@ -116,7 +116,7 @@ class SetReservationAllocated(Struct, frozen=True):
 
 
 class RemoveSchedulingGate(Struct, frozen=True):
-    """Take our gate off an owner."""
+    """Remove our scheduling gate from an owner pod."""
 
     key: Key
     uid: Uid
@@ -128,25 +128,25 @@ HandoverStep: TypeAlias = (
 
 
 class AdmissionCheck(Protocol):
-    """What can be asked about a pod and a reservation."""
+    """A check whether a reservation admits a pod: `can_admit` or `can_admit_later`."""
 
     def __call__(self, there: ReservationState, holding: ReservationInfo, pod: PodInfo, /, *, node: Node) -> bool:
-        """Answer it."""
+        """Return whether the reservation admits the pod."""
 
 
 def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
-    """Return what is to be done next, in this order; nothing when all is as it should be."""
+    """Return the next steps, in order; none if placeholders and owner pods are as they should be."""
     useless = [each for each in there.keepers if each.ended or each.node not in {"", there.node}]
     drops = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in useless if not each.leaving]
     own, replaced = _active_placeholders(there), _replaced_placeholders(there)
     asked, wanted = amounts.total(each.amounts for each in own), target_requests(there)
     missing, excess = _positive_difference(wanted, asked), _positive_difference(asked, wanted)
-    if missing := missing or _missing_replacements(there, replaced):  # nothing goes before that has come
+    if missing := missing or _missing_replacements(there, replaced):  # nothing is deleted before that exists
         return (*drops, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
     way = _plan_release(own, excess)
     nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(there, own)]
     gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in (*replaced, *way.victims)]
-    if way.parts or (excess and not way.victims):  # room for the owners is still being put together
+    if way.parts or (excess and not way.victims):  # capacity for the owners is still being merged
         return (*drops, *nominated, *([] if way.parts else gone), *way.parts, *_missing_standbys(there))
     opened = [
         RemoveSchedulingGate(key=each.key, uid=each.uid) for each in there.guests if each.gated and not each.bound
@@ -155,12 +155,12 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
 
 
 def target_requests(there: ReservationState) -> dict[str, int]:
-    """Return what placeholders are to ask for together: what is held, less what owners take of it."""
+    """Return what placeholders are to request together: what is held minus what owner pods take of it."""
     return _positive_difference(without_pods(there.held), amounts.total(each.amounts for each in there.guests))
 
 
 def available_to_owners(there: ReservationState) -> dict[str, int]:
-    """Return what an owner can be given now: what placeholders have on the node, and are to have."""
+    """Return what an owner pod can get now: requests of placeholders that are on the node and meant to be there."""
     waiting = amounts.total(each.amounts for each in _active_placeholders(there) if not each.node)
     bound = amounts.total(
         each.amounts for each in (*_active_placeholders(there), *_replaced_placeholders(there)) if each.node
@@ -172,14 +172,14 @@ def available_to_owners(there: ReservationState) -> dict[str, int]:
 
 
 def shortage_message(there: ReservationState) -> str:
-    """Return why the room is not kept, in kube-scheduler's words; empty if it is, or that is not known yet."""
+    """Return why capacity is not kept, in kube-scheduler's words; empty if it is kept, or that is not known yet."""
     if _replaced_placeholders(there):
         return ""
     return next((each.waits for each in _active_placeholders(there) if each.waits), "")
 
 
 def can_admit(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
-    """Whether a pod may have its room now."""
+    """Return whether a pod may use the reservation and its capacity is there now."""
     if pod.ignores or eligibility.check_eligibility(
         holding, pod, node_labels=node.metadata.labels or {}, consumers=len(there.guests)
     ):
@@ -191,7 +191,7 @@ def can_admit(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *
 
 
 def can_admit_later(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
-    """Whether a pod will have its room when all placeholders have theirs."""
+    """Return whether a pod may use the reservation once all placeholders are on the node."""
     settled = ReservationState(
         node=there.node,
         held=there.held,
@@ -203,7 +203,7 @@ def can_admit_later(there: ReservationState, holding: ReservationInfo, pod: PodI
 
 
 def waits_for_capacity(pod: SchedulerPod) -> bool:
-    """Whether a pod waits for room: kube-scheduler found none for it, or our gate is the only one that is left."""
+    """Return whether a pod waits for capacity: it is unschedulable, or has no scheduling gate left but ours."""
     if pod.spec.node_name or pod.terminal or pod.metadata.deleting:
         return False
     if pod.gates:
@@ -213,7 +213,7 @@ def waits_for_capacity(pod: SchedulerPod) -> bool:
 
 
 def matches_node(pod: SchedulerPod, node: Node) -> bool:
-    """Whether a pod could run on a node as far as node and pod say so, whatever else runs there."""
+    """Return whether a pod could run on a node by taints, node selector and node affinity, whatever else runs there."""
     spec = pod.spec
     taints = [*(node.spec.taints or ()), *([_UNSCHEDULABLE_TAINT] if node.spec.unschedulable else [])]
     if any(
@@ -229,12 +229,12 @@ def matches_node(pod: SchedulerPod, node: Node) -> bool:
 
 
 def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:
-    """Return by what pods are served: priority, then age."""
+    """Return the key by which pending pods are ordered: priority, then age."""
     return (-pod.spec.priority, str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
 
 
 def _active_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
-    """Return the placeholders that count: neither about to go, nor the heirs of those who are inside."""
+    """Return the placeholders that count: without those to be replaced, and without standbys of pods inside."""
     inside = {each.uid for each in there.guests}
     gone = {uid for each in there.keepers if _is_active(each, there) for uid in each.replaces}
     return tuple(
@@ -250,7 +250,7 @@ def _replaced_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
 
 
 def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
-    """Return what is not asked for yet of several placeholders that are being put together."""
+    """Return what replacements of several merged placeholders do not request yet."""
     parts = [each for each in there.keepers if _is_active(each, there) and len(each.replaces) > 1]
     if not parts:
         return {}
@@ -265,19 +265,20 @@ def _is_active(keeper: Placeholder, there: ReservationState) -> bool:
 
 class _Release(Struct, frozen=True):
     victims: tuple[Placeholder, ...] = ()
-    """What is deleted."""
+    """Placeholders to delete."""
     parts: tuple[PlaceholderRequest, ...] = ()
-    """What takes the place of some first."""
+    """Placeholders to create first, as replacements."""
 
 
 def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
-    """Return how placeholders make room.
+    """Return how placeholders release the capacity of an owner pod.
 
-    It is made by one deletion: each is an event, upon which kube-scheduler looks at the owner and, if it does not fit
-    yet, forgets its nomination. So the one that goes is as large as what is too much, or larger, and what is left over
-    has another one then. Several are put together first, which nobody can disturb: placeholders keep their nomination.
+    One deletion must release all of it: each deletion is an event upon which kube-scheduler retries the owner pod and,
+    if the pod does not fit yet, clears its nomination. So the deleted placeholder is as large as the excess or larger,
+    and a replacement takes the rest first. If no single placeholder is large enough, several are merged first; no other
+    pod can interfere with that, since placeholders keep their nomination.
 
-    One that asked for devices goes in any case: the reservation itself holds these.
+    A placeholder with devices is deleted in any case: the reservation itself holds the devices.
     """
     if devices := [each for each in own if each.devices]:
         bare = [each for each in devices if not each.amounts]
@@ -286,7 +287,7 @@ def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
     if not excess:
         return _Release()
     exact = [each for each in own if dict(each.amounts) == dict(excess)]
-    if exact:  # one that waits will be on the node in a moment
+    if exact:  # a pending one will be on the node in a moment
         return _Release(victims=tuple([each for each in exact if each.node][:1]))
     there = sorted((each for each in own if each.node), key=lambda each: (sum(each.amounts.values()), each.key))
     single = next((each for each in there if not _positive_difference(excess, each.amounts)), None)
@@ -301,7 +302,7 @@ def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
             chosen.append(each)
     together = amounts.total(each.amounts for each in chosen)
     if _positive_difference(excess, together):
-        return _Release()  # not all of it is on the node
+        return _Release()  # not all of the excess is on the node
     replaces = tuple(sorted(each.uid for each in chosen))
     parts = (excess, _positive_difference(together, excess))
     return _Release(parts=tuple(PlaceholderRequest(amounts=each, replaces=replaces) for each in parts if each))
@@ -316,7 +317,7 @@ def _owners_to_mark(there: ReservationState) -> Iterable[HandoverStep]:
 
 
 def _placeholders_to_nominate(there: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
-    """Yield those that wait for what is theirs already, or is about to be."""
+    """Yield pending placeholders whose capacity is theirs already, or is about to be."""
     leaving = {each.uid for each in there.guests if each.leaving}
     heirs = (each for each in there.keepers if _is_active(each, there) and each.standby_for in leaving)
     return (each for each in (*own, *heirs) if not each.node and each.nominated != there.node)
@@ -337,10 +338,10 @@ def _missing_standbys(there: ReservationState) -> Iterable[HandoverStep]:
 
 
 def _reserved_part(taken: NanoAmounts, held: NanoAmounts) -> dict[str, int]:
-    """Return what an owner takes of what is held; of what it takes beyond that nothing comes back."""
+    """Return what an owner pod takes of what is held; nothing beyond that comes back when the pod ends."""
     return {name: min(amount, held[name]) for name, amount in without_pods(taken).items() if held.get(name)}
 
 
 def _positive_difference(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
-    """Return what is left of amounts, where something is."""
+    """Return the amounts of `one` that exceed `other`."""
     return {name: amount - other.get(name, 0) for name, amount in one.items() if amount > other.get(name, 0)}

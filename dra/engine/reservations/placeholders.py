@@ -1,11 +1,12 @@
-"""The pod that finds a place for a reservation: made from its template, bound once, and gone right after.
+"""The placeholder pod that finds a node for a reservation: made from the template, bound once, then deleted.
 
-kube-scheduler knows nothing of reservations, but it can find a node for a pod with the template's constraints. So a pod
-is made that asks for what is to be held and runs nothing but a pause image. When it is bound, the extender makes the
-reservation available on that node instead; from then on the pod is of no use, and is deleted.
+kube-scheduler knows nothing of reservations, but it can find a node for a pod with the template's constraints. So the
+controller creates a pod that requests what is to be held and runs only the pause image. When that pod is bound, the
+extender makes the reservation available on the node instead; from then on the pod is useless and is deleted.
 
-It has its reservation as its controller: garbage collection takes it away with that, and nobody else adopts it. Its
-name is made of the reservation's uid, so that there is one at most, whoever makes it how often.
+The reservation is the controller of its placeholder: the garbage collector deletes the pod with the reservation, and no
+other controller adopts the pod. The name contains the reservation's uid, so there is at most one such pod, however
+often and by whichever replica it is created.
 """
 
 import re
@@ -22,13 +23,13 @@ from dra.model.meta import Key, ObjectMeta, Uid
 
 NAME_PREFIX: Final = "reservation-"
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
-"""Every node has one like it: it keeps the namespaces of each pod."""
+"""Each node has a similar image already: that of the pause container, which holds the namespaces of a pod."""
 
 KOORD_SCHEDULER: Final = "koord-scheduler"
 DEFAULT_NAMESPACE: Final = "default"
 
 _NAME_SUFFIX: Final = re.compile(r"(-[1-9][0-9]{0,5})?")
-"""What comes after the uid in the names of those that stay (`keepers`): nothing, or a number."""
+"""Suffix after the uid in names of placeholders that stay (`keepers`): nothing, or a number."""
 
 _SCHEDULING_FIELDS: Final = (
     "nodeSelector",
@@ -39,13 +40,13 @@ _SCHEDULING_FIELDS: Final = (
     "preemptionPolicy",
     "resourceClaims",
 )
-"""What of a template says where its pod can go, past whom, and with which devices."""
+"""Fields of a template that decide on which nodes a pod can run, which pods it may preempt, and its devices."""
 
 _OWN_ANNOTATION_PREFIX: Final = "reserve.dra/"
 
 _DROPPED_ANNOTATIONS: Final = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",  # of the Reservation; as large as that
+        "kubectl.kubernetes.io/last-applied-configuration",  # of the Reservation; as large as the object itself
         "kubernetes.io/config.hash",  # these four make a pod a static one
         "kubernetes.io/config.mirror",
         "kubernetes.io/config.seen",
@@ -53,7 +54,7 @@ _DROPPED_ANNOTATIONS: Final = frozenset(
         well_known.ANNOTATION_RESERVATION_ALLOCATED,  # written by the scheduler
     }
 )
-"""Annotations of a template or a Reservation that say nothing about the pod, or something that is not true of it."""
+"""Annotations of a template or a Reservation that do not describe the placeholder, or would be wrong on it."""
 
 _SECURITY_CONTEXT: Final = {
     "runAsNonRoot": True,
@@ -63,11 +64,11 @@ _SECURITY_CONTEXT: Final = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""What a namespace with the strictest Pod Security Standard asks for."""
+"""Settings that the strictest Pod Security Standard (Restricted) requires."""
 
 
 def placeholder_key(reservation: Reservation) -> Key:
-    """Return namespace and name of a reservation's placeholder."""
+    """Return the namespace and name of a reservation's placeholder."""
     template = reservation.spec.template
     metadata = template.get("metadata")
     named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
@@ -76,12 +77,12 @@ def placeholder_key(reservation: Reservation) -> Key:
 
 
 def placeholder_name(uid: str) -> str:
-    """Return the name of the placeholder of the reservation with that uid."""
+    """Return the name of the placeholder of the reservation with the given uid."""
     return f"{NAME_PREFIX}{uid}"
 
 
 def reservation_uid_of(metadata: ObjectMeta) -> Uid | None:
-    """Return the reservation that a pod is the placeholder of; None if it is an ordinary pod."""
+    """Return the uid of the reservation whose placeholder a pod is; None for any other pod."""
     for reference in metadata.owner_references or ():
         if (reference.api_version, reference.kind, reference.controller) == (API_VERSION, KIND, True):
             first, _, number = metadata.name.removeprefix(NAME_PREFIX).partition(f"{reference.uid}")
@@ -91,18 +92,20 @@ def reservation_uid_of(metadata: ObjectMeta) -> Uid | None:
 
 
 def template_node_name(reservation: Reservation) -> str:
-    """Return the node that the template names; empty if it names none."""
+    """Return the node that the template names; empty if the template names none."""
     spec = reservation.spec.template.get("spec")
     name = spec.get("nodeName") if isinstance(spec, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
 def placeholder_manifest(reservation: Reservation, *, stays: bool = False) -> dict[str, Any]:
-    """Return the pod. Raises MalformedAmountsError or MalformedAnnotationError: what is to be held cannot be read.
+    """Return the placeholder of a reservation.
+
+    Raises MalformedAmountsError or MalformedAnnotationError if the amounts to hold cannot be read.
 
     With pre-allocation the pod requests 0 of cpu and memory: kube-scheduler counts the running pods whose place the
-    reservation is to take, and would refuse their node before the extender is asked. The extender judges the amounts.
-    `stays`: the pod keeps the room itself, so it always requests what is held.
+    reservation is to take, and would reject their node before it calls the extender. The extender checks the amounts.
+    `stays`: the pod keeps the capacity itself, so it always requests what is held.
     """
     _, name = placeholder_key(reservation)
     template = reservation.spec.template
@@ -123,7 +126,8 @@ def placeholder_manifest(reservation: Reservation, *, stays: bool = False) -> di
         ),
     )
     if reservation_info.allows_pre_allocation(reservation.spec) and not stays:
-        # Written as 0, not left out: a ResourceQuota refuses pods without, and a LimitRange would set its defaults.
+        # Written as 0, not omitted: a ResourceQuota rejects pods without requests, and a LimitRange would set its
+        # defaults.
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": dict.fromkeys(("cpu", "memory"), "0")}
     elif not stays and (used := ports.template_host_ports(template)):
@@ -138,7 +142,7 @@ def _template_metadata(template: Mapping[str, Any], field: str) -> Mapping[str, 
 
 
 def _filter_annotations(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the annotations that describe the pod to schedulers and admission."""
+    """Return the annotations that describe the pod to schedulers and admission plugins."""
     return {
         name: text
         for name, text in annotations.items()
@@ -155,7 +159,7 @@ def pause_pod_manifest(
     labels: Mapping[str, str] = MappingProxyType({}),
     annotations: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a pod of a reservation that asks for these amounts, and runs nothing."""
+    """Return a pod of a reservation that requests the given amounts and runs the pause container."""
     return {
         "metadata": {
             "namespace": placeholder_key(reservation)[0],
@@ -195,14 +199,14 @@ def _resources(reservation: Reservation, held: NanoAmounts) -> dict[str, Any]:
     wanted = {
         name: amounts.format_quantity(amount, like=like.get(name, ""))
         for name, amount in held.items()
-        if name != amounts.PODS  # of those the node counts one for each pod
+        if name != amounts.PODS  # the node counts one of these for each pod
     }
     whole = {name: text for name, text in wanted.items() if "/" in name or name.startswith("hugepages-")}
-    return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server wants both for these
+    return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server requires both for these
 
 
 def require_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an affinity that requires this node as well: each of its terms does."""
+    """Return an affinity that requires the given node as well, in each of its node selector terms."""
     of_nodes = dict(affinity.get("nodeAffinity") or {})
     required = of_nodes.get(_REQUIRED) or {}
     this = {"key": "metadata.name", "operator": "In", "values": [node]}

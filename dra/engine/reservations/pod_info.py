@@ -1,7 +1,7 @@
-"""What of a pod decides about reservations, read once: what it takes, who it is, what it asks for in annotations.
+"""The pod as reservations see it, read once: its amounts, host ports, labels, owner references and annotations.
 
-An annotation that cannot be read refuses the pod by name: the pod meant something, and guessing may give it what is
-held for somebody else.
+An annotation that cannot be parsed rejects the pod, and the error names the annotation: the author meant something, and
+a guess could give the pod what is held for other pods.
 """
 
 from collections.abc import Mapping
@@ -21,49 +21,49 @@ T = TypeVar("T")
 
 
 class MalformedAnnotationError(ValueError):
-    """An annotation that cannot be used; the text begins with its name."""
+    """An annotation cannot be parsed; the text begins with the name of the annotation."""
 
 
 class ReservationAffinity(Struct, frozen=True):
-    """The pod must run in a reservation, and this is said about which."""
+    """The reservation affinity of a pod: the pod must run in a reservation that matches."""
 
     name: str = ""
-    """This very one; then taints, cordon and the selectors do not count."""
+    """Name of the one reservation that matches; then taints, ``unschedulable`` and selectors do not count."""
     terms: NodeSelector | None = None
     selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
 
 
 class PodInfo(Struct, frozen=True):
-    """A pod that wants room, or has it."""
+    """A pod that requests capacity or has it, with all that reservations need to know."""
 
     key: Key
     uid: Uid
     amounts: NanoAmounts
-    """What it takes, one of ``pods`` included."""
+    """Requests of the pod, one of ``pods`` included."""
     labels: Mapping[str, str] = {}
     owners: tuple[OwnerReference, ...] = ()
     priority: int = 0
     affinity: ReservationAffinity | None = None
-    """None: reservations are welcome, yet not required."""
+    """None: the pod may use a reservation but requires none."""
     exact: tuple[str, ...] = ()
     ignores: bool = False
-    """Whether it may use what is reserved for others."""
+    """Whether the pod may use what is reserved for others."""
     reservation: Uid = Uid("")
-    """The one it was let into, as its annotation says."""
+    """The reservation that annotation ``reservation-allocated`` names; empty if there is none."""
     ports: HostPorts = NO_HOST_PORTS
-    """The host ports that it uses."""
+    """Host ports that the pod uses."""
     pre_allocatable: int = 0
-    """Which of several pods a reservation is placed over first: the greatest."""
+    """Priority among pods that a reservation can be placed over; the greatest comes first."""
 
     @property
     def protected(self) -> bool:
-        """Whether it must not be a victim."""
+        """Return whether the pod must not be a victim of preemption."""
         return self.labels.get(well_known.LABEL_DISABLE_PREEMPTIBLE) == well_known.TRUE
 
     @classmethod
     def of(cls, pod: SchedulerPod) -> "PodInfo":
-        """Read a pod. Raises MalformedAnnotationError."""
+        """Return the PodInfo of a pod. Raises MalformedAnnotationError."""
         return cls.from_metadata(
             pod.metadata, amounts=amounts.pod_amounts(pod), ports=ports.pod_host_ports(pod), priority=pod.spec.priority
         )
@@ -72,7 +72,7 @@ class PodInfo(Struct, frozen=True):
     def from_metadata(
         cls, meta: ObjectMeta, *, amounts: NanoAmounts, ports: HostPorts = NO_HOST_PORTS, priority: int = 0
     ) -> "PodInfo":
-        """Read a pod's metadata. Raises MalformedAnnotationError."""
+        """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
         return cls(
             key=meta.key,
@@ -115,7 +115,7 @@ class _AllocatedAnnotation(Struct, frozen=True):
 
 
 def decode_annotation(name: str, text: str, kind: type[T]) -> T:
-    """Return what an annotation says. Raises MalformedAnnotationError with the path of the field."""
+    """Return the decoded value of an annotation. Raises MalformedAnnotationError with the path of the field."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as error:
@@ -127,7 +127,7 @@ def decode_annotation(name: str, text: str, kind: type[T]) -> T:
 
 
 def allocated_reservation_uid(text: str | None) -> Uid:
-    """Return the reservation that a pod is in; none if the annotation cannot be read: nobody is let in by a guess."""
+    """Return the uid of a pod's reservation; empty if the annotation cannot be parsed: a guess admits no pod."""
     if text is None:
         return Uid("")
     try:
@@ -137,7 +137,7 @@ def allocated_reservation_uid(text: str | None) -> Uid:
 
 
 def allocated_reservation_name(text: str | None) -> str:
-    """Return the name of the reservation that a pod came by; empty if the annotation cannot be read."""
+    """Return the name of a pod's reservation; empty if the annotation cannot be parsed."""
     try:
         return (
             decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, text, _AllocatedAnnotation).name

@@ -1,7 +1,7 @@
-"""Host ports that pods use and reservations hold: two of one protocol and number exclude each other on a node.
+"""The host ports that pods use and reservations hold: a node has each port of a protocol once.
 
-kube-scheduler looks after the ports of pods itself (NodePorts). It does not see those that a reservation holds once its
-placeholder is gone, so they are looked after here.
+kube-scheduler checks host ports of pods itself (plugin NodePorts). It does not see the ports that a reservation holds
+once the placeholder is deleted, so those are checked here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,8 +29,8 @@ _SIDECAR: Final = "Always"
 
 
 def pod_host_ports(pod: SchedulerPod) -> HostPorts:
-    """Return the host ports of a pod; those of its init containers count only if they run beside the others."""
-    found: set[HostPort] | None = None  # of hardly any pod: this is read for each pod that is scheduled
+    """Return the host ports of a pod; of its init containers, only sidecars count."""
+    found: set[HostPort] | None = None  # hardly any pod has host ports, and this runs for each pod that is scheduled
     for each in pod.spec.containers or ():
         for port in each.ports or ():
             if port.host_port:
@@ -43,16 +43,16 @@ def pod_host_ports(pod: SchedulerPod) -> HostPorts:
 
 
 def template_host_ports(template: Mapping[str, Any]) -> HostPorts:
-    """Return the host ports that a template asks for; what has another form than in a Pod is none.
+    """Return the host ports of a template; values that no Pod could have are ignored.
 
-    With ``hostNetwork`` each port of a container is one of the host: the API server fills that in for pods.
+    With ``hostNetwork`` each container port is a host port: for pods the API server sets that default.
     """
     spec = template.get("spec")
     return frozenset(_template_ports(spec)) if isinstance(spec, Mapping) else NO_HOST_PORTS
 
 
 def have_conflict(one: HostPorts, other: HostPorts) -> bool:
-    """Whether two cannot be on one node."""
+    """Return whether two sets of host ports conflict on one node."""
     return any(
         (a.number, a.protocol) == (b.number, b.protocol)
         and (BIND_ALL_HOST_IP in {a.address, b.address} or a.address == b.address)
@@ -62,7 +62,7 @@ def have_conflict(one: HostPorts, other: HostPorts) -> bool:
 
 
 def container_ports(ports: HostPorts) -> list[dict[str, Any]]:
-    """Return the ``ports`` of a container."""
+    """Return host ports as ``ports`` of a container."""
     return [
         {
             "containerPort": each.number,

@@ -1,9 +1,9 @@
-"""Which pods of a node would have to go so that another can run there; none dies in vain.
+"""The selection of victims: pods to evict from a node so that a preemptor fits, and no more than that.
 
-Victims have a lower priority and are not protected; reservations are none, the pods in them may be: what those free is
-free for owners of the same reservation only. All are thought away first; if the pod does not fit even then, nobody
-goes. Then they are let back, as many as can be: first those whose PodDisruptionBudget would be violated, then the
-others, each time the most important first.
+Victims have a lower priority and are not protected. Reservations are never victims, pods inside them may be: what such
+pods free is available only to owners of the same reservation. All candidates are removed first; if the preemptor does
+not fit even then, there are no victims. Then as many as possible are reprieved: first those whose PodDisruptionBudget
+would be violated, then the others, in each group by descending priority. (As in kube-scheduler's DefaultPreemption.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,31 +18,31 @@ from dra.model.meta import Struct, Uid
 
 
 class PotentialVictim(Struct, frozen=True):
-    """A pod on the node."""
+    """A pod on the node, with its reservation and its disruption budgets."""
 
     pod: PodInfo
     inside: Uid | None = None
-    """The reservation it is in."""
+    """Reservation that the pod is in; None for a pod in no reservation."""
     budgets: tuple[str, ...] = ()
-    """The PodDisruptionBudgets that are about it."""
+    """Names of the PodDisruptionBudgets that select the pod."""
 
 
 class PreemptionVictims(Struct, frozen=True):
-    """Who goes."""
+    """The pods to evict from a node, and the result afterwards."""
 
     pods: tuple[PodInfo, ...]
     violations: int
-    """How many of them go against a budget."""
+    """Number of victims whose eviction violates a PodDisruptionBudget."""
     verdict: NodeFilterResult
-    """What the node says to the pod then."""
+    """Result of filtering the node for the preemptor without its victims."""
 
 
 def select_victims(
     room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim], *, budgets: Mapping[str, int] | None = None
 ) -> PreemptionVictims | None:
-    """Return whom a pod would make leave a node; None if it would not fit even so, or fits as it is.
+    """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is.
 
-    `budgets` says how many more pods each budget lets go.
+    `budgets` is the number of further evictions that each PodDisruptionBudget allows.
     """
     candidates = sorted(
         (each for each in occupants if each.pod.priority < pod.priority and not each.pod.protected),
@@ -69,12 +69,12 @@ def select_victims(
 
 
 def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim]) -> bool:
-    """Whether a pod would not fit even without these, whom somebody else has chosen."""
+    """Return whether a pod would not fit even without the given pods, which kube-scheduler chose as victims."""
     return not filtering.filter_node(remove_pods(room, occupants), pod).fits
 
 
 def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> ReservationInfo:
-    """Return a holding for one pod alone, over pods that leave for it: what they free is nobody else's meanwhile."""
+    """Return a reservation for one preemptor alone, over its victims: no other pod gets what the victims free."""
     return ReservationInfo(
         name=f"place of {'/'.join(pod.key)}",
         uid=preemptor_reservation_uid(pod.uid),
@@ -89,12 +89,12 @@ def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> Re
 
 
 def preemptor_reservation_uid(pod: Uid) -> Uid:
-    """Return the uid of the holding that stands in for a pod."""
+    """Return the uid of the reservation made for a preemptor."""
     return Uid(f"place-of-{pod}")
 
 
 def remove_pods(room: NodeUsage, occupants: Iterable[PotentialVictim]) -> NodeUsage:
-    """Return the node without some pods."""
+    """Return the usage of a node without the given pods."""
     for each in occupants:
         room = room.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
     return room

@@ -1,22 +1,22 @@
-"""Nodes by how much they have free of one resource: "which have at least 4 CPUs?" in microseconds, for thousands.
+"""The nodes sorted by what is free of one resource: "at least 4 CPUs free" takes microseconds for thousands of nodes.
 
-Nodes are numbered, sets of them are integers, a bit for each: two questions are joined by one ``&``. The values are
-kept sorted in blocks, each with the set of its nodes, so that an answer is a few dozen ``|``, and a change touches
-one block.
+Nodes are numbered, and sets of nodes are integers with one bit per node, so ``&`` intersects two results. The values
+are kept sorted in blocks, each with the set of its nodes: a query is a few dozen ``|``, and an update touches one
+block.
 """
 
 from bisect import bisect_left, insort
 from typing import Final, TypeAlias
 
 NodeSet: TypeAlias = int
-"""Bit n: node number n."""
+"""Bit n stands for node number n."""
 
 _MAX_BLOCK_SIZE: Final = 128
-"""Nodes of a block before it is split: at 5,000 nodes walking the blocks and walking one then cost the same."""
+"""Nodes in a block before it is split: with 5,000 nodes, iterating over blocks and within one then cost the same."""
 
 
 class SortedNodes:
-    """Values of nodes."""
+    """The numbers of nodes, sorted by one value of each node."""
 
     __slots__ = ("_blocks", "_sets", "_values")
 
@@ -54,12 +54,12 @@ class SortedNodes:
             self._sets[index] ^= upper
 
     def drop(self, node: int) -> None:
-        """Forget a node."""
+        """Remove a node and its value."""
         if (before := self._values.pop(node, None)) is not None:
             self._take(node, before)
 
     def at_least(self, value: int) -> NodeSet:
-        """Return the nodes whose value is as great, or greater."""
+        """Return the nodes whose value is at least the given one."""
         first = (value, -1)
         index = self._find(first)
         if index == len(self._blocks):
@@ -73,7 +73,7 @@ class SortedNodes:
         return found
 
     def _find(self, entry: tuple[int, int]) -> int:
-        """Return the first block whose greatest entry is no smaller; as many as there are if none is."""
+        """Return the index of the first block whose greatest entry is not smaller; if none is, the number of blocks."""
         low, high = 0, len(self._blocks)
         while low < high:
             middle = (low + high) // 2

@@ -1,15 +1,15 @@
-"""The reasons of a Reservation's conditions and Events, and of Events about what is reserved: a closed set.
+"""The reasons of Reservations' conditions and Events, and of Events about reserved capacity: a closed set.
 
-Those of conditions are Koordinator's words; whoever waits for one of them need not know who set it.
+Reasons of conditions are Koordinator's words, so a client can wait for a reason without knowing which component set it.
 """
 
 from enum import StrEnum
 
 
 class ReservationReason(StrEnum):
-    """Why a condition is as it is, and what an Event tells."""
+    """The reason of a condition or an Event."""
 
-    # of conditions; some are Events, too
+    # Conditions; some are Events, too.
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
     AVAILABLE = "Available"
@@ -17,7 +17,7 @@ class ReservationReason(StrEnum):
     EXPIRED = "Expired"
     INVALID = "Invalid"
     VALID = "Valid"
-    # of Events alone
+    # Events only.
     FAILED_SCHEDULING = "FailedScheduling"
     FAILED_SCHEDULING_POD = "FailedScheduling-Reservation"
     RESIZE_WAITS = "ResizeWaits"

@@ -1,4 +1,4 @@
-"""Why a pod cannot have a reservation, or a node: data with numbers, in the words that Koordinator's users know."""
+"""The reasons why a reservation or a node rejects a pod: data with numbers, printed in Koordinator's words."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from dra.model.meta import Struct
 
 
 class RejectionReason(StrEnum):
-    """What is in the way."""
+    """The rule or the shortage because of which a pod is rejected."""
 
-    # of one reservation: no candidate for the pod
+    # One reservation: the pod may not use it.
     NOT_AVAILABLE = "NotAvailable"
     UNREADABLE = "Unreadable"
     USED_UP = "AlreadyAllocated"
@@ -24,9 +24,9 @@ class RejectionReason(StrEnum):
     AFFINITY = "AffinityMismatch"
     NOT_EXACT = "NotExactMatched"
     NOTHING_IN_COMMON = "NothingInCommon"
-    # of one reservation: a candidate without enough room
+    # One reservation: the pod may use it, but its capacity is not sufficient.
     SHORT = "ReservationInsufficient"
-    # of the node
+    # The node.
     NODE_SHORT = "NodeInsufficient"
     NO_MATCH = "NoReservationsMatch"
     NO_ROOM_IN_ANY = "NoReservationFits"
@@ -35,7 +35,7 @@ class RejectionReason(StrEnum):
     OTHER_NODE = "OtherNode"
     POLICY_CONFLICT = "AllocatePolicyConflict"
     NO_SUCH_NODE = "NodeUnknown"
-    # of a bind
+    # A binding.
     GONE = "ReservationGone"
     ELSEWHERE = "PlacedElsewhere"
 
@@ -65,24 +65,24 @@ _RESERVATION_TEXTS: Final = {
     RejectionReason.NOTHING_IN_COMMON: "has no resource in common",
 }
 UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POLICY_CONFLICT})
-"""What no preemption can help."""
+"""Reasons that no preemption can resolve."""
 
 
 class Rejection(Struct, frozen=True):
-    """One reason; amounts in billionths."""
+    """A single reason for a rejection; amounts in billionths."""
 
     why: RejectionReason
     subject: str = ""
-    """The resource, the taint, or what is wrong."""
+    """The resource, the taint, or the error."""
     requested: int = 0
     used: int = 0
     capacity: int = 0
     named: bool = False
-    """Whether the pod asks for this very reservation: then the text has the numbers."""
+    """Whether the pod names this reservation: then the text contains the numbers."""
 
     @property
     def text(self) -> str:
-        """The text without the node."""
+        """Return the text without the name of the node."""
         if self.why is RejectionReason.NODE_SHORT:
             return "Too many pods by node" if self.subject == PODS else f"Insufficient {self.subject} by node"
         if self.why is RejectionReason.SHORT:
@@ -105,16 +105,16 @@ def _reservation_text(refusal: Rejection) -> str:
 
 
 def count_texts(refusals: Iterable[Rejection]) -> list[str]:
-    """Return upstream's counts of many: ``2 Reservation(s) is unschedulable``, the most frequent first.
+    """Return rejections counted as Koordinator does: ``2 Reservation(s) is unschedulable``, the most frequent first.
 
-    Reservations of other owners are not among them: what does not concern the pod would hide what does.
+    Reservations of other owners are left out: they do not concern the pod and would hide those that do.
     """
     tally = Counter(_counted_text(each) for each in refusals if each.why is not RejectionReason.NOT_OWNER)
     return [f"{count} {text}" for text, count in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def event_message(refusals: Iterable[Rejection], *, owned: int) -> str:
-    """Return the message of Event ``FailedScheduling-Reservation``: of the reservations that name the pod as owner."""
+    """Return the message of Event ``FailedScheduling-Reservation``, about reservations that the pod is an owner of."""
     parts = count_texts(refusals)
     return f"0/{owned} reservations are available{': ' if parts else ''}{', '.join(parts)}."
 

@@ -1,4 +1,4 @@
-"""Meaning, cause and remedy of what is told about Reservations: conditions, Events, and why a pod has no place."""
+"""The guidance on Reservations: meaning, cause and remedy of conditions, Events and rejections of pods."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,12 +1,14 @@
-"""Whether a reservation can be placed on a node, and over which running pods.
+"""The placement of a reservation on a node, if need be over running pods.
 
-It needs what a pod of its template would: free room. Reservations of the default policy share no node with others.
+A reservation needs what a pod of its template would: free capacity. Reservations of policy Default share no node with
+those of other policies.
 
-With pre-allocation (policy Restricted only) it may also be placed over running pods that are to be its consumers: their
-place is reserved while they use it, and kept when they end. Those are pods that match its owners (mode Default) or are
-labelled for it (mode Cluster), are in no reservation yet, and take no more of a restricted resource than it holds. The
-pod that fills it best comes first; in mode Cluster the priority annotation decides before that. One pod, or with
-``enableMultiple`` as many as are needed without overflowing it.
+With pre-allocation (policy Restricted only) a reservation may also be placed over running pods, which become its
+consumers: their place is reserved while they use it, and kept when they end. Candidates are pods that match an owner by
+label selector (mode Default) or have the label ``is-pre-allocatable`` (mode Cluster), are in no reservation yet, and
+take at most what the reservation holds of each restricted resource. The pod that fills the reservation best comes
+first; in mode Cluster the priority annotation decides before that. One pod is chosen, or with ``enableMultiple`` as
+many as are needed and fit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,11 +27,11 @@ from dra.model.meta import Struct
 
 
 class ReservationPlacement(Struct, frozen=True):
-    """Where a reservation goes."""
+    """The node of a reservation, and the running pods that it is placed over."""
 
     node: str
     over: tuple[PodInfo, ...] = ()
-    """The pods whose place it takes."""
+    """The pods whose place the reservation takes."""
 
 
 def place_reservation(
@@ -42,8 +44,8 @@ def place_reservation(
 ) -> ReservationPlacement | tuple[Rejection, ...]:
     """Return how a reservation can be placed on a node, or why it cannot.
 
-    `only` is the node that its template names; `running` are the node's pods that are in no reservation; `required` is
-    whether it must be placed over some.
+    `only` is the node that the template names; `running` are the node's pods that are in no reservation; `required` is
+    whether the reservation must be placed over running pods.
     """
     if refusal := _check_node(room, holding, only):
         return (refusal,)
@@ -62,7 +64,7 @@ def place_reservation(
 
 
 def active_reservations(room: NodeUsage) -> Iterator[ReservationInfo]:
-    """Yield the reservations with which another would share a node; those that nobody can use any more do not count."""
+    """Yield the reservations of a node that share it with a further one; those that no pod can use now do not count."""
     for held in room.held.values():
         if not held.holding.stands_in and eligibility.unusable_reason(held.holding, consumers=held.entered) is None:
             yield held.holding
@@ -82,7 +84,7 @@ def _check_node(room: NodeUsage, holding: ReservationInfo, only: str) -> Rejecti
 def _select_pre_allocatable_pods(
     room: NodeUsage, holding: ReservationInfo, running: Iterable[PodInfo]
 ) -> tuple[PodInfo, ...]:
-    """Return the pods to place it over; none if that does not help."""
+    """Return the pods over which to place a reservation; none if the node still lacks capacity then."""
     chosen: list[PodInfo] = []
     taken: NanoAmounts = {}
     for pod in sorted(
@@ -105,7 +107,10 @@ def _select_pre_allocatable_pods(
 
 
 def _use_reserved_ports(holding: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
-    """Whether a pod uses a host port that a placeholder without ports does not make kube-scheduler look at."""
+    """Return whether a pod uses a host port of the reservation.
+
+    kube-scheduler does not check that: with pre-allocation the placeholder has no host ports.
+    """
     return bool(holding.ports) and any(ports.have_conflict(holding.ports, each.ports) for each in pods)
 
 

@@ -1,6 +1,7 @@
-"""Whether a reservation that has its place can be made to hold something else there.
+"""The check whether an available reservation can hold other amounts on its node.
 
-More must fit into what is free. Less always can be: what consumers have beyond it stays charged.
+An increase must fit into what is free. A decrease is always possible: what consumers take beyond the reservation stays
+charged.
 """
 
 from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, NanoAmounts
@@ -10,7 +11,7 @@ from dra.model.meta import Uid
 
 
 def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: NanoAmounts) -> tuple[Rejection, ...]:
-    """Return what the node lacks for a reservation there to hold these amounts instead."""
+    """Return the resources that the node lacks for its reservation to hold the wanted amounts instead."""
     held = room.held[uid]
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(

@@ -1,6 +1,7 @@
-"""How good a node is for a pod: one whose reservation it would fill best comes first, one without any last.
+"""The scores of nodes for a pod: best is the node whose reservation the pod fills most, last a node without one.
 
-Integers all through, as upstream: of each resource that is held, how many hundredths would be used; the mean of them.
+All scores are integers, as in Koordinator: for each resource that is held, the percentage that would be used; then the
+mean of the resources.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +13,11 @@ from dra.model.meta import Struct
 
 MAX_NODE_SCORE: Final = 100
 MOST_PREFERRED_SCORE: Final = 1000
-"""Of the node that holds the smallest order, before all are scaled down to 100."""
+"""Score of the node with the smallest order label, before all scores are scaled down to 100."""
 
 
 class NominatedReservation(Struct, frozen=True):
-    """The reservation that a node would give."""
+    """The reservation that a pod would use on a node, with its score."""
 
     node: str
     score: int
@@ -35,10 +36,10 @@ def most_allocated(held: ReservationUsage, wanted: NanoAmounts) -> int:
 
 
 def reservation_score(held: ReservationUsage, wanted: NanoAmounts) -> int:
-    """Return how much a reservation speaks for its node, from 0 to 100.
+    """Return the score of a reservation for its node, from 0 to 100.
 
-    0: of no resource there is enough left, so the pod may as well go to another node. A pod that fits prefers the node,
-    however little of the reservation it uses.
+    A score of 0 means that no resource has enough left, so the pod may as well run on another node. A pod that fits
+    prefers the node, however little of the reservation it uses.
     """
     fits = any(
         0 < wanted.get(name, 0) <= amount - held.consumed.get(name, 0)
@@ -49,7 +50,7 @@ def reservation_score(held: ReservationUsage, wanted: NanoAmounts) -> int:
 
 
 def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
-    """Return node → score, from 0 to 100; nodes that are not named have 0."""
+    """Return node → score, from 0 to 100; a node without an entry has 0."""
     found = tuple(nominees)
     ordered = [each for each in found if each.order]
     first = min(ordered, key=lambda each: (each.order, each.node)).node if ordered else None

@@ -1,11 +1,12 @@
-"""Which node a reservation is placed on, of those that have room: the emptiest, as Koordinator's default has it.
+"""The scores of nodes for a reservation: the emptiest node is best, as by Koordinator's default.
 
 kube-scheduler would find the emptiest node by itself (LeastAllocated), but does not see what reservations hold. So the
-same score is computed here, with what is held, in whole hundredths: nodes that differ by less are left to the other
-scores of kube-scheduler, which also sees placeholders whose binding is under way.
+same score is computed here, with what is held, in whole percent: nodes that differ by less are left to the other scores
+of kube-scheduler, which also sees placeholders whose binding is under way.
 
-A node where running pods would have to be taken in (pre-allocation) comes after all that have the room free, the fewer
-pods the better. A template that states preferences of its own gets no scores: an extender's outweigh all others.
+A node where the reservation would be placed over running pods (pre-allocation) ranks behind all nodes with enough free
+capacity; fewer such pods are better. A template with preferences of its own gets no scores here: those of an extender
+would outweigh the preferences.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,21 +16,21 @@ from dra.engine.reservations.amounts import CPU, NanoAmounts
 from dra.engine.reservations.node_usage import NodeUsage
 
 _SCORED_RESOURCES: Final = (CPU, "memory")
-"""The resources of LeastAllocated as kube-scheduler has it by default."""
+"""Resources that kube-scheduler's LeastAllocated scores by default."""
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _PREFERENCES: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 
 
 _PENALTY_PER_POD: Final = 101
-"""What a running pod that has to be taken in counts: more than any difference in room."""
+"""Penalty for each running pod that a reservation would be placed over: more than any difference in free capacity."""
 
 PlacementOption: TypeAlias = tuple[NodeUsage, int]
-"""A node that a reservation can be placed on, and over how many running pods."""
+"""A node on which a reservation can be placed, and over how many running pods."""
 
 
 def has_preferences(template: Mapping[str, Any]) -> bool:
-    """Whether a template prefers some nodes to others. What has another form than in a Pod says nothing."""
+    """Return whether a template prefers some nodes to others; values that no Pod could have are ignored."""
     spec = _mapping(template.get("spec"))
     affinity = _mapping(spec.get("affinity"))
     if any(_mapping(affinity.get(kind)).get(_PREFERRED) for kind in _PREFERENCES):
@@ -45,7 +46,7 @@ def _mapping(given: object) -> Mapping[str, Any]:
 
 
 def best_nodes(options: Iterable[PlacementOption], wanted: NanoAmounts) -> tuple[str, ...]:
-    """Return the nodes to which a reservation goes rather than to others."""
+    """Return the nodes with the highest score for a reservation."""
     found: dict[int, list[str]] = {}
     for room, over in options:
         found.setdefault(least_allocated(room, wanted) - _PENALTY_PER_POD * over, []).append(room.name)
@@ -56,7 +57,7 @@ def least_allocated(room: NodeUsage, wanted: NanoAmounts) -> int:
     """Return how much of a node would be free, from 0 to 100: the mean of cpu and memory, rounded down as upstream."""
     capacities, charged = room.capacity, room.charged
     total = count = 0
-    for resource in _SCORED_RESOURCES:  # of thousands of nodes, each time: no list, no calls
+    for resource in _SCORED_RESOURCES:  # runs for thousands of nodes each time: no list, no calls
         if capacity := capacities.get(resource, 0):
             count += 1
             free = capacity - charged.get(resource, 0) - wanted.get(resource, 0)

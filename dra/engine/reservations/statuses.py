@@ -1,9 +1,10 @@
-"""What the status of a reservation says about its place and its consumers.
+"""The status of a reservation: its node, what it holds, and its consumers.
 
-``allocated`` is what its owners take of the resources that it holds, more than it holds, too. ``currentOwners`` are
-sorted by uid. With ``allocateOnce`` the first owner ends it: in the write that names the owner, or when one that was
-named is gone. A consumer is *under way* while its binding may still fail: it is named, so that nobody else gets its
-place, yet it has not ended anything. Pods that were here before the reservation (pre-allocation) do not end it.
+``allocated`` is what consumers take of the resources that the reservation holds, even if that is more than it holds.
+``currentOwners`` are sorted by uid. With ``allocateOnce`` the first owner pod ends the reservation: in the write that
+names the pod, or when a named pod is gone. A consumer is *under way* while its binding may still fail: the status names
+it, so that no other pod gets its place, but it has not ended the reservation yet. Pods that were on the node before the
+reservation (pre-allocation) do not end it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,22 +33,22 @@ class AssignedPod(Struct, frozen=True):
     key: Key
     amounts: NanoAmounts
     under_way: bool = False
-    """Whether its binding may still fail."""
+    """Whether the binding of the pod may still fail."""
 
     @classmethod
     def of(cls, pod: PodInfo, *, under_way: bool = False) -> "AssignedPod":
-        """Return what a status says of a pod."""
+        """Return the AssignedPod of a pod."""
         return cls(uid=pod.uid, key=pod.key, amounts=pod.amounts, under_way=under_way)
 
 
 def bound_status(
     reservation: Reservation, *, node: str, now: WallTime, over: Iterable[AssignedPod] = ()
 ) -> ReservationStatus | None:
-    """Return the status once it has a place; None if it cannot have one any more.
+    """Return the status of a reservation that gets its node; None if it cannot have one any longer.
 
-    `over` are the running pods that it is placed over: its first consumers.
+    `over` are the running pods that the reservation is placed over: its first consumers.
 
-    Raises MalformedAmountsError or MalformedAnnotationError, if what it wants cannot be read.
+    Raises MalformedAmountsError or MalformedAnnotationError if the amounts to hold cannot be read.
     """
     if reservation.metadata.deletion_timestamp is not None:
         return None
@@ -69,7 +70,7 @@ def synced_status(
     now: WallTime,
     never_bound: AbstractSet[Uid] = frozenset(),
 ) -> ReservationStatus | None:
-    """Return the status as its consumers make it; None if it says so already.
+    """Return the status for the given consumers; None if the status is up to date.
 
     `never_bound` are pods that the status may name although their binding is known to have failed.
     """
@@ -84,11 +85,12 @@ def synced_status(
 
 
 def names_owner_before_binding(reservation: Reservation) -> bool:
-    """Whether the status names an owner before the owner is bound.
+    """Return whether the status must name an owner pod before the pod is bound.
 
-    A reservation for once is given to nobody else from that write on; the controller gives a reservation's devices to
-    the pods that the status names, and keeps the room of those that it was placed over. Elsewhere the annotation of the
-    bound pod says the same, in the same write as the binding: the status may follow.
+    An allocateOnce reservation is given to no other pod from that write on; the controller gives a reservation's
+    devices to the pods that the status names, and keeps the capacity of pods that the reservation was placed over. For
+    all other reservations the annotation of the bound pod says the same, in the same write as the binding: the status
+    may follow.
     """
     spec = reservation.spec
     return (
@@ -99,7 +101,7 @@ def names_owner_before_binding(reservation: Reservation) -> bool:
 
 
 def status_with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
-    """Return the status that names one consumer more, whose binding is under way; None if it names it already."""
+    """Return the status with one more consumer, whose binding is under way; None if it names the pod already."""
     status = reservation.status
     if any(each.uid == pod.uid for each in status.current_owners):
         return None
@@ -113,7 +115,7 @@ def status_with_owner(reservation: Reservation, pod: AssignedPod) -> Reservation
 
 
 def status_without_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
-    """Return the status without a consumer that was never bound; None if it does not name it, or is final."""
+    """Return the status without a consumer that was never bound; None if it does not name the pod, or is final."""
     status = reservation.status
     rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
     if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
@@ -123,7 +125,7 @@ def status_without_owner(reservation: Reservation, pod: AssignedPod) -> Reservat
 
 
 def resized_status(reservation: Reservation) -> ReservationStatus | None:
-    """Return the status that holds what is wanted now; None if it does, or has no place.
+    """Return the status that holds the amounts now wanted; None if it does already, or the reservation has no node.
 
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
@@ -135,7 +137,7 @@ def resized_status(reservation: Reservation) -> ReservationStatus | None:
 
 
 def status_patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
-    """Return what a JSON merge patch of the status says: fields that have changed, and names that are no more."""
+    """Return the JSON merge patch from one status to another: fields that have changed, and null for removed keys."""
     old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (before, after))
     found: dict[str, Any] = {}
     for name, value in new.items():
@@ -154,7 +156,7 @@ def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_owners(status: ReservationStatus, inside: Sequence[AssignedPod]) -> ReservationStatus:
-    """Return a status with these consumers, and with what they take."""
+    """Return a status with the given consumers and with what they take."""
     taken = amounts.total(each.amounts for each in inside)
     owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside)
     return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
@@ -167,7 +169,7 @@ def _allocated(status: ReservationStatus, taken: NanoAmounts) -> ResourceQuantit
 
 
 def format_resource_list(held: NanoAmounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
-    """Return amounts as a resource list, in the units of another one."""
+    """Return amounts as a resource list, in the units of another resource list."""
     return {name: amounts.format_quantity(amount, like=like.get(name, "")) for name, amount in held.items()}
 
 
