@@ -154,9 +154,7 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     stays = present and (view.consuming > 0 or desired.held)  # the guard tells the next process of a vanished pod
     wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
     wanted = wanted or last_of_vanished
-    if (
-        not policy.prune_started
-    ):  # beside the workload's entry, too: its owner may release it while this controller is down
+    if not policy.prune_started:  # beside the workload's entry, too: the owner may release it at any time
         wanted = wanted or _is_watch_behind(view)
         until = _maybe_bound_until(view, now, desired, present=present)
         if until > now:

@@ -1,17 +1,17 @@
-"""From our lists to lists that stock Kubernetes understands: which claims can be converted, and by which writes.
+"""Conversion of claims to lists that stock Kubernetes understands: which claims can be converted, by which writes.
 
-The KEP's advice for switching the feature off is to replace each workload entry by the pods that use the claim. Under
-stock rules a claim is kept by the entries of its pods and by nothing else: a kubelet refuses a pod that is not listed,
-and the stock claim controller gives a claim back when it takes the last pod off its list. So
+The KEP's advice for disabling the feature is to replace each workload entry with the pods that use the claim. Under
+stock rules a claim is kept by the entries of its pods and by nothing else: a kubelet refuses an unlisted pod, and the
+stock claim controller deallocates a claim when it removes the last pod from the list. So
 
-1. first every consuming pod is listed, beside what is there;
-2. then our notes go: while they are there, a missing entry of the workload means that its owner let the claim go;
-   without them a controller of ours that comes back in between simply goes on as before;
-3. then what only we understand leaves the list, in one write that takes nobody else off it.
+1. first every consuming pod is listed, beside the present entries;
+2. then this project's annotations are removed: while they exist, a missing workload entry means that the owner released
+   the claim; without them a controller that returns in between simply continues as before;
+3. then the entries that only this project understands leave the list, in one write that removes no other entry.
 
-A claim that nobody uses and whose workload is over is given back instead: nobody would do it later. Where nobody can
-tell, it stays as it is and says for whom it waits. Each write follows from what is there alone, so that whoever is
-killed between two of them is simply started again.
+A claim that no pod uses and whose workload is over is deallocated instead: no other component would do so later. In
+doubt, the claim stays as it is and names the object it waits for. Each write follows from the present state alone, so a
+process killed between two writes is simply started again.
 """
 
 from enum import StrEnum
@@ -28,8 +28,8 @@ from dra.model.meta import Key, Struct
 from dra.model.references import ConsumerReference
 
 LISTED_WAITING_MAX: Final = 16
-"""Waiting pods that are listed where nobody else is: without one, the devices of a claim whose pods are deleted before
-they are bound would be nobody's to give back; with all, pods that fit nowhere would keep out those that do."""
+"""Waiting pods that are listed where no other pod is: without one, no component would deallocate a claim whose pods are
+deleted before they are bound; with all, pods that fit nowhere would keep out pods that do."""
 
 _OURS: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.TOMBSTONE})
 _STAYING: Final = frozenset(
@@ -38,46 +38,49 @@ _STAYING: Final = frozenset(
 
 
 class DowngradeState(StrEnum):
-    """How far a claim is from what stock Kubernetes understands."""
+    """The state of a claim's conversion to stock Kubernetes."""
 
     READY = "ready"
     CONVERTIBLE = "convertible"
     TOO_MANY = "too many pods"
-    ORPHAN = "orphan"  # nobody uses it, and nobody will: it is given back
+    ORPHAN = "orphan"  # no pod uses the claim, and none will: it is deallocated
     OWNER = "waits for owner"
     NODE = "waits for node"
 
 
 class DowngradeAssessment(Struct, frozen=True):
-    """What is to be done about one claim."""
+    """The assessment of one claim: its state, and what the conversion has to do."""
 
     claim: Key
     standing: DowngradeState
     consuming: int = 0
     listed: int = 0
-    """How many of the consuming pods are listed."""
+    """Number of consuming pods that are listed."""
 
     pending: int = 0
-    """How many pods that reference it are not bound yet."""
+    """Number of pods that reference the claim and are not bound yet."""
 
     room: int = RESERVED_FOR_MAX_SIZE
-    """How many pods a list has room for, beside what stays in it."""
+    """Number of pods that fit into the list beside the entries that stay."""
 
     workload: ConsumerReference | None = None
     strays: tuple[ConsumerReference, ...] = ()
-    """Entries that nobody here understands."""
+    """Entries of unknown kinds."""
 
     nodes: tuple[str, ...] = ()
-    """Nodes that it waits for."""
+    """Nodes that the claim waits for."""
 
     entries: tuple[str, ...] = ()
-    """The entries that only we understand, as kubectl names things."""
+    """Entries that only this project understands, in kubectl's notation."""
 
     detail: str = ""
 
 
 def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
-    """Tell how far a claim is; ``given_up``: a person says that its workload needs it no more."""
+    """Return the assessment of a claim.
+
+    ``given_up`` says that the user declares its workload finished with the claim.
+    """
     consuming = (*view.starting, *view.started)
     standing, detail = _judge_state(view, given_up=given_up)
     return DowngradeAssessment(
@@ -96,20 +99,20 @@ def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
 
 
 def lacks_workload_entry(view: ClaimView) -> bool:
-    """Tell, on the way back in, whether a workload has no entry although pods use its claim or wait for it."""
+    """Return whether, on re-enabling, a workload has no entry although pods use its claim or wait for it."""
     if view.reservation is None or view.allocation is None or view.claim.metadata.deleting:
         return False
     return bool(view.waiting or view.starting or view.started) and EntryKind.WORKLOAD not in view.kinds
 
 
 def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
-    """Return what is to be written next to convert the claim, None if nothing is or nothing can be."""
+    """Return the next write that converts the claim; None if the conversion is complete or impossible."""
     standing, _ = _judge_state(view, given_up=given_up)
     match standing:
         case DowngradeState.ORPHAN if view.allocation is not None:
             return Deallocate(claim=view.key, confirm=True)
         case DowngradeState.CONVERTIBLE if view.allocation is None:
-            return _marks_write(view)  # the API server lets nobody list pods in a claim without devices
+            return _marks_write(view)  # the API server rejects entries in a claim without devices
         case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
             return _listing_write(view) or _marks_write(view) or _shrinking_write(view)
         case _:
@@ -140,7 +143,7 @@ def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, st
 
 
 def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer]) -> tuple[DowngradeState, str] | None:
-    """Return what keeps the claim from being converted, None if nothing does."""
+    """Return the obstacle to converting the claim; None if there is none."""
     lost = view.of(EntryKind.LOST_NODE)
     if lost:
         nodes = list_names(e.reference.name for e in lost)
@@ -157,7 +160,7 @@ def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer
 
 
 def _unused(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
-    """Judge a claim that nobody is to be listed for: given back if that is certain, kept if it is not."""
+    """Judge a claim that has no pod to list: deallocated if that is certainly safe, kept otherwise."""
     if view.unfinished:
         return DowngradeState.OWNER, f"{view.unfinished} pods that reference it wait behind gates or in gangs"
     if view.claim.metadata.deleting:
@@ -190,15 +193,18 @@ def _conversion_text(missing: list[Consumer], ours: list[ReservedForEntry]) -> s
 
 
 def _is_stray(entry: ReservedForEntry) -> bool:
-    """Whether it is neither a pod's, nor a PodGroup's, nor ours: somebody listed what only they understand."""
+    """Return whether the entry is neither a pod's, nor a PodGroup's, nor this project's.
+
+    Only its writer understands it.
+    """
     return entry.kind is EntryKind.FOREIGN and not entry.reference.is_pod
 
 
 def _consuming(view: ClaimView) -> list[Consumer]:
     """Return the consuming pods that have entries of their own, or need them.
 
-    Those that their PodGroup's entry lets in do not. Nor, unless it has started, does one that was bound to a node
-    which the allocation excludes: its devices are not there (rule 14).
+    Pods that their PodGroup's entry admits need none. Neither does an unstarted pod that was bound to a node which the
+    allocation excludes: its devices are not there (rule 14).
     """
     needy = {c.uid for c in view.started} | ({c.uid for c in view.starting} - view.excluded)
     return [
@@ -213,9 +219,9 @@ def _staying(view: ClaimView) -> list[ConsumerReference]:
 
 
 def _final_entries(view: ClaimView) -> list[ConsumerReference]:
-    """Return the list as it is to be: nothing of it is ours, and nobody who uses the claim is missing."""
+    """Return the list after the conversion: no entry is this project's, and no pod that uses the claim is missing."""
     staying, consuming = _staying(view), _consuming(view)
-    # A waiting pod that is listed may be bound at any moment by a cycle that has seen it listed.
+    # A listed waiting pod may be bound at any moment by a cycle that has seen its entry.
     promised = [c for c in (*view.waiting, *view.gated) if c.uid in view.listed]
     pods = [*consuming, *promised]
     if not pods and not staying and not view.claim.metadata.deleting:
@@ -227,23 +233,26 @@ def _final_entries(view: ClaimView) -> list[ConsumerReference]:
 
 
 def _listing_write(view: ClaimView) -> SetReservedFor | None:
-    """Return the write that lists who is missing, beside all that keeps the claim now; None if nobody is."""
+    """Return the write that lists the missing pods, beside everything that keeps the claim now.
+
+    None if none is missing.
+    """
     final, listed = _final_entries(view), view.listed
     missing = [entry for entry in final if entry.uid not in listed]
     if not missing:
         return None
     over = {EntryKind.FINISHED, EntryKind.TOMBSTONE}
     kept = [e.reference for e in view.entries]
-    if len(kept) + len(missing) > RESERVED_FOR_MAX_SIZE:  # who has ended makes room first
+    if len(kept) + len(missing) > RESERVED_FOR_MAX_SIZE:  # ended pods make room first
         kept = [e.reference for e in view.entries if e.kind not in over]
     room = RESERVED_FOR_MAX_SIZE - len(kept)
     if room <= 0:
-        return None  # the last write takes ours out and the last pods in at once
+        return None  # the last write removes this project's entries and adds the last pods at once
     return SetReservedFor(claim=view.key, entries=(*kept, *missing[:room]))
 
 
 def _marks_write(view: ClaimView) -> PatchMetadata | None:
-    """Return the write that takes our notes off, and sees to the finalizer without which nobody deallocates."""
+    """Return the write that removes the annotations, and adds the finalizer that the stock deallocation requires."""
     claim = view.claim
     marks = workload_reservations.annotation_removals(claim, uid_too=True)
     finalizers = claim.metadata.finalizers or []
@@ -259,10 +268,12 @@ def _marks_write(view: ClaimView) -> PatchMetadata | None:
 
 
 def _shrinking_write(view: ClaimView) -> SetReservedFor | None:
-    """Return the write after which only stock's entries are left, None if that is the case."""
+    """Return the write that leaves only entries known to stock Kubernetes; None if that is already the case."""
     final = _final_entries(view)
     ended = [e for e in view.entries if e.kind is EntryKind.FINISHED]
-    present = {e.reference for e in view.entries} - {e.reference for e in ended}  # those the stock controller prunes
+    present = {e.reference for e in view.entries} - {
+        e.reference for e in ended
+    }  # the stock controller prunes ended pods
     if present == set(final):
         return None
     return SetReservedFor(claim=view.key, entries=tuple(final))

@@ -1,19 +1,19 @@
-"""Which pods must leave a tainted device, and when: upstream's rules, for the pods that upstream cannot see.
+"""Decide which pods must leave a tainted device, and when: upstream's rules, for pods that upstream cannot see.
 
 kube-controller-manager's device-taint-eviction-controller finds the pods of a claim in ``status.reservedFor``. Pods
-that have started are not there where something else keeps the reservation, so a broken device would keep them. A pod
+that have started are missing there where another entry keeps the reservation, so a broken device would keep them. A pod
 that *is* listed is left to upstream, in every mode: two controllers must not both decide about one pod.
 
-The tables of tests/dra/engine/claims/test_eviction.py, and what both controllers do to pods of the same claim on a real
-cluster (tests/scenarios/test_eviction.py), hold these rules of 1.36:
+The tables of tests/dra/engine/claims/test_eviction.py, and the behaviour of both controllers towards pods of the same
+claim on a real cluster (tests/scenarios/test_eviction.py), prove these rules of 1.36:
 
-- the deadline is the moment at which the taint was put on, and the seconds for which it is tolerated; by several
-  matching tolerations the fewest; for ever if one of them names none
-- a toleration counts only if it names the effect NoExecute: by one without effect the device is allocated all the
-  same, and then its pods are evicted (the documentation says otherwise, the code does not)
-- the earliest of all devices ends the pod; devices with admin access count like others
+- the deadline is the moment at which the taint was added, plus the seconds for which it is tolerated; of several
+  matching tolerations the shortest counts; the pod stays for ever if one of them names no seconds
+- a toleration counts only if it names the effect NoExecute: a toleration without effect lets the device be allocated,
+  and then its pods are evicted (the documentation says otherwise, the code does not)
+- the earliest deadline of all devices ends the pod; devices with admin access count like others
 
-Knows the time of day, since the API sets deadlines by it; it looks again each minute, in case the clock was moved.
+Reads the time of day, since the API sets deadlines by it, and compares again each minute in case the clock was moved.
 """
 
 from collections.abc import Iterable
@@ -32,23 +32,24 @@ from dra.model.claims import ResourceClaim
 from dra.model.taints import EQUAL, EXISTS, NO_EXECUTE, DeviceTaint, DeviceToleration
 
 EVICTION_BATCH: Final = 64
-"""Pods evicted by one decision: a claim of thousands is decided again in between, and a taint may be gone by then."""
+"""Pods evicted by one decision: a claim of thousands is decided again in between, since the taint may be gone by
+then."""
 
 CLOCK_RECHECK: Final = 60.0
-"""Seconds after which a deadline that lies ahead is compared with the clock again."""
+"""Seconds after which a future deadline is compared with the clock again."""
 
 
 class EvictionDeadline(NamedTuple):
-    """Until when the pods of a claim may stay, and because of what."""
+    """The deadline until which the pods of a claim may stay, and the taint that sets it."""
 
     at: WallTime
     tainted: TaintedResult
     seconds: float
-    """For how long the taint was tolerated."""
+    """Seconds for which the taint was tolerated."""
 
 
 def decide(view: ClaimView, *, policy: Policy, now: Instant, wall: WallTime) -> ClaimPlan:
-    """Return which pods of the claim are to be evicted now, or when to look again."""
+    """Return the evictions of the claim's pods that are due now, or when to decide again."""
     if not policy.evict or not view.taints:
         return ClaimPlan()
     pods = unlisted_consumers(view)
@@ -64,8 +65,8 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant, wall: WallTime) -> 
 def taints_on_node(taints: Iterable[TaintedResult], node: str) -> list[TaintedResult]:
     """Return the taints that count for pods on a node.
 
-    Stricter than upstream, which compares no nodes: a slice that names a node tells of the devices of that node, and
-    whoever may write slices for one node, as each node's plugin may, must not end pods on another.
+    This is stricter than upstream, which compares no nodes: a slice that names a node describes only devices of that
+    node, and a client that may write slices for one node, as each node's plugin may, must not evict pods on another.
     """
     return [tainted for tainted in taints if tainted.node in {None, node}]
 
@@ -84,12 +85,15 @@ def _deadline(tainted: TaintedResult) -> EvictionDeadline | None:
 
 
 def _order(found: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
-    """By time; of several at once the same is told each time, a rule before a slice, as upstream does."""
+    """Return the sort key of a deadline: time, then source (a rule before a slice, as upstream), origin, and device.
+
+    The key is total, so that of several simultaneous deadlines the same one is reported each time.
+    """
     return (found.at, found.tainted.source, found.tainted.origin, found.tainted.device)
 
 
 def seconds_tolerated(tainted: TaintedResult) -> float:
-    """Return for how many seconds the claim bears the taint on that device: 0 if not at all, `NEVER` if for ever."""
+    """Return the seconds for which the claim tolerates the taint on that device: 0 for not at all, `NEVER` for ever."""
     tolerations = msgspec.convert(tainted.result.tolerations or (), list[DeviceToleration])
     matching = [t.toleration_seconds for t in tolerations if tolerates_taint(t, tainted.taint)]
     if None in matching:
@@ -98,7 +102,7 @@ def seconds_tolerated(tainted: TaintedResult) -> float:
 
 
 def tolerates_taint(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Whether a toleration is about this evicting taint."""
+    """Return whether a toleration matches this evicting taint."""
     if toleration.effect != NO_EXECUTE or toleration.key not in {"", taint.key}:
         return False
     if toleration.operator == EXISTS:
@@ -107,9 +111,9 @@ def tolerates_taint(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 def unlisted_consumers(view: ClaimView) -> list[Consumer]:
-    """Return the consuming pods that upstream does not connect with the claim, without those that are going anyhow.
+    """Return the consuming pods that upstream does not connect with the claim, except pods that are being deleted.
 
-    By the entry of a PodGroup it sees all pods of it (1.36, DRAWorkloadResourceClaims).
+    Through the entry of a PodGroup upstream sees all pods of the group (1.36, DRAWorkloadResourceClaims).
     """
     return [
         consumer

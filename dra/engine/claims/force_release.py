@@ -1,8 +1,8 @@
-"""Rule 12, the way out: a person vouches that a claim is not used any more, and it is given back in spite of doubt.
+"""Rule 12, the way out: the user vouches that a claim is no longer used, and it is released in spite of doubt.
 
-The annotation carries the uid of the claim, so that a manifest applied again, or one copied for the next claim, does
-nothing. What can be known is not overridden: a pod that is bound to a node whose kubelet reports in uses the claim, and
-one that was listed lately may be bound any moment.
+The annotation carries the uid of the claim, so a manifest that is applied again, or copied for the next claim, has no
+effect. Known facts are not overridden: a pod bound to a node whose kubelet reports in uses the claim, and a pod that
+was listed lately may be bound at any moment.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _DOUBTFUL: Final = frozenset(
 
 
 def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Free the claim if its annotation says so, rightly, and nobody is known to use it."""
+    """Release the claim if its annotation carries its uid and no pod is known to use the claim."""
     del policy
     value = view.claim.metadata.annotation(FORCE_RELEASE)
     if value is None:
@@ -31,11 +31,13 @@ def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
     if value != view.claim.metadata.uid:
         return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
-        return _without_annotation(desired)  # there is nothing to free, and the next allocation is not meant
+        return _without_annotation(
+            desired
+        )  # nothing to release, and the annotation does not apply to the next allocation
     obstacle = _obstacle(view, now)
     if obstacle is not None:
         return desired.look_at(min(_watch_caught_up_at(view, now), default=NEVER)).because(obstacle)
-    # Nobody new may come to rely on the allocation.
+    # No further pod may come to rely on the allocation.
     for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
     desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
@@ -50,17 +52,17 @@ def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
 
 
 def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
-    """Return what a person cannot vouch for: pods on nodes whose kubelets report in use the claim.
+    """Return the obstacle that the user cannot vouch for: pods on nodes whose kubelets report in use the claim.
 
-    A pod that vanished has ended on any such node when its time is over. Where nobody knows the node, too: the nodes of
-    the allocation that do not report in are known then, and take the place of the pod
+    A vanished pod has ended on any such node when its time is over. The same holds where its node is unknown: the nodes
+    of the allocation that do not report in are known then, and take the place of the pod
     (`dra.engine.claims.vanished_pods`).
     """
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
         return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=list_names(users))
     unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
-    if unread:  # our watch may be behind, and the answer to `kept_rule`'s question tells whether such a pod runs
+    if unread:  # the watch may be behind; the lookup of `kept_entries_rule` tells whether the pod runs
         return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
     unshown = sum(1 for _ in _watch_caught_up_at(view, now))
     if unshown:
@@ -68,14 +70,14 @@ def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
     running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
     if not running:
         return None
-    seconds = max(int(pod.patience) for pod in running)  # `lost_rule` looks at the end of that
+    seconds = max(int(pod.patience) for pod in running)  # `lost_nodes_rule` decides again at its end
     return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
 
 
 def _watch_caught_up_at(view: ClaimView, now: Instant) -> Iterator[Instant]:
-    """Yield until when the pods watch will have shown listed pods that only a live read has shown: unbound until then.
+    """Yield until when the pods watch will have shown each listed pod that only a live read has shown, and as unbound.
 
-    Such a pod need not be a stranger to the claim: the watch may be behind, and a scheduler lists a pod right before it
+    Such a pod may reference the claim after all: the watch may be behind, and a scheduler lists a pod right before it
     binds it.
     """
     for entry in view.entries:
@@ -91,7 +93,7 @@ def _without_annotation(desired: Desired) -> Desired:
 
 
 def _overridden(view: ClaimView) -> Iterator[str]:
-    """Yield what would have kept the claim, in words."""
+    """Yield descriptions of everything that would have kept the claim."""
     for entry in view.entries:
         if entry.kind in _DOUBTFUL:
             yield f"entry {entry.reference}"

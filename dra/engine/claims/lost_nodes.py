@@ -46,8 +46,7 @@ def lost_nodes_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 
 def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """Keep the claim until the containers of vanished pods have certainly ended, then request live reads of their
-    nodes."""
+    """Keep the claim until the containers of vanished pods have certainly ended, then have their nodes read live."""
     if not view.vanished:
         return desired
     due = sorted({pod.node for pod in view.vanished if pod.node and now >= pod.ended_at})

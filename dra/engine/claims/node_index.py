@@ -1,4 +1,4 @@
-"""Nodes, as far as allocations and sandboxes depend on them."""
+"""The index of nodes, as far as allocations and sandboxes depend on nodes."""
 
 from enum import Flag, auto
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from dra.model.pods import Pod
 
 
 class NodeChange(Flag):
-    """What an observation of a node changed."""
+    """The kinds of change that an observation of a node made."""
 
     NOTHING = 0
-    REACH = auto()  # labels, readiness, cordon, out of service: which allocations can be used where
+    REACH = auto()  # labels, readiness, cordon, out of service: changes where allocations are usable
     BOOT = auto()  # a new bootID: the sandboxes of its pods are gone
 
 
@@ -26,22 +26,23 @@ class _NodeState(NamedTuple):
     out_of_service: bool
     boot: str
     version: str
-    """The resourceVersion that was last seen."""
+    """The resourceVersion last seen."""
 
     ready_since: Instant | None
-    """Since when its kubelet reports in without a break, as far as we have seen."""
+    """Since when its kubelet has reported in without a break, as far as observed."""
 
     read: Instant = -NEVER
-    """When a live read last told of the node."""
+    """When the node was last read live."""
 
     @property
     def reach(self) -> tuple[object, ...]:
-        """What claims may depend on."""
+        """Return the fields that claims may depend on."""
         return (self.labels, self.usable, self.ready, self.out_of_service)
 
 
 class NodeIndex:
-    """All nodes by name. ``version`` changes with everything that may change which nodes an allocation reaches."""
+    """The index of all nodes by name. ``version`` changes whenever the nodes that an allocation reaches may have
+    changed."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -49,7 +50,7 @@ class NodeIndex:
         self._usable: set[str] = set()
 
     def observe(self, node: Node, *, now: Instant) -> NodeChange:
-        """Take in a node; heartbeats change nothing."""
+        """Record a node; heartbeats change nothing."""
         name = node.metadata.name
         before = self._states.get(name)
         since = before.ready_since if before is not None and before.ready_since is not None else now
@@ -70,18 +71,19 @@ class NodeIndex:
             reach = NodeChange.REACH
         else:
             reach = NodeChange.NOTHING
-        # Also when the node is new here: its pods may have been seen before it, or it may be back after a deletion.
+        # Also when the node is new to the index: its pods may have been seen before it, or it may be back after a
+        # deletion.
         rebooted = bool(state.boot) and (before is None or before.boot != state.boot)
         return reach | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
 
     def read(self, name: str, *, now: Instant) -> None:
-        """What is known of a node is from a live read."""
+        """Record that the known state of a node was confirmed by a live read."""
         state = self._states.get(name)
         if state is not None:
             self._states[name] = state._replace(read=now)
 
     def forget(self, name: str) -> NodeChange:
-        """The node is gone; its pods are not, until somebody says so."""
+        """Forget a deleted node; its pods stay until a pod observation removes them."""
         if self._states.pop(name, None) is None:
             return NodeChange.NOTHING
         self._usable.discard(name)
@@ -89,24 +91,24 @@ class NodeIndex:
         return NodeChange.REACH
 
     def versions(self) -> tuple[tuple[str, str], ...]:
-        """Return the names of all nodes, and the resourceVersion last seen of each."""
+        """Return the names of all nodes with their last seen resourceVersions."""
         return tuple((name, state.version) for name, state in self._states.items())
 
     def boot(self, name: str) -> str:
-        """Return the bootID of a node, empty if it is not known."""
+        """Return the bootID of a node; empty if unknown."""
         state = self._states.get(name)
         return state.boot if state is not None else ""
 
     def ready(self, name: str) -> bool:
-        """Whether the node is there and its kubelet reports in."""
+        """Return whether the node exists and its kubelet reports in."""
         state = self._states.get(name)
         return state is not None and state.ready
 
     def lost(self, name: str, boot: str) -> LostNode | None:
-        """Return what is known of a node on which pods of that boot may still run; None if they certainly do not.
+        """Return the state of a node on which pods of that boot may still run; None if they certainly do not.
 
-        A Node object that is gone says that there is no such machine, the taint that it is shut down, another bootID
-        that nothing of before is left.
+        A deleted Node object means that the machine is gone, the out-of-service taint that it is shut down, another
+        bootID that nothing from before is left.
         """
         state = self._states.get(name)
         if state is None or state.out_of_service or (boot and state.boot and state.boot != boot):
@@ -114,7 +116,7 @@ class NodeIndex:
         return LostNode(name=name, boot=boot, ready_since=state.ready_since, read=state.read)
 
     def silent(self, names: frozenset[str] | None) -> tuple[str, ...]:
-        """Return those of the nodes (None: of all) that do not report in and may run pods all the same."""
+        """Return the nodes that do not report in and may still run pods; ``names`` None selects all nodes."""
         asked = self._states if names is None else sorted(names & self._states.keys())
         return tuple(n for n in asked if not self._states[n].ready and not self._states[n].out_of_service)
 
@@ -122,7 +124,7 @@ class NodeIndex:
         return name in self._states
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
-        """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
         names = nodes.selected_node_names(selector)
         asked = self._states.keys() if names is None else names & self._states.keys()
         inside = frozenset(
@@ -133,24 +135,24 @@ class NodeIndex:
 
 
 class _Boot(NamedTuple):
-    """Which boot of its node a pod's sandbox was ready in, and since when by the kubelet's own word."""
+    """The boot of its node in which a pod's sandbox was ready, and the transition time that the kubelet reported."""
 
     boot: str
     transition: str | None
 
 
 class SandboxTracker:
-    """Which pods have a sandbox that is ready, and was made since their node last booted.
+    """The pods whose sandbox is ready and was made since their node last booted.
 
-    After a reboot the API keeps saying True until the kubelet's first sync (specs/dra-upstream.md §5): only a new
-    transition time, or a False in between, tells of a new sandbox.
+    After a reboot the condition stays True in the API until the kubelet's first sync: only a new transition time, or a
+    False in between, proves a new sandbox.
     """
 
     def __init__(self) -> None:
         self._boots: dict[Uid, _Boot] = {}
 
     def started(self, pod: Pod, *, boot: str) -> bool:
-        """Take in a pod whose node has that bootID and return whether its sandbox is ready."""
+        """Record a pod whose node has that bootID; return whether the pod's sandbox is ready."""
         uid = pod.metadata.uid
         condition = pod.condition(pods.POD_READY_TO_START_CONTAINERS)
         if condition is None or condition.status != "True":
@@ -163,7 +165,7 @@ class SandboxTracker:
         return known.boot in {"", boot} or not boot
 
     def rebooted(self, uid: Uid, *, boot: str) -> bool:
-        """The pod's node has that bootID now; return whether the sandbox is gone."""
+        """Record the present bootID of the pod's node; return whether the sandbox is gone."""
         known = self._boots.get(uid)
         if known is None:
             return False
@@ -172,5 +174,5 @@ class SandboxTracker:
         return known.boot not in {"", boot}
 
     def forget(self, uid: Uid) -> None:
-        """The pod is gone."""
+        """Forget the pod and its sandbox."""
         self._boots.pop(uid, None)

@@ -1,11 +1,11 @@
-"""Held claims: a reservation's entry, from its placeholder's binding to its end, and the way back from its owners.
+"""Held claims: a reservation's entry, from its placeholder's binding to its end, and the return of claims from owners.
 
 1. The entry is made when the claim is allocated and its reservation is available. While the reservation waits for a
-   place, and its placeholder may still go elsewhere, the allocation is the scheduler's to move.
-2. It stays until the reservation was seen to be over, or is certainly gone. Who is not known is asked about.
-3. A pod that got the claim is its controller. When that pod has ended, and nobody uses the claim, it is nobody's again:
-   the entry alone keeps it, and the allocation is not touched.
-4. When the reservation is over its entry goes, and with the last pod the allocation.
+   node, and its placeholder may still move, the scheduler may move the allocation.
+2. The entry stays until the reservation was seen to be over, or is certainly gone. Unknown reservations are looked up.
+3. A pod that got the claim is its controller. When that pod has ended, and no pod uses the claim, the claim has no
+   controller again: the entry alone keeps it, and the allocation is not touched.
+4. When the reservation is over its entry is removed, and with the last pod the allocation.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ _ENDED: Final = frozenset({OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningP
 
 
 def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """The entries of reservations."""
+    """Keep, add or remove the entries of reservations that hold the claim."""
     del policy, now
     for hold in view.holds:
         listed = hold.reference.uid in view.listed
@@ -47,7 +47,7 @@ def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desi
         if view.allocation is None or desired.revoking or not _needs_entry(view, hold, listed=listed):
             continue
         if not listed and not desired.has_room:
-            continue  # the entries of others, of which the list is full, keep everybody off
+            continue  # foreign entries fill the list and keep other components off
         desired = desired.but(kept=(*desired.kept, hold.reference))
         if not listed:
             held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)
@@ -56,34 +56,34 @@ def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desi
 
 
 def _has_lost_devices(view: ClaimView, hold: ClaimHolder) -> bool:
-    """Whether an available reservation has no devices; while its placeholder is there, news may be still to come."""
+    """Return whether an available reservation has no devices; with its placeholder present, news may be on the way."""
     made = hold.owns and hold.standing is HolderState.AVAILABLE and view.claim.controller is None
     return made and view.allocation is None and not view.claim.metadata.deleting
 
 
 def _needs_entry(view: ClaimView, hold: ClaimHolder, *, listed: bool) -> bool:
-    if view.claim.metadata.deleting:  # the list can only shrink, and ours goes once nobody consumes
+    if view.claim.metadata.deleting:  # the list can only shrink, and this entry goes once no pod consumes
         return listed and view.consuming > 0
     if hold.standing is HolderState.AVAILABLE:
         return True
-    if hold.owns:  # made for it alone: whoever else could have it allocated?
+    if hold.owns:  # generated for this reservation alone: no other pod could have it allocated
         return not _is_being_placed(view, hold)
     return listed
 
 
 def _is_being_placed(view: ClaimView, hold: ClaimHolder) -> bool:
-    """Whether its placeholder is there and not bound: scheduler and rule 9 may take the allocation elsewhere."""
+    """Return whether the reservation's placeholder is unbound: the scheduler and rule 9 may move the allocation."""
     name = placeholders.placeholder_name(hold.reference.uid)
     return any(consumer.name == name for consumer in (*view.gated, *view.waiting))
 
 
 def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Of reservations: whoever had the claim and has ended is its controller no more."""
+    """Return the claim to its reservation: a pod that had the claim and has ended is no longer its controller."""
     controller = view.claim.controller
     if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
         return desired
-    # The next owner would share the devices with containers that still run, or may: of a listed pod that nobody has
-    # looked up yet, as after a restart, only its uid is known.
+    # The next owner would share the devices with containers that still run, or may: of a listed pod that was not looked
+    # up yet, as after a restart, only the uid is known.
     if may_run_without_object(view, now) or view.of(EntryKind.UNKNOWN):
         return desired
     if view.owner not in _ENDED or not any(h.owns and h.standing is not HolderState.OVER for h in view.holds):

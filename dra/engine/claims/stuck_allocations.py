@@ -100,7 +100,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
         or any(_keeps_allocation(entry) for entry in view.entries)
     ):
         return None
-    if may_run_without_object(view, now):  # its pods may be the last on a node that is lost to the waiting ones
+    if may_run_without_object(view, now):  # vanished pods may be the last on a lost node
         return None
     return min((c.unschedulable_since for c in view.waiting if c.unschedulable_since is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""Pods whose objects went before anybody told that their containers had ended, by what is known of their nodes.
+"""Pods whose objects were deleted before their containers were reported to have ended, by the state of their nodes.
 
 The claim rules wait for such pods (`dra.engine.claims.lost_nodes`).
 """
@@ -15,20 +15,20 @@ from dra.engine.claims.view import LostNode, VanishedPod
 from dra.engine.instants import Instant
 
 NODES_LISTED: Final = 16
-"""Nodes that may get entries where nobody knows on which of them a pod ran."""
+"""Maximum number of nodes that get entries where it is unknown on which of them a pod ran."""
 
 
 def add_vanished(record: ClaimState, nodes: NodeIndex, pod: VanishedPod) -> None:
-    """Take in that a pod has vanished."""
+    """Record that a pod has vanished."""
     record.vanished[pod.uid] = pod
     reconcile_vanished(record, nodes)
 
 
 def reconcile_vanished(record: ClaimState, nodes: NodeIndex, *, gone: str = "") -> None:
-    """Go through the vanished pods of a claim by what is known of their nodes.
+    """Reconcile the vanished pods of a claim with the known state of their nodes.
 
-    A pod has gone with a node that was rebooted or is out of service; a node that does not report in takes the place of
-    its pods. A node that nobody knows may be new; ``gone`` is a node that a live read has not shown.
+    A pod is gone with a node that was rebooted or is out of service; a node that does not report in replaces its pods.
+    An unknown node may be new; ``gone`` is a node that a live read did not find.
     """
     for uid, pod in tuple(record.vanished.items()):
         if not pod.node or (nodes.ready(pod.node) and nodes.lost(pod.node, pod.boot) is not None):
@@ -44,7 +44,7 @@ def reconcile_vanished(record: ClaimState, nodes: NodeIndex, *, gone: str = "") 
 
 
 def lost_nodes(record: ClaimState, nodes: NodeIndex) -> Iterator[LostNode]:
-    """Yield the nodes on which pods may still run that vanished while these did not report in."""
+    """Yield the nodes that did not report in when pods vanished from them, and on which these pods may still run."""
     for name, boot in record.lost.items():
         node = nodes.lost(name, boot)
         if node is not None:
@@ -52,7 +52,7 @@ def lost_nodes(record: ClaimState, nodes: NodeIndex) -> Iterator[LostNode]:
 
 
 def observe_node_read(record: ClaimState, nodes: NodeIndex, name: str, *, now: Instant) -> None:
-    """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+    """Record a live read of a node: if it is Ready, pods that vanished from it long enough ago have ended."""
     nodes.read(name, now=now)
     for uid, pod in tuple(record.vanished.items()):
         if pod.node == name and nodes.ready(name) and now >= pod.ended_at:
@@ -61,9 +61,9 @@ def observe_node_read(record: ClaimState, nodes: NodeIndex, name: str, *, now: I
 
 
 def still_running(record: ClaimState, nodes: NodeIndex, *, now: Instant) -> tuple[VanishedPod, ...]:
-    """Return the vanished pods whose containers may still run; what is new is looked at from now on.
+    """Return the vanished pods whose containers may still run; the time of a new one starts now.
 
-    A pod of which nobody knows the node ran on the node of the allocation, where there is only one.
+    A pod whose node is unknown ran on the node of the allocation if there is only one.
     """
     (only,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
     for uid, pod in tuple(record.vanished.items()):
@@ -72,16 +72,16 @@ def still_running(record: ClaimState, nodes: NodeIndex, *, now: Instant) -> tupl
             record.vanished[uid] = msgspec.structs.replace(pod, node=node, since=since)
         elif not node and now >= pod.ended_at:
             silent = silent_nodes(record, nodes)
-            if len(silent) <= NODES_LISTED:  # one entry for each of them instead of one for each pod
+            if len(silent) <= NODES_LISTED:  # one entry for each node instead of one for each pod
                 record.lost.update((name, nodes.boot(name)) for name in silent if name not in record.lost)
                 del record.vanished[uid]
     return tuple(record.vanished.values())
 
 
 def silent_nodes(record: ClaimState, nodes: NodeIndex) -> tuple[str, ...]:
-    """Return the nodes that do not report in, and on which vanished pods may run of which nobody knows the node.
+    """Return the nodes that do not report in and may run a vanished pod whose node is unknown.
 
-    None for a guard that the claim was first seen with. A guard may stand for no pod at all, and some node of a large
+    Empty for a guard that the claim was first seen with. A guard may stand for no pod at all, and some node of a large
     cluster is always silent: after each restart of the controller every claim in use would wait for that node.
     """
     unknown = any(not pod.node and not pod.guard for pod in record.vanished.values())

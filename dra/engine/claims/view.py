@@ -332,8 +332,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Return whether it is unknown if the owner released the claim, or the annotation belongs to an earlier
-        allocation.
+        """Return whether a missing workload entry may mean a release or a restart.
+
+        The annotation may be an older allocation's.
 
         This concerns allocations without a timestamp (made by schedulers up to 1.35) that predate this process.
         """

@@ -1,9 +1,9 @@
-"""Which kinds of workloads are watched: every kind that claims refer to, up to a bound in each namespace.
+"""The kinds of workloads that are watched: every kind that claims refer to, up to a bound in each namespace.
 
-Whoever may create claims may name any kind in ``reserve.dra/reserved-for``, and each kind costs a look at the API
-server and perhaps a watch. The bound is per namespace, so a namespace that names more kinds loses the watches of its
-own surplus kinds and of no other namespace's. Kinds that the administrator has named in ``releaseRules`` and kinds that
-Kubernetes has built in are exempt: the number of these is fixed.
+A user who may create claims may name any kind in ``reserve.dra/reserved-for``, and each kind costs a discovery request
+to the API server and perhaps a watch. The bound is per namespace, so a namespace that names more kinds loses the
+watches of its own surplus kinds and of no other namespace's. Kinds that the administrator has named in ``releaseRules``
+and kinds built into Kubernetes are exempt: their number is fixed.
 """
 
 from collections import OrderedDict
@@ -12,8 +12,8 @@ from typing import Final
 from dra.model.references import POD_GROUPS, GroupResource
 
 KINDS_PER_NAMESPACE: Final = 16
-"""Kinds of workloads, beside the exempt ones, that are watched for the claims of one namespace. The first to be
-referred to are watched, until no claim of the namespace refers to them any more."""
+"""Maximum number of kinds of workloads, beside the exempt kinds, that are watched for the claims of one namespace. The
+kinds referred to first are watched, until no claim of the namespace refers to them any longer."""
 
 BUILT_IN_KINDS: Final = frozenset(
     {
@@ -27,7 +27,7 @@ BUILT_IN_KINDS: Final = frozenset(
         POD_GROUPS,
     }
 )
-"""Kinds that count against no bound."""
+"""Kinds that do not count against any bound."""
 
 
 class _Namespace:
@@ -37,37 +37,37 @@ class _Namespace:
 
     def __init__(self) -> None:
         self.counts: dict[GroupResource, int] = {}
-        """Kind → how many objects of that kind are referred to."""
+        """Kind → number of referenced objects of that kind."""
 
         self.counted: set[GroupResource] = set()
-        """Kinds that use up the bound."""
+        """Kinds that count against the bound."""
 
         self.surplus: OrderedDict[GroupResource, None] = OrderedDict()
-        """Kinds beyond the bound, in the order in which claims came to refer to them."""
+        """Kinds beyond the bound, in the order in which claims first referred to them."""
 
 
 class WatchedKinds:
-    """Counts references by namespace and kind; each change costs the same, however many kinds there are."""
+    """The watched kinds, counted by namespace and kind; each change costs the same, however many kinds there are."""
 
     def __init__(self) -> None:
         self._exempt = BUILT_IN_KINDS
         self._namespaces: dict[str, _Namespace] = {}
         self._followed: dict[GroupResource, int] = {}
-        """Kind → in how many namespaces the kind is within the bound."""
+        """Kind → number of namespaces in which the kind is within the bound."""
 
         self._all: frozenset[GroupResource] | None = frozenset()
-        """The keys of `_followed`, None if they have changed."""
+        """Keys of `_followed`; None if they have changed."""
 
     def exempt(self, kinds: frozenset[GroupResource]) -> None:
-        """Count these kinds against no bound, from now on; to be called before the first reference."""
+        """Exempt these kinds from every bound from now on; call this before the first reference is added."""
         self._exempt |= kinds
 
     def __contains__(self, kind: GroupResource) -> bool:
-        """Whether the kind is within the bound of at least one namespace."""
+        """Return whether the kind is within the bound of at least one namespace."""
         return kind in self._followed
 
     def all(self) -> frozenset[GroupResource]:
-        """Return the kinds to watch."""
+        """Return the set of kinds to watch."""
         if self._all is None:
             self._all = frozenset(self._followed)
         return self._all
@@ -87,7 +87,7 @@ class WatchedKinds:
             there.surplus[kind] = None
 
     def remove(self, namespace: str, kind: GroupResource) -> None:
-        """Count one object less; what is within the bound no more makes room for the oldest surplus kind."""
+        """Count one object less; a kind that leaves the bound makes room for the oldest surplus kind."""
         there = self._namespaces[namespace]
         there.counts[kind] -= 1
         if there.counts[kind]:
