@@ -1,7 +1,7 @@
 """Implements ``dra-reserve kubelet-plugin``, which runs the DRA drivers of a node, and its subcommands.
 
-``inspect`` and ``gather`` only read; ``release`` unprepares claims that a kubelet has forgotten. Everything but click is
-imported inside the functions: help is quick, and the subcommands that read need no gRPC.
+``inspect`` and ``gather`` only read; ``release`` unprepares claims that a kubelet has forgotten. Everything but click
+is imported inside the functions: help is quick, and the subcommands that read need no gRPC.
 """
 
 import socket

@@ -97,7 +97,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the completions of a word without importing the commands: a user who presses the tab key does not wait."""
+        """Return the completions of a word; commands are not imported, so that the user does not wait."""
         found = [
             CompletionItem(each, help=text) for each, (_, text) in self.places.items() if each.startswith(incomplete)
         ]

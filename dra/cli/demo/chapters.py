@@ -41,7 +41,7 @@ class DemoStepError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoScene:
-    """One plane, and everything that is seen of it."""
+    """A plane, with its history and the output that shows it."""
 
     plane: DemoPlane
     history: WriteHistory

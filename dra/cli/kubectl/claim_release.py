@@ -206,7 +206,7 @@ async def _apply_plan(
     """Apply a plan; return the error after which the release may be tried again, or None."""
     patching = ClaimPatcher(connection.client)
     claim = _find_claim(snapshot, key)
-    assert claim is not None  # the plan was made for this claim
+    assert claim is not None  # noqa: S101 - it was decided about
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):

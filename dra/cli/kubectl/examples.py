@@ -1,4 +1,4 @@
-"""What people type most: the examples in the help of each command."""
+"""Examples of frequent commands, for the help of each command."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -49,6 +49,6 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
 
 
 def examples_epilog(name: str) -> str:
-    """Return what stands at the end of a command's help; click leaves paragraphs with a backspace as they are."""
+    """Return the examples for the end of a command's help; a backspace keeps click from rewrapping the paragraph."""
     lines = EXAMPLES.get(name, ())
     return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines))) if lines else ""

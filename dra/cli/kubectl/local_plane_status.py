@@ -1,4 +1,4 @@
-"""What a local plane tells of itself, which no other API server does."""
+"""Reads the status that a local plane serves and no other API server does."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ class _PlaneStatus(Struct, frozen=True):
 
 
 async def companion_processes(client: Client) -> dict[str, int] | None:
-    """Return the processes that work beside a local plane, name → pid; None if the server is no local plane."""
+    """Return the processes that run beside a local plane, name → pid; None if the server is no local plane."""
     try:
         return (await client.read(STATUS_PATH, _PlaneStatus)).beside
     except ApiError:
@@ -24,5 +24,5 @@ async def companion_processes(client: Client) -> dict[str, int] | None:
 
 
 async def controller_pid(client: Client) -> int | None:
-    """Return the pid of the controller of a local plane, which takes no lease; None if there is none."""
+    """Return the pid of a local plane's controller, which takes no lease; None if there is none."""
     return (await companion_processes(client) or {}).get("controller")

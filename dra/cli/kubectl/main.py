@@ -1,7 +1,7 @@
-"""``kubectl-dra``: what kubectl runs for ``kubectl dra``.
+"""Implements ``kubectl-dra``, the plugin that kubectl runs for ``kubectl dra``.
 
-As in kubectl: data on stdout and nothing else there, messages on stderr, plain text when piped, NO_COLOR heeded.
-Exit codes: 0 all is well, 1 it is not (the output says what), 2 an error or a wrong command line.
+As with kubectl: only data on stdout, messages on stderr, plain text when piped, NO_COLOR respected. Exit codes: 0 all
+is well, 1 there is a problem (the output describes it), 2 an error or a wrong command line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,13 +82,13 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Ask somebody else": ("bundle",),
     "Install and remove": ("preflight", "downgrade", "adopt"),
 }
-"""The list of commands, in the order in which a newcomer meets them."""
+"""Sections of the list of commands, in the order in which a new user needs them."""
 
 PROGRAM_NAME: Final = "kubectl dra"
-"""What people type, whatever the file is called that kubectl runs for it."""
+"""Command as users type it, whatever the name of the file that kubectl runs."""
 
 WATCHABLE_COMMANDS: Final = "kubectl dra get claims, kubectl dra get devices and kubectl dra reservations"
-"""What goes on with ``-w``."""
+"""Commands that accept ``-w``."""
 
 
 class _KubectlGroup(LazyGroup):
@@ -107,7 +107,7 @@ class _KubectlGroup(LazyGroup):
             return super().main(*arguments, **{**settings, "prog_name": PROGRAM_NAME})
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Run a command; one that cannot be watched says what can."""
+        """Run a command; ``-w`` on a command without it names the commands that have it."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:

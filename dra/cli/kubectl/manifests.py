@@ -1,4 +1,4 @@
-"""Manifests: files, folders and stdin, as ``-f`` of kubectl takes them."""
+"""Reads manifests from files, folders and stdin, as kubectl does for ``-f``."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,11 +9,11 @@ from dra.cli.kubectl.connection import FailedError
 
 
 class MalformedManifestError(ValueError):
-    """A manifest that cannot be read; the text names the object."""
+    """A manifest cannot be read; the text names the object."""
 
 
 def load_documents(paths: Sequence[str]) -> Iterator[Any]:
-    """Yield what is in the files; ends the command where one cannot be read."""
+    """Yield the documents of the files; raise FailedError if a file cannot be read."""
     import yaml  # noqa: PLC0415 - help needs none
 
     for path in paths:
@@ -28,14 +28,14 @@ def load_documents(paths: Sequence[str]) -> Iterator[Any]:
 
 
 VALUES_MAX: Final = 1_000_000
-"""Values of one document, counting what an alias stands for each time: 1 KB of aliases may stand for any number."""
+"""Maximum number of values in a document, counting an alias's values each time: 1 KB of aliases may make any number."""
 
 LEVELS_MAX: Final = 256
-"""Levels of maps and lists of one document."""
+"""Maximum number of levels of maps and lists in a document."""
 
 
 def _load_bounded(text: str, path: str) -> Iterator[Any]:
-    """Yield the documents of a text, each of them measured before anybody walks through it."""
+    """Yield the documents of a text, each measured before it is constructed."""
     import yaml  # noqa: PLC0415 - help needs none
 
     made = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -51,7 +51,7 @@ def _load_bounded(text: str, path: str) -> Iterator[Any]:
 
 
 def _check_nesting(events: Iterable[Any], path: str) -> None:
-    """Refuse what is nested too deep while it is still flat: composing it recurses, in C. Ends the command."""
+    """Raise FailedError for deep nesting while the document is still a flat stream: composing recurses, in C."""
     level = 0
     for event in events:
         kind = type(event).__name__
@@ -61,9 +61,9 @@ def _check_nesting(events: Iterable[Any], path: str) -> None:
 
 
 def _check_size(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
-    """Refuse a document that aliases make endless, too large or too deep. Ends the command."""
+    """Raise FailedError for a document that aliases make endless, too large or too deep."""
     sizes: dict[int, tuple[int, int]] = {}
-    """Values in a node, and levels."""
+    """Number of values in a node, and of its levels."""
 
     open_: set[int] = set()
     stack: list[tuple[Any, bool]] = [(root, False)]
@@ -103,7 +103,7 @@ def _manifest_files(path: str) -> Sequence[Path | None]:
 
 
 def flatten_lists(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of documents, those of lists one by one; raises MalformedManifestError."""
+    """Yield the objects of documents, with lists flattened; raise MalformedManifestError."""
     for each in found:
         if each is None:
             continue

@@ -1,4 +1,4 @@
-"""The options that kubectl's users expect of each command, with kubectl's names."""
+"""Options that kubectl's users expect of each command, with kubectl's names."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFlags:
-    """Which cluster is meant."""
+    """The flags that select the cluster."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -41,7 +41,7 @@ filename_option = click.option(
     metavar="FILE",
     help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
 )
-"""``-f``; the command gets what `dra.cli.kubectl.manifests.documents` reads as `paths`."""
+"""``-f``; the command gets as `paths` what `dra.cli.kubectl.manifests.load_documents` reads."""
 
 
 watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
@@ -49,7 +49,7 @@ watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and prin
 
 
 def cluster_options(command: Command) -> Command:
-    """Add ``--kubeconfig`` and ``--context``; the command gets them as `place`."""
+    """Add ``--kubeconfig`` and ``--context``; the command gets both as `place`."""
 
     @click.option(
         "--kubeconfig",
@@ -65,12 +65,12 @@ def cluster_options(command: Command) -> Command:
 
 
 def print_options(command: Command) -> Command:
-    """Add ``-o`` and ``--no-headers`` for an answer about one thing; the command gets them as `style`."""
+    """Add ``-o`` and ``--no-headers`` with the formats of one object; the command gets `style`."""
     return _add_print_options(command, OBJECT_FORMATS)
 
 
 def list_print_options(command: Command) -> Command:
-    """Add the same for a list of things."""
+    """Add ``-o`` and ``--no-headers`` with the formats of a list; the command gets `style`."""
     return _add_print_options(command, LIST_FORMATS)
 
 
@@ -92,7 +92,7 @@ def _add_print_options(command: Command, formats: Sequence[OutputFormat]) -> Com
 
 
 def namespace_options(command: Command) -> Command:
-    """Add ``-n`` and ``-A``; the command gets `namespace`, None for all of them, which is the default."""
+    """Add ``-n`` and ``-A``; the command gets `namespace`, None for all namespaces, which is the default."""
 
     @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace.")
     @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, which is the default.")

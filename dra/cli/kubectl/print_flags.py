@@ -1,4 +1,4 @@
-"""``-o``: how an answer is written, as kubectl's users say it."""
+"""Parses ``-o``, with the formats that kubectl's users know."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from dra.cli.kubectl.printers import OutputFormat, format_structured
 from dra.cli.kubectl.resource_args import did_you_mean
 
 TEMPLATE_FORMATS: Final = {OutputFormat.JSONPATH, OutputFormat.COLUMNS}
-"""Those that take what is to be shown behind ``=``."""
+"""Formats that take a template behind ``=``."""
 
 OBJECT_FORMATS: Final = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH)
-"""What an answer about one thing can be."""
+"""Formats of an answer about one object."""
 
 LIST_FORMATS: Final = tuple(OutputFormat)
-"""What a list can be."""
+"""Formats of a list of objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How the answer is written."""
+    """The options that say how an answer is printed."""
 
     output: OutputFormat = OutputFormat.TABLE
     template: str = ""
@@ -30,11 +30,11 @@ class PrintOptions:
 
     @property
     def as_data(self) -> bool:
-        """Whether the answer is data, with everything in it."""
+        """Whether the answer is structured data, with all fields."""
         return self.output in {OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH}
 
     def data(self, content: Any) -> str:  # noqa: ANN401 - whatever JSON can say
-        """Return the content as JSON or YAML, or what the template takes of it."""
+        """Return the content as JSON or YAML, or the part that the template selects."""
         if self.output is OutputFormat.JSONPATH:
             from dra.cli.kubectl.template_printers import JsonPathTemplate  # noqa: PLC0415 - only who asks for it waits for it
 
@@ -42,12 +42,12 @@ class PrintOptions:
         return format_structured(content, self.output)
 
     def write(self, content: Any) -> None:  # noqa: ANN401 - as above
-        """Print the content; a template says itself where lines end."""
+        """Print the content; a template defines its own line ends."""
         click.echo(self.data(content), nl=self.output is not OutputFormat.JSONPATH)
 
 
 class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
-    """``-o``; the value is a `Style` with headers."""
+    """The type of ``-o``, whose value is a `PrintOptions` with headers."""
 
     name = "FORMAT"
 
@@ -55,12 +55,12 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         self.formats = formats
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows."""
+        """Return the formats that the help shows."""
         del param, ctx
         return "|".join(f"{each}=…" if each in TEMPLATE_FORMATS else each for each in self.formats)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PrintOptions:  # noqa: ANN401
-        """Return the style; a template is looked at now, not after a cluster has been read."""
+        """Return the options; a template is checked now, not after a cluster has been read."""
         if isinstance(value, PrintOptions):
             return value
         name, given, template = str(value).partition("=")
@@ -83,7 +83,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         return PrintOptions(output=output, template=template)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the formats that begin so."""
+        """Return the formats that begin with the incomplete word."""
         del ctx, param
         names = [f"{each}=" if each in TEMPLATE_FORMATS else each.value for each in self.formats]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]

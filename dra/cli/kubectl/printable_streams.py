@@ -1,4 +1,4 @@
-"""The streams that commands print to: everything on the way out is made printable, whoever forgets to."""
+"""Makes the streams that commands print to safe: all output is escaped, whichever function prints it."""
 
 import contextlib
 import sys
@@ -9,13 +9,13 @@ from dra.model.terminal_escapes import escape_terminal
 
 
 class PrintableStream:
-    """A text stream in whose output no control character is left; all else is the stream's own."""
+    """A text stream that escapes control characters in its output; all other methods are the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; return its length, as callers expect it."""
+        """Write a text and return its length, as callers expect."""
         self._stream.write(escape_terminal(text, on_a_terminal=self._stream.isatty()))
         return len(text)
 
@@ -25,7 +25,7 @@ class PrintableStream:
 
 @contextlib.contextmanager
 def printable_streams() -> Iterator[None]:
-    """Make standard output and standard error printable, for a while."""
+    """Make standard output and standard error printable within the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", PrintableStream(stream)) for stream in before)
     try:

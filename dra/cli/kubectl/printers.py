@@ -1,4 +1,4 @@
-"""What goes to stdout: tables as kubectl writes them, JSON, YAML."""
+"""Prints to stdout: tables as kubectl prints tables, JSON, YAML."""
 
 import json
 import os
@@ -14,11 +14,11 @@ import click
 from dra.engine.messages.plurals import singularize
 
 COLUMN_GAP: Final = "   "
-"""Between two columns, as in kubectl."""
+"""Gap between two columns, as in kubectl."""
 
 
 class OutputFormat(StrEnum):
-    """How an answer is written."""
+    """The format of an answer."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -38,10 +38,10 @@ def format_table(
     least: Sequence[int] = (),
     wrapped: int | None = None,
 ) -> str:
-    """Return a table; the last column is never padded, so that a line can be as long as it likes.
+    """Return a table; the last column is never padded, so that a line can have any length.
 
-    Columns are as wide as ``least`` at least. With ``wrapped``, the width of a terminal, a last column that is too long
-    goes on below itself; text for which there is no room at all stands below its row.
+    Columns have at least the widths of ``least``. With ``wrapped``, the width of a terminal, a long last column is
+    wrapped below itself; text without enough room there is printed below its row.
     """
     lines = [tuple(header), *map(tuple, rows)] if headers else [*map(tuple, rows)]
     if not lines:
@@ -61,29 +61,29 @@ def format_table(
 
 
 BELOW_INDENT: Final = 4
-"""Columns before text that stands below its row."""
+"""Columns before text that is printed below its row."""
 
 
 def _last_cell(text: str, *, begin: int, width: int | None) -> str:
-    """Return the last cell of a row."""
+    """Return the last cell of a row, wrapped if needed."""
     if width is None or width - begin >= WRAP_WIDTH_MIN or begin + _display_width(text) <= width or " " not in text:
         return wrap_text(text, first=begin, width=width)
     return "\n" + " " * BELOW_INDENT + wrap_text(text, first=BELOW_INDENT, width=width)
 
 
 WRAP_WIDTH_MIN: Final = 30
-"""Columns below which text is not folded: it would be read even worse."""
+"""Minimum number of columns for wrapped text: below it, wrapping makes text less readable."""
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal; None where nobody looks: a pipe, a dumb terminal."""
+    """Return the width of the terminal; None for a pipe or a dumb terminal."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         return None
     return shutil.get_terminal_size().columns
 
 
 def wrap_text(text: str, *, first: int, width: int | None) -> str:
-    """Return a text that begins in column ``first``, with lines broken between words so that it ends at ``width``."""
+    """Return a text that begins in column ``first``, with lines broken between words so that each ends by ``width``."""
     if width is None or width - first < WRAP_WIDTH_MIN or first + _display_width(text) <= width:
         return text
     lines, column = [""], first
@@ -98,11 +98,11 @@ def wrap_text(text: str, *, first: int, width: int | None) -> str:
 
 
 LABEL_WIDTH: Final = 12
-"""Columns of ``  label     ``, before what an explanation says."""
+"""Columns of ``  label     ``, before the text of an explanation."""
 
 
 def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of an explanation so that they fit a terminal; commands stay whole, to be copied."""
+    """Yield the lines of an explanation, wrapped to the terminal; commands stay whole, so that a user can copy them."""
     width = terminal_width()
     for line in lines:
         if line.startswith("  next "):
@@ -112,14 +112,14 @@ def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
         if width is None:
             yield line
         elif line.startswith("  "):
-            begin = LABEL_WIDTH + len(line) - _display_width(line)  # colours are in the label only
+            begin = LABEL_WIDTH + len(line) - _display_width(line)  # only the label has colours
             yield line[:begin] + wrap_text(line[begin:], first=LABEL_WIDTH, width=width)
         else:
             yield wrap_text(line, first=0, width=width)
 
 
 def _display_width(cell: str) -> int:
-    """Return how wide a cell looks: colours take no room."""
+    """Return the displayed width of a cell: colours take no room."""
     return len(click.unstyle(cell) if "\x1b" in cell else cell)
 
 
@@ -133,11 +133,11 @@ def format_structured(content: Any, output: OutputFormat) -> str:  # noqa: ANN40
 
 
 def coloured(text: str, colour: str) -> str:
-    """Return the text in a colour, plain where nobody would see it: in a pipe, a dumb terminal, under NO_COLOR."""
+    """Return the text in a colour; plain in a pipe, in a dumb terminal, and under NO_COLOR."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     return text if plain else click.style(text, fg=colour)
 
 
 def print_to_stderr(text: str) -> None:
-    """Tell something that is no part of the answer."""
+    """Print a message to stderr, where it is not part of the answer."""
     click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""Remedies as lines of text and as data: ``next`` is a command to paste, ``do`` a decision to weigh."""
+"""Prints remedies as lines of text and as data: ``next`` is a command to paste, ``do`` a choice to weigh."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
 
 def remedy_text(found: Remedy | None) -> str:
-    """Return the command or the words; empty for None."""
+    """Return the command or the text of the choice; empty for None."""
     match found:
         case SafeCommand(command=command):
             return command
@@ -17,7 +17,7 @@ def remedy_text(found: Remedy | None) -> str:
 
 
 def remedy_lines(found: Remedy | None) -> Iterator[str]:
-    """Yield the line of a remedy, as the explaining commands print it."""
+    """Yield the line of a remedy, as the commands that explain print it."""
     if found is not None:
         yield f"  {'next' if isinstance(found, SafeCommand) else 'do'}".ljust(12) + remedy_text(found)
 

@@ -1,6 +1,6 @@
-"""``spec.reservedFor`` of a manifest in the form that a server takes: as it is, or as annotations.
+"""Converts ``spec.reservedFor`` of a manifest to annotations, for servers that do not know the field.
 
-A server that does not know the field refuses it or drops it without a word, and the claim would be reserved for nobody.
+Such a server rejects the field, or drops it silently, and the claim would be reserved for no workload.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ _REFERENCE_FIELDS: Final = frozenset({"apiGroup", "resource", "name", "uid"})
 
 
 class MalformedReservedForError(ValueError):
-    """A reservation that nobody can carry out; the text says how to write it."""
+    """A value of spec.reservedFor is invalid; the text says how to write it."""
 
 
 def has_reserved_for(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest has the field."""
+    """Report whether a manifest has spec.reservedFor."""
     return _claim_spec(dict(manifest)) is not None
 
 
 def to_annotations(manifest: Mapping[str, Any]) -> Json:
-    """Return the manifest with annotations in the place of the field; raises MalformedReservationError."""
+    """Return the manifest with annotations in place of the field; raise MalformedReservedForError."""
     found = _claim_spec(dict(manifest))
     if found is None:
         return dict(manifest)
@@ -48,7 +48,7 @@ def to_annotations(manifest: Mapping[str, Any]) -> Json:
 
 
 def _claim_spec(manifest: Json) -> tuple[Json, Json] | None:
-    """Return the spec that has the field, and the metadata where annotations of the claim belong."""
+    """Return the spec that has the field, and the metadata for the claim's annotations; None without the field."""
     if str(manifest.get("apiVersion", "")).partition("/")[0] != RESOURCE_API_GROUP:
         return None
     spec: Any = manifest.get("spec")

@@ -1,4 +1,4 @@
-"""``KIND NAME`` and ``KIND/NAME`` on a command line, with every name that kubectl takes for a kind."""
+"""Parses ``KIND NAME`` and ``KIND/NAME`` on a command line, with every alias that kubectl accepts for a kind."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,20 +15,20 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "reservation": ("reservation", "reservations", "rsv"),
     "reason": ("reason", "reasons"),
 }
-"""What is meant → what people type."""
+"""Kind → the words that users type for it."""
 
 
 class KindParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
-    """The first argument of a command: a kind, or a kind and a name."""
+    """The type of a command's first argument: a kind, or a kind and a name."""
 
     name = "KIND"
 
     def __init__(self, offered: Sequence[str]) -> None:
-        """``offered`` is what the tab key offers."""
+        """Create the type; shell completion offers the kinds of ``offered``."""
         self.offered = offered
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the kinds that begin so."""
+        """Return the kinds that begin with the incomplete word."""
         del ctx, param
         return [CompletionItem(each) for each in self.offered if each.startswith(incomplete)]
 
@@ -36,7 +36,7 @@ class KindParam(click.ParamType):  # type: ignore[type-arg] # not generic in cli
 def parse_resource_args(
     kind: str, name: str | None, *, among: Sequence[str], named: bool = True
 ) -> tuple[str, str | None]:
-    """Return which of some kinds is meant, and the name: ``claim train`` and ``claim/train`` are the same."""
+    """Return the kind, one of ``among``, and the name: ``claim train`` and ``claim/train`` are the same."""
     if name is None:
         kind, _, name = kind.partition("/")
     short = kind.partition(".")[0].lower()
@@ -52,18 +52,18 @@ def parse_resource_args(
 
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str:
-    """Return a question to put behind an error: what is almost that name; empty if nothing is."""
+    """Return a question for the end of an error, with similar words; empty if there are none."""
     near = difflib.get_close_matches(typed, sorted(set(known)), n=3)
     return f". Did you mean {' or '.join(near)}?" if near else ""
 
 
 class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
-    """The second argument: the name of such a thing. The tab key offers those that there are."""
+    """The type of a command's second argument, a name; shell completion offers the existing names."""
 
     name = "NAME"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin so."""
+        """Return the names that begin with the incomplete word."""
         del param
         short = str(ctx.params.get("kind") or ctx.params.get("what") or "").partition(".")[0].lower()
         found = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)

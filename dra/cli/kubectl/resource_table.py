@@ -1,4 +1,4 @@
-"""Lists of things, in every form that kubectl's users expect of one."""
+"""Prints lists of objects in every format that kubectl's users expect."""
 
 import csv
 import io
@@ -19,32 +19,32 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One thing."""
+    """A row of a table, for one object."""
 
     name: str
-    """What ``-o name`` says."""
+    """Name of the object as ``-o name`` prints it."""
 
     cells: tuple[str, ...]
     wide: tuple[str, ...] = ()
     """Further cells for ``-o wide``."""
 
     content: Callable[[], Json]
-    """All of it as data; only who asks for it waits for it."""
+    """The object as structured data, computed only for formats that need it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTable:
-    """All of them."""
+    """A table of objects, with the columns of all formats."""
 
     header: tuple[str, ...]
     wide: tuple[str, ...] = ()
     rows: tuple[TableRow, ...]
     single: bool = False
-    """It was asked for one by its name: as data it is an object, not a list."""
+    """Whether the user named one object: as data, the table is then that object and no list."""
 
 
 def select_rows(listing: ResourceTable, choice: SelectorOptions) -> ResourceTable:
-    """Return what is chosen of a list, in the order that is asked for."""
+    """Return the selected rows of a table, in the requested order; raise FailedError for an unknown field."""
     if not (choice.fields or choice.order):
         return listing
     rows = [replace(each, content=cache(each.content)) for each in listing.rows]
@@ -65,7 +65,7 @@ def select_rows(listing: ResourceTable, choice: SelectorOptions) -> ResourceTabl
 
 
 def print_table(listing: ResourceTable, style: PrintOptions) -> None:
-    """Print a list."""
+    """Print a table in the requested format."""
     rows = listing.rows
     if style.as_data:
         contents = [each.content() for each in rows]
@@ -77,14 +77,14 @@ def print_table(listing: ResourceTable, style: PrintOptions) -> None:
 
 
 def format_resource_table(listing: ResourceTable, style: PrintOptions) -> str:
-    """Return a list as lines; on a terminal a last column that is too long goes on below itself."""
+    """Return a table as lines; on a terminal, a long last column is wrapped below itself."""
     header, lines = table_cells(listing, style)
     width = terminal_width() if style.output is OutputFormat.TABLE else None
     return format_table(header, lines, headers=style.headers and style.output is not OutputFormat.NAME, wrapped=width)
 
 
 def table_cells(listing: ResourceTable, style: PrintOptions) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of the table that is asked for."""
+    """Return the header and the rows for the requested format."""
     if style.output is OutputFormat.NAME:
         return ("NAME",), [(each.name,) for each in listing.rows]
     if style.output is OutputFormat.COLUMNS:
@@ -106,5 +106,5 @@ def _csv(listing: ResourceTable, *, headers: bool) -> str:
 
 
 def no_resources_message(namespace: str | None) -> str:
-    """Return what kubectl says, on stderr, of an empty list."""
+    """Return what kubectl prints to stderr for an empty list."""
     return f"No resources found in {namespace} namespace." if namespace else "No resources found"

@@ -1,6 +1,6 @@
-"""``-l``, ``--field-selector`` and ``--sort-by``: which of the things of a list are meant, and in which order.
+"""Implements ``-l``, ``--field-selector`` and ``--sort-by``: the selection and the order of rows in a list.
 
-All of a cluster is read in any case: who holds a device cannot be told from the claims of one team alone.
+The whole cluster is read in any case: the claims of one team do not show which claims hold a device.
 """
 
 import functools
@@ -16,18 +16,18 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """One requirement of a field selector: ``metadata.namespace=ml``."""
+    """A requirement of a field selector: ``metadata.namespace=ml``."""
 
     path: str
     value: str
     wanted: bool = True
 
     def known(self, content: Mapping[str, Any]) -> bool:
-        """Whether the thing has the field."""
+        """Report whether the object has the field."""
         return _value_at(content, self.path) is not None
 
     def holds(self, content: Mapping[str, Any]) -> bool:
-        """Whether the field is as it shall be."""
+        """Report whether the object meets the requirement."""
         found = _value_at(content, self.path)
         text = "" if found is None else str(found).lower() if isinstance(found, bool) else str(found)
         return (text == self.value) == self.wanted
@@ -43,14 +43,14 @@ def _value_at(content: Any, path: str) -> Any:  # noqa: ANN401 - JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorOptions:
-    """Which ones, and in which order."""
+    """The options that select and sort the rows of a list."""
 
     labels: tuple[Callable[[Mapping[str, str]], bool], ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
     order: str = ""
 
     def has(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether something with these labels is meant."""
+        """Report whether an object with these labels is selected."""
         return all(wanted(labels or {}) for wanted in self.labels)
 
 
@@ -71,7 +71,7 @@ def label_selector_option(command: Command) -> Command:
 
 
 def selector_options(command: Command) -> Command:
-    """Add ``-l``, ``--field-selector`` and ``--sort-by``; the command gets them as `choice`."""
+    """Add ``-l``, ``--field-selector`` and ``--sort-by``; the command gets all three as `choice`."""
 
     @label_selector_option
     @click.option(

@@ -1,8 +1,8 @@
-"""kubectl's templates: ``-o jsonpath='{range .items[*]}{.workload} {end}'``, ``custom-columns``, ``--sort-by``.
+"""Implements kubectl's templates: ``-o jsonpath='{range .items[*]}{.name}{end}'``, ``custom-columns``, ``--sort-by``.
 
-The paths are those of printer columns (`localplane.jsonpath`): fields, quoted fields, indexes, slices, wildcards,
-filters that compare a field with a literal. Packages for JSONPath know RFC 9535, which has neither kubectl's templates
-nor its escapes. Not here: unions (``['a','b']``); that is said. A field that is missing is empty, as in kubectl.
+Paths are those of printer columns (`localplane.jsonpath`): fields, quoted fields, indexes, slices, wildcards, filters
+that compare a field with a literal. Packages for JSONPath implement RFC 9535, which has neither kubectl's templates nor
+its escapes. Unions (``['a','b']``) are rejected with an error. A missing field is empty, as in kubectl.
 """
 
 import json
@@ -22,18 +22,18 @@ MISSING_VALUE: Final = "<none>"
 
 
 class MalformedTemplateError(ValueError):
-    """A template that cannot be understood; the text says where."""
+    """A template cannot be parsed; the text says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonPath:
-    """Leads from an object to values."""
+    """A path from an object to values."""
 
     text: str
 
     @classmethod
     def of(cls, text: str) -> "JsonPath":
-        """Return a path; raises MalformedTemplateError."""
+        """Parse a path; raise MalformedTemplateError."""
         path = text.strip()
         if any(each["space"] for each in _SPACED.finditer(path)):
             raise MalformedTemplateError(f"{text.strip()!r}: one path in a pair of braces")
@@ -46,7 +46,7 @@ class JsonPath:
         return cls(path)
 
     def values(self, current: Any, root: Any) -> list[Any]:  # noqa: ANN401 - JSON
-        """Return what it leads to from the object at hand; ``$`` begins with the whole."""
+        """Return the values of the path below ``current``; a path with ``$`` starts from ``root``."""
         return jsonpath.find_values(_without_root(self.text), root if self.text.startswith("$") else current)
 
 
@@ -56,7 +56,7 @@ def _without_root(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RangeBlock:
-    """``{range PATH}…{end}``."""
+    """The template block ``{range PATH}…{end}``."""
 
     path: JsonPath
     parts: tuple["TemplatePart", ...]
@@ -67,13 +67,13 @@ TemplatePart: TypeAlias = str | JsonPath | RangeBlock
 
 @dataclass(frozen=True, slots=True)
 class JsonPathTemplate:
-    """A whole template."""
+    """A parsed template of ``-o jsonpath``."""
 
     parts: tuple[TemplatePart, ...]
 
     @classmethod
     def parse(cls, text: str) -> "JsonPathTemplate":
-        """Return the template; one without braces is a path. Raises MalformedTemplateError."""
+        """Parse a template; a text without braces is a single path. Raise MalformedTemplateError."""
         if "{" not in text:
             return cls((JsonPath.of(text),))
         tokens = list(_tokens(text))
@@ -88,7 +88,7 @@ class JsonPathTemplate:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what a template consists of: ("text", …) and ("action", …)."""
+    """Yield the tokens of a template: ("text", …) and ("action", …)."""
     position = 0
     for found in _ACTION.finditer(text):
         yield from _literal_text(text[position : found.start()])
@@ -105,7 +105,7 @@ def _literal_text(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse_parts(tokens: list[tuple[str, str]]) -> tuple[tuple[TemplatePart, ...], list[tuple[str, str]]]:
-    """Return the parts up to an ``end`` or to the end, and what follows that (with the ``end``)."""
+    """Return the parts up to an ``end`` or the end of the text, and the remaining tokens, from the ``end`` on."""
     found: list[TemplatePart] = []
     while tokens:
         kind, text = tokens[0]
@@ -145,20 +145,20 @@ def _render_parts(parts: Sequence[TemplatePart], current: Any, root: Any) -> Ite
 
 
 def format_value(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Return a value as kubectl prints it: strings as they are, all else as JSON."""
+    """Return a value as kubectl prints it: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class CustomColumns:
-    """``NAME:.metadata.name,FOR:.workload``."""
+    """The columns of ``-o custom-columns``: ``NAME:.metadata.name,FOR:.workload``."""
 
     header: tuple[str, ...]
     paths: tuple[JsonPath, ...]
 
     @classmethod
     def parse(cls, text: str) -> "CustomColumns":
-        """Return the columns; raises MalformedTemplateError."""
+        """Parse the columns; raise MalformedTemplateError."""
         pairs = [each.partition(":") for each in re.split(r",(?![^\[]*\])", text)]
         if not all(name and path for name, _, path in pairs):
             raise MalformedTemplateError(f"{text!r}: columns are HEADER:PATH, with commas between them")
@@ -171,7 +171,7 @@ class CustomColumns:
 
 
 def sort_key(path: JsonPath, content: Any) -> tuple[int, float, str]:  # noqa: ANN401 - JSON
-    """Return what to sort an object by: what is missing first, then numbers, then texts."""
+    """Return a sort key of an object: missing values first, then numbers, then texts."""
     found = path.values(content, content)
     if not found:
         return (0, 0.0, "")

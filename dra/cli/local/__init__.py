@@ -1,1 +1,1 @@
-"""``dra-reserve local``: a control plane on this machine, its state in a folder."""
+"""``dra-reserve local`` runs a control plane on this machine, with its state in a folder."""

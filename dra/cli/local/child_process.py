@@ -1,4 +1,4 @@
-"""Processes beside the plane: commands of ours that users run, kept running as long as the plane is."""
+"""Runs processes beside the plane: commands of dra-reserve, restarted for as long as the plane runs."""
 
 import asyncio
 import logging
@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import Final
 
 RESTART_DELAY: Final = 1.0
-"""Seconds until one that has ended is started again."""
+"""Seconds until a process that has ended is started again."""
 
 TERMINATION_GRACE: Final = 5.0
-"""Seconds that it has to end when it is asked to."""
+"""Seconds that a process has to end after SIGTERM."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildProcess:
-    """A command of ours that is started again when it ends."""
+    """A command of dra-reserve that is restarted when it ends."""
 
     name: str
     command: Sequence[str]
     log: Path
     scratch: Path
-    """A folder for the files that it makes and that it cannot remove when it is killed."""
+    """Folder for temporary files, which the process cannot remove when it is killed."""
 
     started: Callable[[int | None], None]
-    """Is told each new pid, and None when there is no process."""
+    """Called with each new pid, and with None when there is no process."""
 
     async def run(self) -> None:
-        """Keep it running until cancelled; then it is stopped, if need be by force."""
+        """Keep the process running until cancelled, then stop it, by force if needed."""
         while True:
             process = await self._spawn()
             self.started(process.pid)
@@ -55,10 +55,10 @@ class ChildProcess:
                 "dra.cli.local.tethered",
                 *self.command,
                 env={**os.environ, "TMPDIR": str(self.scratch)},
-                stdin=PIPE,  # its tether
+                stdin=PIPE,  # its end closes when this process ends
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for the plane, which then stops it in order
+                start_new_session=True,  # Ctrl-C is for the plane, which then stops the process in order
             )
 
 

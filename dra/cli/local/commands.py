@@ -1,8 +1,9 @@
-"""``dra-reserve local up | down | status``.
+"""Implements ``dra-reserve local up | down | status``.
 
-Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; of `status`, 1 says that none runs.
+Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; for `status`, 1 means that no plane
+runs.
 
-Only who becomes the plane imports it: that takes most of a second, which whoever stops one need not wait.
+Only the process that becomes the plane imports it: the import takes most of a second, which the other commands save.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ _folder_option = click.option(
 
 
 def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Return the drivers to start plugins for; `OWN` alone is none of them."""
+    """Return the drivers to start plugins for; `OWN_PLUGINS` alone gives an empty tuple."""
     if value is None:
         return None
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
@@ -228,6 +229,6 @@ def _how_to_reach(place: PlaneFolder) -> str:
 
 
 def _command_line(verb: str, folder: Path) -> str:
-    """Return the command that does something with a folder."""
+    """Return the command for a verb and a folder."""
     there = folder.absolute() != DEFAULT_FOLDER.absolute()
     return f"{dra_reserve_command()} local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")

@@ -1,4 +1,4 @@
-"""Our controller as a process beside the plane: the command that users run, kept running."""
+"""Runs the controller as a process beside the plane: the command that users run, restarted when it ends."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from dra.cli.local.plane_folder import (
 
 CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
     "mode": "replace",  # the plane has no stock claim controller
-    "leaderElection": {"enabled": False},  # there is one, and who is started again need not wait for its own lease
+    "leaderElection": {"enabled": False},  # there is one controller; after a restart it need not wait for its own lease
     "probes": {"port": 0},
     "metrics": {"port": 0},
     "logging": {"format": "text"},
@@ -25,10 +25,10 @@ CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
 
 
 class ControllerProcess:
-    """A controller that is started again when it ends."""
+    """The controller process of a plane, restarted when it ends."""
 
     def __init__(self, folder: PlaneFolder, *, reservations: bool, started: Callable[[int | None], None]) -> None:
-        """``reservations``: whether it sees to them; ``started`` is told each new pid, None when there is none."""
+        """Prepare the process; ``reservations`` enables that loop, ``started`` gets each new pid, None without one."""
         self._configuration = folder / CONTROLLER_CONFIGURATION_FILE
         self._settings = {**CONTROLLER_CONFIGURATION, "reservations": reservations}
         self._child = ChildProcess(
@@ -44,13 +44,13 @@ class ControllerProcess:
         )
 
     async def run(self) -> None:
-        """Keep it running until cancelled; then it is stopped, if need be by force."""
+        """Keep the controller running until cancelled, then stop it, by force if needed."""
         self._configuration.write_text(json.dumps(self._settings), encoding="utf-8")
         await self._child.run()
 
 
 def probes_address(log: Path) -> str | None:
-    """Return where the controller answers probes, as its log tells."""
+    """Return the address of the controller's probes from its log; None if the log has none."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

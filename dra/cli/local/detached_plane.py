@@ -1,4 +1,4 @@
-"""Starts a plane that outlives this command; stops one, by the pid that it has told, and only if it is that plane."""
+"""Starts a plane in the background, and stops a plane by the pid that the holder of the folder's lock has recorded."""
 
 import asyncio
 import os
@@ -23,24 +23,24 @@ from localplane import snapshots
 
 START_TIMEOUT: Final = 60.0
 STOP_TIMEOUT: Final = 15.0
-"""Seconds for an orderly end."""
+"""Seconds until a plane must have ended after SIGTERM."""
 
 _POLL_INTERVAL: Final = 0.05
 _LOG_TAIL_LINES: Final = 15
 
 
 class PlaneStartError(RuntimeError):
-    """A plane did not come up."""
+    """A plane did not start in time, or ended at once."""
 
 
 class PlaneStopError(RuntimeError):
-    """A plane did not end."""
+    """A plane cannot be stopped."""
 
 
 def start_detached(folder: PlaneFolder, arguments: Sequence[str]) -> PlaneRecord:
-    """Start ``dra-reserve local up`` with these arguments in the background; returns when its nodes are ready.
+    """Start ``dra-reserve local up`` with these arguments in the background, and wait until its nodes are ready.
 
-    Raises TakenError, StartError.
+    Raises PlaneFolderInUseError, PlaneStartError.
     """
     if folder.taken:
         raise PlaneFolderInUseError(folder.path, folder.record)
@@ -73,7 +73,7 @@ def start_detached(folder: PlaneFolder, arguments: Sequence[str]) -> PlaneRecord
 
 
 def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
-    """Stop the plane of a folder; returns what it told, None when there was none. Raises StopError, ApiError."""
+    """Stop the plane of a folder; return its record, or None if no plane ran. Raise PlaneStopError, ApiError."""
     if not folder.taken:
         folder.tidy()
         return None
@@ -82,7 +82,7 @@ def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
         raise PlaneStopError("a plane is just starting there; it goes on. Try again in a moment")
     if save:
         snapshots.write_snapshot(folder / SNAPSHOT_FILE, asyncio.run(_fetch_snapshot(folder)))
-    os.kill(record.pid, signal.SIGTERM)  # who holds the lock has written the pid
+    os.kill(record.pid, signal.SIGTERM)  # the process that holds the lock has written the pid
     if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
         os.kill(record.pid, signal.SIGKILL)
         if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
@@ -107,7 +107,7 @@ async def _fetch_snapshot(folder: PlaneFolder) -> bytes:
 
 
 def _wait_until(holds: Callable[[], bool], *, within: float) -> bool:
-    """Wait for something that happens in another process; returns whether it has."""
+    """Poll a condition on another process until it holds; return whether it did in time."""
     deadline, never = time.monotonic() + within, Event()
     while not holds():
         if time.monotonic() > deadline:

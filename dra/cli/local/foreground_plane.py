@@ -1,4 +1,4 @@
-"""Runs a plane in this process until it is told to stop."""
+"""Runs a plane in this process until a signal stops it."""
 
 import asyncio
 import logging
@@ -26,12 +26,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneCompanions:
-    """What runs beside a plane."""
+    """The processes that run beside a plane."""
 
     controller: bool = True
     reservations: bool = True
     plugins: Sequence[str] | None = None
-    """The drivers of ours that each node has a plugin for, maybe none; None: nobody looks for plugins at all."""
+    """Drivers that each node gets a plugin for, possibly none; None: the nodes do not look for plugins at all."""
 
 
 async def run_plane(
@@ -42,10 +42,10 @@ async def run_plane(
     port: int,
     up: Callable[[PlaneRecord, int | None], None],
 ) -> None:
-    """Run a plane until a signal comes; the folder is held.
+    """Run a plane until a signal arrives; the caller holds the folder.
 
-    Calls ``up`` once everything runs, with the number of objects of the saved state that it goes on with. Raises
-    ComponentDiedError, OSError for a port that is taken, MalformedSnapshotError.
+    Calls ``up`` once everything runs, with the number of objects restored from the saved state. Raises
+    ComponentDiedError, OSError for a port in use, MalformedSnapshotError.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - asyncio.run
@@ -66,7 +66,7 @@ async def _run_until_cancelled(
     devices = options.devices
     if company.plugins is not None:
         options = replace(options, plugins=folder.make_runtime())
-        if company.plugins:  # devices are theirs
+        if company.plugins:  # the plugins publish the devices
             options = replace(options, devices=0)
     plane = LocalPlane(options)
     restored = _restore_snapshot(plane, folder)
@@ -124,28 +124,28 @@ async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender 
 
 
 class _PlaneRecordWriter:
-    """What the plane tells about itself in its folder, as that changes."""
+    """Writes the plane's record into its folder, again after each change."""
 
     def __init__(self, folder: PlaneFolder, record: PlaneRecord, beside: dict[str, int]) -> None:
-        """``beside`` is where the plane itself finds the controller's pid, for whoever asks it."""
+        """Write the first record; ``beside`` is the plane's own map of processes, which its API serves."""
         self._folder = folder
         self._beside = beside
         self.record = record
         folder.write(record)
 
     def controller(self, pid: int | None) -> None:
-        """A controller runs, or none."""
+        """Record the controller's pid; None if no controller runs."""
         self._beside.pop("controller", None)
         if pid is not None:
             self._beside["controller"] = pid
         self._tell(msgspec.structs.replace(self.record, controller_pid=pid))
 
     def plugin(self, node: str, pid: int | None) -> None:
-        """A plugin of a node runs, or none."""
+        """Record the pid of a node's plugin; None if it does not run."""
         self._tell(msgspec.structs.replace(self.record, plugins={**self.record.plugins, node: pid}))
 
     def ready(self) -> None:
-        """The nodes are ready."""
+        """Record that the nodes are ready."""
         self._tell(msgspec.structs.replace(self.record, ready=True))
 
     def _tell(self, record: PlaneRecord) -> None:
@@ -162,7 +162,7 @@ def _restore_snapshot(plane: LocalPlane, folder: PlaneFolder) -> int | None:
 
 
 def _innermost_error(failure: BaseException) -> BaseException:
-    """Return the first failure of all: task groups nest."""
+    """Return the innermost failure, because task groups nest."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure

@@ -1,7 +1,8 @@
-"""Reservations on a plane: the extender of real clusters, in the process of the plane and asked by its scheduler.
+"""Adds Reservations to a plane: the extender of real clusters, in the plane's process, called by its scheduler.
 
-It is the same code, on a way of its own to the server (component ``extender``), so that it can be cut off and crash;
-only HTTP between the two is left out. Preemption is, too: the plane's scheduler makes nobody leave.
+The code is the same, with its own connection to the server (component ``extender``), so that faults can cut it off or
+crash it. Only HTTP between scheduler and extender is left out, and so is preemption: the plane's scheduler preempts no
+pod for a reservation.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def add_extender(plane: LocalPlane) -> "PlaneExtender":
-    """Have a plane play reservations, before it runs."""
+    """Add an extender to a plane, before the plane runs."""
     found = PlaneExtender(plane)
     plane.extend(found, profiles=(KOORD_SCHEDULER,))
     plane.add(EXTENDER_COMPONENT, found.run)
@@ -53,20 +54,20 @@ def add_extender(plane: LocalPlane) -> "PlaneExtender":
 
 
 class PlaneExtender:
-    """The extender as a component of a plane, and as its scheduler sees it."""
+    """The extender as a component of a plane, with the interface that the plane's scheduler calls."""
 
     def __init__(self, plane: LocalPlane) -> None:
         self._plane = plane
         self._present: Extender | None = None
         self._lives = 0
         self._binding: set[asyncio.Task[None]] = set()
-        """Calls under way: they end with the extender, and outlive the scheduler that has made them."""
+        """Bindings under way: they end with the extender, and outlive the scheduler that called them."""
 
     async def run(self) -> None:
-        """Work until cancelled; when the server turns out to be one restored from a snapshot, begin anew."""
+        """Run the extender until cancelled; start it again when the server was restored from a snapshot."""
         await self._define()
         while True:
-            # Of a life before this one a write may still be under way; of another process none.
+            # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._lives else 0.0
             self._lives += 1
             transport = LocalTransport(self._plane.way(EXTENDER_COMPONENT))
@@ -81,7 +82,7 @@ class PlaneExtender:
                     task.cancel()
 
     async def _define(self) -> None:
-        """Have the server know the kind; a saved state may have it, as it was then."""
+        """Create the CRD, or update it: a saved state may have an older version."""
         client, wanted = self._plane.client(EXTENDER_COMPONENT), crd.custom_resource_definition()
         try:
             await client.create(_CRDS, wanted, model=PartialObjectMetadata)
@@ -91,11 +92,11 @@ class PlaneExtender:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether the extender answers calls."""
         return self._present is not None and not self._present.troubles()
 
     async def wait(self) -> None:
-        """Return once it is ready."""
+        """Wait until the extender is ready."""
         while not self.ready:  # noqa: ASYNC110 - three watches and a start make it so, none of which tells
             await asyncio.sleep(_POLL_INTERVAL)
 
@@ -107,13 +108,13 @@ class PlaneExtender:
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
     def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
-        """Return how good nodes are."""
+        """Return the scores of nodes."""
         if self._present is None:
             return {}
         return {each.host: each.score for each in self._present.calls.prioritize(pod, nodes)}
 
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
-        """Bind a pod. Raises RefusedError and UnansweredError."""
+        """Bind a pod to a node; raise ExtenderRefusedError or ExtenderUnansweredError."""
         if self._present is None:
             raise scheduler_extender.ExtenderRefusedError("the extender is not there")
         meta = pod.metadata

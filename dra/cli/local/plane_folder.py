@@ -1,11 +1,11 @@
-"""The folder of a local plane, ``./.dra``: who runs there, how to reach it, what it has said.
+"""The folder of a local plane, ``./.dra``: its lock, its record, its kubeconfig and its logs.
 
-Whoever holds the lock of the folder is its plane; the system lets go of it when that process ends, however it ends. So
-a record that was left behind is told from one that holds, and a pid that meanwhile belongs to somebody else is never
-taken for ours.
+The process that holds the lock of the folder is its plane; the operating system releases the lock when that process
+ends, in whatever way. So a stale record is distinguished from a valid one, and a pid that now belongs to another
+process is never mistaken for the plane.
 
-Sockets want short paths (107 bytes), and the folder may be anywhere: they have a runtime folder of their own, whose
-name is made of this one's. So it is found again without any record, by whoever holds the lock.
+Sockets need short paths (107 bytes), and the folder may be anywhere: sockets are in a runtime folder of their own,
+whose name is derived from the path of this folder. So the holder of the lock finds it without any record.
 """
 
 import fcntl
@@ -33,16 +33,16 @@ KUBECONFIG_FILE: Final = "kubeconfig"
 SNAPSHOT_FILE: Final = "snapshot"
 
 CONTROLLER_CONFIGURATION_FILE: Final = "controller.json"
-"""The configuration of the controller."""
+"""File with the configuration of the controller."""
 
 SCRATCH_FOLDER: Final = "tmp"
-"""A folder for the files that a controller makes and that it cannot remove when it is killed."""
+"""Folder for the temporary files of child processes, which cannot remove them when they are killed."""
 
 PLUGINS_FOLDER: Final = "plugins"
-"""A folder for the devices and the logs of plugins, by node."""
+"""Folder for the devices and the logs of plugins, by node."""
 
 RUNTIME_PATH_MAX: Final = 24
-"""Bytes of the path of a runtime folder, so that sockets in it may have the names that plugins give them."""
+"""Maximum number of bytes in the path of a runtime folder, so that plugins can give their sockets the usual names."""
 
 EPHEMERAL_FILES: Final = (
     RECORD_FILE,
@@ -51,29 +51,29 @@ EPHEMERAL_FILES: Final = (
     CONTROLLER_CONFIGURATION_FILE,
     "server.pem",
 )
-"""What goes with the plane. Nothing else is ever removed but its lock and its log."""
+"""Files that are removed with the plane; besides them, only its lock, its log and its own folders are removed."""
 
 
 class PlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plane tells about itself."""
+    """The record that a plane writes about itself."""
 
     pid: int
     url: str
     api: str
     kubernetes: str = ""
-    """The version of Kubernetes that it behaves as: ``1.37``."""
+    """Version of Kubernetes that the plane emulates: ``1.37``."""
 
     nodes: int
     devices: int
     started: str
     ready: bool = False
-    """Whether its nodes were ready once."""
+    """Whether all nodes have been ready once."""
     controller: bool = False
     controller_pid: int | None = None
     runtime: str | None = None
-    """The folder with a folder for each node, where DRA plugins have their sockets; None: nobody looks for any."""
+    """Folder with a folder for each node, where DRA plugins have their sockets; None: the nodes look for no plugins."""
     plugins: dict[str, int | None] = {}
-    """The pids of the plugins that were started beside the plane, by node."""
+    """Pids of the plugins that were started beside the plane, by node."""
 
 
 class PlaneFolderInUseError(RuntimeError):
@@ -86,7 +86,7 @@ class PlaneFolderInUseError(RuntimeError):
 
 
 class PlaneFolder:
-    """The files of one plane."""
+    """The files of a local plane, and its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -96,31 +96,31 @@ class PlaneFolder:
 
     @property
     def runtime(self) -> Path:
-        """Where its sockets are, if it has any: a short path."""
+        """The short path of the folder for sockets, which exists only if plugins are used."""
         name = f"dra-{hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()}"
         place = Path(tempfile.gettempdir()) / name
         return place if len(os.fsencode(place)) <= RUNTIME_PATH_MAX else Path("/tmp") / name  # noqa: S108 - see below
 
     def make_runtime(self) -> Path:
-        """Make the folder for sockets, for who holds the lock; raises OSError if somebody else has one of that name."""
-        self.runtime.mkdir(mode=0o700)  # what was left of an earlier plane of ours is gone
+        """Create the folder for sockets as the holder of the lock; raise OSError if another user has taken the name."""
+        self.runtime.mkdir(mode=0o700)  # the folder of an earlier plane has been removed
         return self.runtime
 
     @property
     def record(self) -> PlaneRecord | None:
-        """What the plane, or the last one, tells about itself."""
+        """The record of the plane, or of the last plane; None without a readable record."""
         try:
             return msgspec.json.decode((self / RECORD_FILE).read_bytes(), type=PlaneRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
     def write(self, record: PlaneRecord) -> None:
-        """Tell about oneself; for who holds the lock."""
+        """Write the plane's record; only the holder of the lock may."""
         snapshots.write_snapshot(self / RECORD_FILE, msgspec.json.encode(record) + b"\n")
 
     @property
     def taken(self) -> bool:
-        """Whether a plane runs here."""
+        """Whether a plane runs in this folder."""
         try:
             lock = os.open(self / LOCK_FILE, os.O_RDWR)
         except FileNotFoundError:
@@ -132,9 +132,10 @@ class PlaneFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the plane of this folder; raises TakenError. What is left of an earlier one is removed, before and after.
+        """Hold the lock as the plane of this folder; raise PlaneFolderInUseError.
 
-        A saved state stays, and the log of a plane that fails.
+        Remains of an earlier plane are removed before, those of this plane after. A saved state stays, and so does the
+        log of a plane that fails.
         """
         lock = self._take()
         failed = False
@@ -148,13 +149,13 @@ class PlaneFolder:
             self._leave(lock, keep_log=failed)
 
     def tidy(self) -> None:
-        """Remove what is left of a plane that ended without doing so; raises TakenError while one runs."""
+        """Remove the remains of a plane that was killed; raise PlaneFolderInUseError while a plane runs."""
         if self.path.is_dir():
             lock = self._take()
             self._leave(lock, keep_log=False)
 
     def _take(self) -> int:
-        """Return the lock, taken."""
+        """Take the lock and return its file descriptor; raise PlaneFolderInUseError."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             lock = os.open(self / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
@@ -163,7 +164,7 @@ class PlaneFolder:
                 raise PlaneFolderInUseError(self.path, self.record)
             if _is_same_file(lock, self / LOCK_FILE):
                 return lock
-            os.close(lock)  # its last holder has removed it meanwhile
+            os.close(lock)  # the former holder has removed the file meanwhile
 
     def _leave(self, lock: int, *, keep_log: bool) -> None:
         self._clear()
@@ -171,7 +172,7 @@ class PlaneFolder:
             (self / LOG_FILE).unlink(missing_ok=True)
         (self / LOCK_FILE).unlink(missing_ok=True)
         os.close(lock)
-        with suppress(OSError):  # not empty: a saved state, or files of somebody else
+        with suppress(OSError):  # not empty: a saved state, or files of the user
             self.path.rmdir()
 
     def _clear(self) -> None:
@@ -184,7 +185,7 @@ class PlaneFolder:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Whether there is a folder that only we can have made: anybody may put something there first."""
+    """Report whether a path is a folder that only this user can have made: any user may create the path first."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -193,7 +194,7 @@ def _is_own_folder(path: Path) -> bool:
 
 
 def _try_lock(lock: int) -> bool:
-    """Take a lock; returns whether it is ours now."""
+    """Try to take a lock; return whether this process now holds the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -202,7 +203,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def _is_same_file(lock: int, path: Path) -> bool:
-    """Whether an open file is the one at a path."""
+    """Report whether an open file is the one at a path."""
     try:
         return os.fstat(lock).st_ino == path.stat().st_ino
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""DRA plugins beside the plane: ``dra-reserve kubelet-plugin`` for each of its nodes, with devices that are made up.
+"""Runs a DRA plugin for each node beside the plane: ``dra-reserve kubelet-plugin`` with simulated devices.
 
-A node's devices are in a file, ``plugins/NODE.yaml`` in the plane's folder, which the plugin reads again when it has
-changed: GPUs fall ill and vanish as one likes.
+A node's devices are in a file, ``plugins/NODE.yaml`` in the plane's folder. The plugin reads the file again when it has
+changed: a user can make GPUs fail or vanish.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +16,13 @@ from dra.cli.local.plane_folder import KUBECONFIG_FILE, PLUGINS_FOLDER, SCRATCH_
 from localplane.nodes.plugins.node_folders import NodeFolders
 
 OWN_PLUGINS: Final = "own"
-"""Plugins that users start themselves: sockets and nothing else."""
+"""Value for plugins that users start themselves: the plane then provides only the sockets."""
 
 SIMULATED_DRIVERS: Final = ("gpu",)
-"""Of ours, those that can do something on a node that is made up; CPUs there are those of this machine."""
+"""Own drivers that can simulate devices; the CPU driver cannot, because it reports the CPUs of this machine."""
 
 PLUGIN_NODES_MAX: Final = 20
-"""A process for each node: more of them than this are no plane to try things out on."""
+"""Maximum number of nodes with plugins: each plugin is a process."""
 
 _SIMULATED_PRODUCT: Final = {"productName": "Simulated GPU", "memory": "80Gi", "architecture": "Simulated"}
 
@@ -36,7 +36,7 @@ def create_plugins(
     devices: int,
     started: Callable[[str, int | None], None],
 ) -> Iterator[tuple[str, ChildProcess]]:
-    """Write the inventory of each node, and yield the node with its plugin; ``started`` is told each new pid."""
+    """Write the inventory of each node, and yield the node with its plugin; ``started`` is called with each new pid."""
     if not drivers:
         return
     (folder / PLUGINS_FOLDER).mkdir(mode=0o700, exist_ok=True)
@@ -66,7 +66,7 @@ def create_plugins(
 
 
 def inventory_file(devices: int) -> str:
-    """Return the file that describes a node with so many GPUs, all alike."""
+    """Return the inventory file of a node with this number of equal GPUs."""
     gpus = [{"product": "simulated", "count": devices}] if devices else []
     document = {
         "apiVersion": "reserve.dra/v1alpha1",

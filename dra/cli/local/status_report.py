@@ -1,4 +1,4 @@
-"""What `dra-reserve local status` shows."""
+"""Formats the output of `dra-reserve local status`."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ from dra.model.pods import Pod
 
 
 async def format_status(folder: PlaneFolder, record: PlaneRecord) -> str:
-    """Return the lines; raises ApiError."""
+    """Return the lines of the report; raise ApiError."""
     transport = HttpTransport(credentials.find(str(folder / KUBECONFIG_FILE)))
     client = Client(transport, RateLimiter(100.0, 100, clock=SYSTEM))
     try:

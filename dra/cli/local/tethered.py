@@ -1,7 +1,7 @@
-"""``python -m dra.cli.local.tethered``: as ``dra-reserve``, until the one who started it is gone.
+"""Runs ``dra-reserve`` until its parent process ends: ``python -m dra.cli.local.tethered``.
 
-That one holds the other end of our standard input. However it ends, the system closes that end, and we end as well; so
-a killed plane leaves no controller behind.
+The parent holds the other end of standard input. However the parent ends, the operating system closes that end, and
+this process ends as well; so a killed plane leaves no controller behind.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""The pages of docs/reference that are written from the code: they say what is so, because it is what is so.
+"""Generates the pages of docs/reference from the code, so that the pages cannot differ from it.
 
-``python -m dra.cli.reference`` writes them (``make docs-reference``), with ``--check`` it only compares; a test does.
+``python -m dra.cli.reference`` writes the pages (``make docs-reference``); with ``--check`` it only compares, as a test
+does.
 """

@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/reference, or with ``--check`` says which are not as they should be."""
+"""Writes the generated pages of docs/reference, or with ``--check`` reports the pages that are out of date."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from dra.cli.reference import pages
 
 
 def main(arguments: list[str], root: Path) -> int:
-    """Write or compare; return the exit code."""
+    """Write or compare the pages; return the exit code."""
     if arguments != ["--check"]:
         pages.write_pages(root)
         return 0

@@ -1,4 +1,4 @@
-"""docs/reference/commands.md: the help of every command, as it is printed."""
+"""docs/reference/commands.md: the help of every command, as the command prints it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -19,14 +19,14 @@ _INTRODUCTION: Final = (
 
 
 def command_helps(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
-    """Yield each command below one with its help; groups come before what is in them."""
+    """Yield a command and all commands below it, each with its help; groups come before their commands."""
     context = click.Context(
         command,
         info_name=name,
         parent=parent,
         terminal_width=WIDTH,
         max_content_width=WIDTH,
-        help_option_names=["-h", "--help"],  # click keeps what it is asked first for all time
+        help_option_names=["-h", "--help"],  # click caches the first value that it sees
     )
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
@@ -37,7 +37,7 @@ def command_helps(command: click.Command, name: str, parent: click.Context | Non
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/commands.md as Markdown."""
     parts = [_INTRODUCTION]
     for program, name in ((main, "dra-reserve"), (plugin, "kubectl dra")):
         for path, text in command_helps(program, name):

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md: every field of the configuration files, read from the models that read the files."""
+"""docs/reference/configuration.md: every field of the configuration files, from the models that read these files."""
 
 import ast
 import inspect
@@ -34,13 +34,13 @@ def configuration_fields(model: type[BaseModel], path: str = "") -> Iterator[tup
 
 
 def _field_name(model: type[BaseModel], where: str) -> str:
-    """Return the name of the field that a path ends with."""
+    """Return the name of the field at the end of a path."""
     last = where.strip("`").rpartition(".")[2]
     return next((name for name, field in model.model_fields.items() if (field.alias or name) == last), last)
 
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return what stands below each field in the source of a model."""
+    """Return the docstring below each field in the source of a model."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     found: dict[str, str] = {}
     before = ""
@@ -78,7 +78,7 @@ def _other_values(value: Any) -> str:  # noqa: ANN401 - the default of any field
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/configuration.md as Markdown."""
     return markdown.page(
         "Configuration",
         "Two files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"

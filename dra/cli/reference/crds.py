@@ -1,4 +1,4 @@
-"""docs/reference/crds.md: the fields of our CRDs, read from the manifests in crds/."""
+"""docs/reference/crds.md: the fields of our CRDs, from the manifests in crds/."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from dra.cli.reference import markdown
 
 CRDS_FOLDER: Final = Path(__file__).parents[3] / "crds"
 LEVELS_SHOWN: Final = 3
-"""Levels below spec and status that are shown: a pod template has hundreds of fields, and Kubernetes explains them."""
+"""Levels shown below spec and status: a pod template has hundreds of fields, and Kubernetes documents them."""
 
 _OMITTED_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec.template.")
 
@@ -22,7 +22,7 @@ _INTRODUCTION: Final = (
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/crds.md as Markdown."""
     parts = [_INTRODUCTION]
     for file in sorted(CRDS_FOLDER.glob("*.yaml")):
         found = yaml.safe_load(file.read_text(encoding="utf-8"))

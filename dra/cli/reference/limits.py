@@ -1,4 +1,4 @@
-"""docs/reference/limits.md: what one tenant, one node or one client may cost each process, read from the constants."""
+"""docs/reference/limits.md: the costs that one tenant, node or client may cause each process, from the constants."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -24,17 +24,17 @@ from dra.telemetry import telemetry_server
 
 
 class ProcessLimit(NamedTuple):
-    """One bound of one process."""
+    """A limit of one process."""
 
     limits: str
-    """The noun that is bounded, and for whom."""
+    """The resource that is limited, and for which user of it."""
 
     value: str
     reached: str
     """Consequence when the bound is reached."""
 
     told: str
-    """Where the consequence shows."""
+    """The place where the consequence is visible."""
 
 
 _CLIENT: Final = (
@@ -60,7 +60,7 @@ _DROPPED: Final = (
 
 
 def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
-    """Return what the clients of a listener may cost."""
+    """Return the limits for the clients of a listener."""
     return (
         ProcessLimit(
             "connections at a time",
@@ -259,7 +259,7 @@ PROCESSES: Final = {
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/limits.md as Markdown."""
     return markdown.page(
         "Limits",
         "Bounds on what one tenant, one node or one client may cost each process, and what happens when a bound is\n"

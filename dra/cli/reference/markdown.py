@@ -1,4 +1,4 @@
-"""The few forms of Markdown that generated pages have."""
+"""Builds the Markdown of generated pages: tables and whole pages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -13,5 +13,5 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def page(title: str, *parts: str) -> str:
-    """Return a whole page."""
+    """Return a whole page, with its title and the note that it is generated."""
     return "\n".join([f"# {title}\n", GENERATED, *parts])

@@ -1,7 +1,7 @@
-"""docs/reference/metrics.md: every metric of every process, read from the registries that the processes expose.
+"""docs/reference/metrics.md: every metric of every process, from the registries that the processes expose.
 
-`LABELS` is the closed set of labels. None of their values is the name of a pod, claim, node or namespace: those have no
-bound, and each would be a series of its own for as long as Prometheus keeps data.
+`LABEL_VALUES` is the closed set of labels. None of their values is the name of a pod, claim, node or namespace: such
+names are unbounded, and each would be a series of its own for as long as Prometheus keeps data.
 """
 
 from collections.abc import Iterator
@@ -47,14 +47,14 @@ LABEL_VALUES: Final = {
     "verb": "`filter`, `prioritize`, `bind`, `preempt`",
     "write": "a kind of write, say `SetReservedFor`",
 }
-"""Every label there is → its values."""
+"""Label → its values, for every label."""
 
 
 class MetricFamily(NamedTuple):
-    """One metric."""
+    """A metric with its type and labels."""
 
     name: str
-    """As it is exposed, but for the endings of histograms."""
+    """The exposed name, without the suffixes of histograms."""
 
     type: str
     labels: tuple[str, ...]
@@ -69,7 +69,7 @@ class MetricFamily(NamedTuple):
 
 
 def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
-    """Return all metrics by the process that has them."""
+    """Return all metrics by the process that exposes them."""
     controller = ControllerMetrics()
     controller.count_claims(list)
     world = ClaimCache()
@@ -108,7 +108,7 @@ _INTRODUCTION: Final = (
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/metrics.md as Markdown."""
     parts = [_INTRODUCTION]
     for process, found in metric_families().items():
         rows = [(f"`{each.name}`", each.type, _code_list(each.labels), each.tells) for each in found]

@@ -1,4 +1,4 @@
-"""Which pages are generated, and from what."""
+"""The list of generated pages, and the function that generates each page."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,11 +18,11 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,
 }
-"""Path in the repository → what it should contain."""
+"""Path in the repository → function that returns the content."""
 
 
 def outdated_pages(root: Path) -> Iterator[str]:
-    """Yield the pages that are not what the code makes."""
+    """Yield the pages that differ from the generated content."""
     for path, page in PAGES.items():
         file = root / path
         if not file.exists() or file.read_text(encoding="utf-8") != page():
@@ -30,7 +30,7 @@ def outdated_pages(root: Path) -> Iterator[str]:
 
 
 def write_pages(root: Path) -> None:
-    """Write them all."""
+    """Write all generated pages."""
     for path, page in PAGES.items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

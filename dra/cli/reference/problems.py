@@ -1,4 +1,4 @@
-"""The table of problems in docs/how-to/kubectl-dra.md, written from the words that the commands use.
+"""Generates the table of problems in docs/how-to/kubectl-dra.md from the texts that the commands print.
 
 python -m dra.cli.reference.problems     prints it
 """
@@ -20,7 +20,7 @@ _NO_SUBJECT: Final = Subject(kind="", key=("", ""), uid=Uid(""))
 
 
 def problem_table() -> str:
-    """Return all problems, as they are named, graded and worded."""
+    """Return a table of all problems, with code, grade and text."""
     lines = ["| problem | grade | what is said | |", "|---|---|---|---|"]
     for trouble in ProblemCode:
         words = PROBLEM_TEXTS[trouble]
@@ -33,7 +33,7 @@ def problem_table() -> str:
 
 
 def updated_page(text: str) -> str:
-    """Return a page with the table as it should be."""
+    """Return a page with its table of problems replaced."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + problem_table() + END + rest.partition(END)[2]
 

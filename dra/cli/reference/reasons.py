@@ -1,4 +1,4 @@
-"""docs/reference/reasons.md: each reason that anybody gets to see, with meaning, cause and remedy."""
+"""docs/reference/reasons.md: each reason that users see, with meaning, cause and remedy."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -18,7 +18,7 @@ _COLUMNS: Final = ("reason", "means", "comes about", "what to do")
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/reference/reasons.md as Markdown."""
     return markdown.page(
         "Reasons",
         "Everything that is told by a name, in Events, conditions, metrics and `kubectl dra`. One of them\n"

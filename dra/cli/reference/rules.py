@@ -1,4 +1,4 @@
-"""docs/explanation/rules.md: the rules in pictures, drawn from the tables that the program itself runs on."""
+"""docs/explanation/rules.md: the rules as diagrams, drawn from the tables that the program uses."""
 
 import itertools
 from typing import Final
@@ -19,7 +19,7 @@ _STAGE_TEXTS: Final = {
 
 
 def page() -> str:
-    """Return the page."""
+    """Return docs/explanation/rules.md as Markdown."""
     return markdown.page(
         "Rules in pictures",
         "What the rules say, in one sentence each, is in [KEP-notes.md](../../KEP-notes.md#the-rules).\n",
@@ -57,7 +57,7 @@ _HOLD_RULE_TEXTS: Final = {
 
 
 def draw_rule_chain() -> str:
-    """Return the drawing of the rules in their order."""
+    """Return the diagram of the rules in their order."""
     return svg_diagrams.draw_chain(
         {
             rule.__name__.removesuffix("_rule"): (rule.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
@@ -67,7 +67,7 @@ def draw_rule_chain() -> str:
 
 
 def draw_pod_stages() -> str:
-    """Return the drawing of the stages of a pod."""
+    """Return the diagram of the stages of a pod."""
     names = [each.name.lower() for each in Stage]
     moves = dict.fromkeys(itertools.pairwise(names), "")
     moves |= {("started", "starting"): "sandbox lost", ("waiting", "finished"): "deleted"}
@@ -75,7 +75,7 @@ def draw_pod_stages() -> str:
 
 
 def draw_reservation_phases() -> str:
-    """Return the drawing of the phases of a Reservation."""
+    """Return the diagram of the phases of a Reservation."""
     moves: dict[svg_diagrams.StateTransition, str] = {}
     for (before, happening), outcome in sorted(TRANSITIONS.items(), key=str):
         if before is not outcome.phase:

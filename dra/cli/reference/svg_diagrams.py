@@ -1,6 +1,6 @@
-"""Draws diagrams as SVG: a chain of steps from top to bottom, and states in a row with the moves between them.
+"""Draws diagrams as SVG: a chain of steps from top to bottom, and states in a row with the transitions between them.
 
-GitHub and the built site show them as they are, without a script that is loaded from elsewhere.
+GitHub and the built site show the files as they are, without a script that is loaded from elsewhere.
 """
 
 import textwrap
@@ -23,7 +23,7 @@ _STYLE: Final = (
 
 
 def draw_chain(steps: Mapping[str, str]) -> str:
-    """Return steps with what each does, from top to bottom."""
+    """Return a diagram of steps with descriptions, from top to bottom."""
     indent = max(map(len, steps)) * _CHARACTER + 4 * _PADDING
     width, top, parts = indent + 640, _PADDING, list[str]()
     for number, (name, told) in enumerate(steps.items()):
@@ -43,7 +43,7 @@ def draw_chain(steps: Mapping[str, str]) -> str:
 def draw_states(
     names: Sequence[str], moves: Mapping[StateTransition, str], *, first: Sequence[str], last: Sequence[str]
 ) -> str:
-    """Return states in a row. Moves to the right are drawn above them, those to the left below."""
+    """Return a diagram of states in a row, with transitions to the right above the row and those to the left below."""
     wide, gap, tall = 110.0, 90.0, 36.0
     left = {name: gap / 2 + number * (wide + gap) for number, name in enumerate(names)}
     spans = {move: names.index(move[1]) - names.index(move[0]) for move in moves}
@@ -66,7 +66,7 @@ def draw_states(
 def _draw_transition(
     start: float, end: float, label: str, *, span: int, row: tuple[float, float, float]
 ) -> Iterator[str]:
-    """Yield a move: straight to the neighbour, else an arc, which is the higher the further it goes."""
+    """Yield a transition: straight to the next state on the right, else an arc, higher the further it goes."""
     top, tall, wide = row
     if span == 1:
         yield f'<path class="move" d="M{start + wide} {top + tall / 2}H{end}"/>'

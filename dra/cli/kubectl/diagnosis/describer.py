@@ -1,4 +1,4 @@
-"""Facts as lines of text: what `kubectl dra explain` prints."""
+"""Turns diagnoses into lines of text, as `kubectl dra explain` prints them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ WORKLOAD_ENDS: Final = {
     "jobsets.jobset.x-k8s.io": "completes or fails, or is deleted",
     "pods": "ends",
 }
-"""When a workload of that kind is over by itself."""
+"""Condition under which a workload of a kind ends by itself."""
 
 OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller takes its entry out of the list"
 
@@ -47,7 +47,7 @@ UNCERTAIN_TEXTS: Final = {
     "forbidden": "no right to read it",
     "unknown": "it could not be read",
 }
-"""What is known of a workload, where its fate is open."""
+"""Reasons for which the fate of a workload is not known."""
 
 HOLD_RULES: Final = {
     AllocationHold.WORKLOAD: "rule 7",
@@ -82,7 +82,7 @@ ENTRY_TEXTS: Final = {
 
 
 def describe_claim(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what is to be said of a claim."""
+    """Yield the description of a claim."""
     yield f"claim {_format_key(facts.key)}: {claim_state_text(facts)}"
     if facts.devices:
         where = f" on {_nodes_text(facts.nodes)}" if facts.nodes else ""
@@ -106,7 +106,7 @@ def describe_claim(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
 
 
 def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what is to be said of a pod."""
+    """Yield the description of a pod."""
     where = f" on node {facts.node}" if facts.node else ""
     yield f"pod {_format_key(facts.key)}: {facts.stage}{where}"
     if facts.gates:
@@ -124,7 +124,7 @@ def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
 
 
 def claim_state_text(facts: ClaimDiagnosis) -> str:
-    """Return in a few words how a claim is."""
+    """Return the state of a claim in a few words."""
     deleting = ", being deleted" if facts.deleting else ""
     if not facts.allocated:
         waiting = facts.users.waiting + facts.users.gated
@@ -135,12 +135,12 @@ def claim_state_text(facts: ClaimDiagnosis) -> str:
 
 
 def release_condition(facts: ClaimDiagnosis) -> str:
-    """Return what must happen so that the claim gives its devices back."""
+    """Return what must happen before the claim is deallocated."""
     return singularize(" and ".join(dict.fromkeys(_hold_end_text(hold, facts) for hold in facts.holds)) or "at once")
 
 
 def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str:
-    """Return one line about nodes that are alike."""
+    """Return one line about a group of nodes with the same obstacles."""
     who = (
         singularize(f"{group.count} nodes")
         + f" ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
@@ -157,7 +157,7 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
 
 
 def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
-    """Yield each problem, and what to do about it; `within` as in `remedies.found`."""
+    """Yield each problem with its remedy; `within` as in `problem_texts.problem_remedy`."""
     for problem in problems:
         grade = coloured(problem.grade.value.ljust(9), SEVERITY_COLOURS[problem.grade])
         yield f"  {grade} {problem.trouble}: {problem_texts.problem_text(problem)}"
@@ -165,7 +165,7 @@ def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterato
 
 
 def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
-    """Return the remedy of a problem: its own, or what is said of all problems of that name."""
+    """Return the remedy of a problem: its own, or the guidance for all problems of the same code."""
     found = problem_texts.problem_remedy(problem, within=within)
     if found is None and (todo := reason_guidance.guidance_remedy(problem.trouble)):
         return WeighedChoice(todo)
@@ -173,7 +173,7 @@ def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None
 
 
 def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what could not be known."""
+    """Yield what the snapshot does not show: unreadable resources, and history."""
     for resource, count in Counter(gap.resource for gap in snapshot.gaps).items():
         why = next(gap.why for gap in snapshot.gaps if gap.resource == resource)
         yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
@@ -182,7 +182,7 @@ def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
 
 
 def controller_text(found: ControllerLease) -> str:
-    """Return what is known of our controller."""
+    """Return the state of the controller, as its lease shows it."""
     match found.presence:
         case ControllerPresence.RUNNING:
             return f"{found.holder} is at work"
@@ -195,7 +195,7 @@ def controller_text(found: ControllerLease) -> str:
 
 
 def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
-    """Return facts for JSON and YAML, with texts and commands beside the numbers."""
+    """Return a diagnosis as data for JSON and YAML, with texts and commands beside the numbers."""
     named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
     kind = "Pod" if isinstance(facts, PodDiagnosis) else "ResourceClaim"
     told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
@@ -216,7 +216,7 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
 
 
 def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
-    """Return a problem for JSON; `within` as in `remedies.found`."""
+    """Return a problem as data for JSON; `within` as in `problem_texts.problem_remedy`."""
     found = {
         "trouble": problem.trouble.value,
         "grade": problem.grade.value,
@@ -230,7 +230,7 @@ def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
 
 
 def resource_name(kind: str, name: str) -> str:
-    """Return what ``-o name`` says of an object, as kubectl does."""
+    """Return the name of an object as kubectl prints it for ``-o name``."""
     return f"{'resourceclaim.resource.k8s.io' if kind == 'ResourceClaim' else kind.lower()}/{name}"
 
 
@@ -263,7 +263,7 @@ def _entry_text(held: ReservedForSummary) -> str:
 
 
 def _name_some(names: tuple[str, ...], count: int) -> str:
-    """Return some names, and how many more there are of all."""
+    """Return some names, and the number of the others."""
     more = count - len(names[:LISTED_NAMES])
     return ", ".join(names[:LISTED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""Nodes and devices in words."""
+"""Describes nodes and devices in words."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from dra.engine.diagnosis.node_groups import format_amount
 
 
 def print_devices(scene: ClusterState, kind: str, name: str, style: PrintOptions) -> bool:
-    """Print who holds a device, or all devices of a node; return whether there is such a thing."""
+    """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
     found = [each for each in devices(scene) if _is_selected(each, kind, name)]
     if not found and (kind == "device" or name not in scene.nodes):
         return False
@@ -39,7 +39,7 @@ def print_devices(scene: ClusterState, kind: str, name: str, style: PrintOptions
 
 
 def _is_selected(found: DeviceUsage, kind: str, name: str) -> bool:
-    """Whether a device is the one, by its name, DRIVER/POOL/DEVICE or POOL/DEVICE; or is on the node."""
+    """Report whether a device is on the node, or is named as DEVICE, POOL/DEVICE or DRIVER/POOL/DEVICE."""
     item = found.item
     if kind == "node":
         return found.node == name
@@ -59,7 +59,7 @@ def _headline(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage
 
 
 def _node_reservation_lines(scene: ClusterState, name: str) -> Iterator[str]:
-    """Yield what the node keeps from pods."""
+    """Yield the resources that the node keeps from pods, and faults of its annotation."""
     room = scene.rooms.get(name)
     if room is None:
         return

@@ -1,4 +1,4 @@
-"""``kubectl dra explain``, also called ``why``."""
+"""Implements ``kubectl dra explain`` and its alias ``why``."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -75,7 +75,7 @@ def _print_reservation(source: SnapshotSource, name: str, style: PrintOptions) -
 def _describe_pod_reservations(
     snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return what reservations mean to a pod."""
+    """Return what reservations mean for a pod, as lines and as data; empty for claims and finished pods."""
     if not isinstance(facts, PodDiagnosis) or not snapshot.reservations or facts.stage == "finished":
         return [], {}
     from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - as above
@@ -84,7 +84,7 @@ def _describe_pod_reservations(
 
 
 def _print_reason(name: str, style: PrintOptions) -> None:
-    """Print what is said of a reason."""
+    """Print the guidance for a reason; raise FailedError for an unknown reason."""
     told = reason_guidance.find_guidance(name)
     if told is None:
         raise FailedError(
@@ -104,7 +104,7 @@ def _print_reason(name: str, style: PrintOptions) -> None:
 
 
 def _resolve_key(source: SnapshotSource, scene: ClusterState, kind: str, name: str) -> Key:
-    """Return the key that is meant; a bundle has no context, but often only one object of a name."""
+    """Return the key of the named object; a bundle has no context, but often only one object of a name."""
     if source.bundle is None or source.given:
         return (source.namespace, name)
     found = [key for key in _known_keys(scene, kind) if key[1] == name]
@@ -129,7 +129,7 @@ def _known_keys(scene: ClusterState, kind: str) -> Iterable[Key]:
 
 
 def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
-    """Return where that name is, or what is almost that name: most often the namespace is missing."""
+    """Return the namespaces that have this name, or similar names: most often the namespace is missing."""
     known = list(keys)
     others = sorted({key[0] for key in known if key[1] == wanted[1]})[:3]
     if others:

@@ -1,4 +1,4 @@
-"""``kubectl dra get``, ``tree`` and ``usage``: claims and devices with who uses them, in tables."""
+"""Implements ``kubectl dra get``, ``tree`` and ``usage``: tables of claims and devices with their users."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def _get_reservations(
 def _build_table(
     snapshot: Snapshot, *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions
 ) -> ResourceTable:
-    """Return the list that is asked for."""
+    """Return the table of claims or devices for the command line."""
     scene = ClusterState(snapshot)
     if kind == "claim":
         header = ("NAMESPACE", *CLAIM_COLUMNS) if source.everywhere else CLAIM_COLUMNS
@@ -105,7 +105,7 @@ def _refuse_label_selector_on_bundle(source: SnapshotSource, choice: SelectorOpt
 
 
 def _selected_namespace(source: SnapshotSource) -> str | None:
-    """Return the namespace that is meant; None: all of them."""
+    """Return the selected namespace; None for all namespaces."""
     return None if source.everywhere or (source.bundle and not source.given) else source.namespace
 
 
@@ -187,7 +187,7 @@ def tree(*, source: SnapshotSource, labels: Any) -> None:  # noqa: ANN401 - requ
     if not owners:
         print_to_stderr(no_resources_message(_selected_namespace(source)))
         return
-    click.echo("\n".join(_tree_lines(owners)))  # at once: each call flushes
+    click.echo("\n".join(_tree_lines(owners)))  # in one call: each call flushes
 
 
 def _tree_lines(owners: Mapping[tuple[str, str], Sequence[ClaimDiagnosis]]) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _tree_lines(owners: Mapping[tuple[str, str], Sequence[ClaimDiagnosis]]) -> I
 
 
 TREE_NAMES_MAX: Final = 5
-"""Devices and pods of a claim that `tree` names."""
+"""Maximum number of devices, and of pods, that `tree` names for a claim."""
 
 USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
 

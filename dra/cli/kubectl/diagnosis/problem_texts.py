@@ -1,9 +1,8 @@
-"""The words for each kind of problem, and its remedy: a command to paste, or a decision to weigh.
+"""Texts for each kind of problem, and its remedy: a command to paste, or a choice to weigh.
 
-`dra.engine.messages.remedies` says which command may be a `Paste`. A command about a pod names its node and its phase,
-too: it does nothing if the pod has started, or is another one of that name, by the time that somebody pastes the
-command. A problem without a remedy here is one that waiting ends, or of which `dra.engine.diagnosis.problem_guidance`
-says what to do.
+`dra.engine.messages.remedies` defines which command may be a `SafeCommand`. A command about a pod also names the pod's
+node and phase: it does nothing if, by the time that a user pastes it, the pod has started or another pod has its name.
+A problem without a remedy here ends by waiting, or `dra.engine.diagnosis.problem_guidance` has its remedy.
 """
 
 import shlex
@@ -18,15 +17,15 @@ from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, wit
 
 
 class ProblemText(NamedTuple):
-    """What is told of a problem. All texts are templates, filled with the facts of the problem."""
+    """The texts for a kind of problem, as templates that are filled with the facts of the problem."""
 
     text: str
     remedy: Remedy | None = None
     needs: tuple[str, ...] = ()
-    """Facts without which `remedy` does not apply: those that are empty or 0."""
+    """Facts that must be present, neither empty nor 0, for `remedy` to apply."""
 
     otherwise: Remedy | None = None
-    """What applies then."""
+    """Remedy that applies where one of these facts is missing."""
 
 
 RELEASE_CLAIM: Final = SafeCommand("kubectl dra release claim {name} -n {namespace} --if-unused")
@@ -38,10 +37,10 @@ DELETE_COUNTED_POD: Final = WeighedChoice(
     "delete the pod, which will not start here: its controller, {owner}, makes another one. A Job counts the deletion "
     "as a failure; past its backoffLimit the Job fails, and all its pods end"
 )
-"""In place of `DELETE_POD`, where a deletion is more to the controller than one pod less."""
+"""Replaces `DELETE_POD` where the controller counts a deletion, as a Job does."""
 
 REPLACING_CONTROLLER_KINDS: Final = frozenset({"daemonset", "replicaset", "replicationcontroller", "statefulset"})
-"""Kinds of controllers that make another pod in place of one that was deleted, and count nothing."""
+"""Kinds of controllers that replace a deleted pod and do not count the deletion."""
 
 OPEN_GATE: Final = SafeCommand(
     "kubectl patch pod -n {namespace} {name} --type=json -p "
@@ -58,10 +57,10 @@ DELETE_CLAIM: Final = SafeCommand(
     'echo \'{{"preconditions":{{"uid":"{uid}","resourceVersion":"{revision}"}}}}\' | '
     "kubectl delete --raw /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name} -f -"
 )
-"""A claim that somebody has written since, say allocated, is another one's by now."""
+"""Deletes the claim only if its resourceVersion is unchanged: it may have been allocated since."""
 
 CLAIM_UNCHANGED: Final = "resourceclaim -n {namespace} {name} --resource-version={revision} "
-"""For kubectl annotate: the claim, unless somebody has written it since."""
+"""Arguments for kubectl annotate: the claim, unless it was written since."""
 
 FORCED_RELEASE_RISK: Final = (
     "if a pod uses the devices after all, two pods share a device. How to release it: kubectl dra release --help"
@@ -344,8 +343,8 @@ ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
 def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | None:
     """Return the remedy of a problem, with names; None if none is known here.
 
-    `within` is the namespace that the question was about, None for all of them: a command for an object elsewhere is
-    its owner's to run.
+    `within` is the namespace that the user asked about, None for all namespaces. A command for an object in another
+    namespace is for the owner of that object to run.
     """
     numbers, words = problem.numbers, PROBLEM_TEXTS[problem.trouble]
     remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
@@ -358,12 +357,15 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
 
 
 def _controller_kind(owner: str) -> str:
-    """Return the kind of a controller in the words of `explain.claims.owner_of`: "job train", "another job train"."""
+    """Return the kind of a controller from a text of `dra.engine.diagnosis.claims.controller_name`: "job train".
+
+    The text may begin with "another", as in "another job train".
+    """
     return owner.removeprefix("another ").partition(" ")[0]
 
 
 def advice_remedy(advice: SchedulingAdvice) -> Remedy | None:
-    """Return what would help a pod that waits; None if nothing is known that would."""
+    """Return the remedy that would help a waiting pod; None if none is known."""
     namespace, _, name = advice.claim.partition("/")
     facts = {"node": advice.node, "detail": advice.detail, "namespace": namespace, "name": name}
     return _fill_in(ADVICE_REMEDIES.get(advice.way), facts)
@@ -376,12 +378,12 @@ def safe_command(problem: Problem, *, within: str | None = None) -> str:
 
 
 def problem_text(problem: Problem) -> str:
-    """Return what is told of a problem, object first."""
+    """Return the text of a problem, object first."""
     return f"{problem.subject}: {problem_note(problem)}"
 
 
 def problem_note(problem: Problem) -> str:
-    """Return the same without the object; a command has all the names, a text only some."""
+    """Return the text of a problem without its object; a command has all the names, a text only some."""
     numbers = {
         key: without_commands(value) if isinstance(value, str) else value for key, value in problem.numbers.items()
     }
@@ -393,7 +395,7 @@ def problem_note(problem: Problem) -> str:
 
 
 def _fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
-    """Fill in names; whoever made an object must not be able to write commands, nor to end a line."""
+    """Return a remedy with its names filled in; names must not be able to add commands, nor to end a line."""
     if isinstance(remedy, WeighedChoice):
         said = {key: without_commands(" ".join(str(value).split())) for key, value in facts.items()}
         return WeighedChoice(singularize(remedy.text.format(**said)))

@@ -1,4 +1,4 @@
-"""Reasons by their names: what docs/reference/reasons.md says of each, on the command line."""
+"""Looks up reasons by name and returns what docs/reference/reasons.md says about each."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -13,7 +13,7 @@ from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
 NOTHING_TO_DO: Final = "Nothing"
-"""How a remedy begins where there is nothing to do."""
+"""First word of a remedy where there is nothing to do."""
 
 
 def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
@@ -28,18 +28,18 @@ def reason_names() -> list[str]:
 
 
 def find_guidance(word: str) -> tuple[str, Guidance] | None:
-    """Return what is said of a reason, whatever the case of its letters."""
+    """Return a reason with its guidance, regardless of upper and lower case; None for an unknown name."""
     return next(
         ((member.value, said) for member, said in _all_guidance() if member.value.lower() == word.lower()), None
     )
 
 
 def without_code_marks(markdown: str) -> str:
-    """Return a text without the marks of code."""
+    """Return a text without its backquotes."""
     return markdown.replace("`", "")
 
 
 def guidance_remedy(trouble: ProblemCode) -> str:
-    """Return what to do about a problem that has no command; empty if there is nothing to do."""
+    """Return the remedy for a problem that has no command; empty if there is nothing to do."""
     told = without_code_marks(PROBLEM_GUIDANCE[trouble].remedy)
     return "" if told.startswith(NOTHING_TO_DO) else told

@@ -1,1 +1,1 @@
-"""``kubectl dra downgrade``: back to what stock Kubernetes does by itself, claim by claim."""
+"""``kubectl dra downgrade`` converts a cluster back to what stock Kubernetes does by itself, claim by claim."""

@@ -1,7 +1,7 @@
-"""``kubectl dra adopt``: the way back in.
+"""Implements ``kubectl dra adopt``, which reverts a downgrade.
 
-What people wrote on claims is still there after a downgrade, so the controllers need only be let; they then enter the
-workloads of claims as they did before. Lists are mixed for a while, which every part of the system copes with.
+Users' annotations on claims are still there after a downgrade. So the controllers need only act again; they then enter
+the workloads of claims as before. Lists are mixed for a while, which every component handles.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ POLL_INTERVAL: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptOptions:
-    """What the command line asks for."""
+    """The checked options of ``kubectl dra adopt``."""
 
     lease: Key
     seconds: float
@@ -58,7 +58,7 @@ def adopt(
 
 
 async def run_adopt(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
-    """Take the note off the lease, and look until all is well or the time is over; raises ApiError, FailedError."""
+    """Remove the stand-down annotation, then check until all is well or time is up; raise ApiError, FailedError."""
     if not order.dry_run and await stand_down.set_stand_down(connection.client, order.lease, None):
         print_to_stderr(f"controllers may act (lease {'/'.join(order.lease)})")
     until = connection.clock.now() + (0.0 if order.dry_run else order.seconds)
@@ -90,7 +90,7 @@ async def _check(connection: Connection, order: AdoptOptions) -> Sequence[CheckR
 
 
 def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> CheckResult:
-    """Judge whether a controller acts. `pid` is that of a local plane's controller, which takes no lease."""
+    """Judge whether a controller acts; `pid` is that of a local plane's controller, which takes no lease."""
     where = "/".join(key)
     if lease is None and pid is not None:
         detail = f"the controller of the local plane acts (pid {pid})"

@@ -1,8 +1,8 @@
-"""Carries out conversions, one write at a time, each decided on what is there at that moment.
+"""Converts claims one write at a time, each decided on the state of the cluster at that moment.
 
-After each write the claim is read again, with its pods, and what is still to be done follows from that: so a list is
-read back before anything leaves it, a write that somebody forestalled is decided anew, and there is nothing to remember
-for whoever goes on after us.
+After each write, the claim is read again with its pods, and the next write follows from that. So a list is read back
+before an entry is removed, a write that failed with a conflict is decided again, and no state is needed to continue
+after an interruption.
 """
 
 import asyncio
@@ -25,11 +25,14 @@ from dra.kube.resources import PODS, Resource
 from dra.model.meta import Key, PartialObjectMetadata
 
 ATTEMPTS_MAX: Final = 64
-"""Looks at one claim before we say that somebody else writes it all the time: pods that start and end do, too."""
+"""Maximum number of reads of one claim before the command reports that another client keeps writing the claim.
+
+Pods that start and end write it, too.
+"""
 
 
 class ClaimConverter:
-    """Converts claims while we hold the lease of the controllers, or none can be held."""
+    """Converts claims while the command holds the lease of the controllers, or where no lease can be held."""
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class ClaimConverter:
         self._patching = ClaimPatcher(connection.client)
 
     async def convert(self, key: Key) -> DowngradeAssessment:
-        """Convert one claim as far as that goes, and return how it stands then; raises ApiError, FailedError."""
+        """Convert one claim as far as possible and return its final assessment; raise ApiError, FailedError."""
         for _ in range(ATTEMPTS_MAX):
             view = await self._reader.look(key)
             if view is None:
@@ -56,7 +59,7 @@ class ClaimConverter:
             if write is None:
                 return assess(view, given_up=key in self._given_up)
             if isinstance(write, Deallocate) and await self._hushed():
-                continue  # it took a while: look again first
+                continue  # waiting took time: read the claim again first
             try:
                 await self._patching.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._within)
             except Conflict:
@@ -67,7 +70,10 @@ class ClaimConverter:
         raise FailedError(f"claim {'/'.join(key)}: somebody else writes it all the time; start again")
 
     async def let_go(self, gated: GatedPod) -> None:
-        """Take our gate off a pod, and only ours; raises ApiError. Who is gone or changed is seen by the next look."""
+        """Remove only our scheduling gate from a pod; raise ApiError.
+
+        A pod that is gone or has changed is left as it is: the next survey shows its state.
+        """
         kept = [{"name": name} for name in gated.gates if name != SCHEDULING_GATE]
         try:
             await self._client.merge_patch(
@@ -83,7 +89,7 @@ class ClaimConverter:
             return
 
     async def clean(self, kind: Resource, key: Key, noted: tuple[str, ...]) -> None:
-        """Take our annotations off a claim or a pod."""
+        """Remove our annotations from a claim or a pod."""
         gone = {"metadata": {"annotations": dict.fromkeys(noted)}}
         try:
             await self._client.merge_patch(kind, key, gone, model=PartialObjectMetadata, within=self._within())
@@ -91,7 +97,7 @@ class ClaimConverter:
             return
 
     async def _hushed(self) -> bool:
-        """Wait until no late write of the leader before us can arrive; return whether that took time."""
+        """Wait until no late write of the former leader can arrive; return whether that took time."""
         left = self._leadership.quiet_until() - self._clock.now()
         if left <= 0:
             return False

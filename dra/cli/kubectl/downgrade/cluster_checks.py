@@ -1,4 +1,4 @@
-"""What is to be done outside of the claims, each looked at: a step counts as done when that can be seen."""
+"""Checks the steps of a downgrade outside of the claims; a step counts as done when the cluster shows it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ CONTROLLER_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
 PLUGIN_POLICIES: Final = frozenset(
     f"{name}.reserve.dra" for name in ("own-claims", "own-events", "own-slices", "own-topologies")
 )
-"""Policies that belong to the node plugin, which goes on working."""
+"""Policies that belong to the kubelet plugin, which continues to run."""
 
 INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
@@ -38,8 +38,10 @@ INSTALLATION_POLICIES: Final = frozenset(
         *("extender-writes", "extender-objects", "controller-reservations"),
     )
 )
-"""Policies that come with the manifests and go with them. No stock component is limited by one, and no pod waits for
-one: they may stay until the manifests are deleted."""
+"""Policies that are installed and deleted with the manifests.
+
+They limit no stock component and make no pod wait: they may stay until the manifests are deleted.
+"""
 
 _ADMISSION_API_GROUP: Final = "admissionregistration.k8s.io"
 _POLICIES: Final = (
@@ -57,18 +59,18 @@ _RBAC_API_GROUP: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeCheckOptions:
-    """How far back somebody wants to go."""
+    """The options of the checks: the lease, and how much of dra-reserve must be gone."""
 
     lease: Key
     probe: bool = False
     purge: bool = False
-    """Nothing of ours is to be left, not even what is needed to come back."""
+    """Whether nothing of dra-reserve may remain, not even what a return needs."""
     given: str = ""
-    """The options of the question that a printed command repeats."""
+    """Options of the command line that a printed command repeats."""
 
 
 async def run_checks(connection: Connection, survey: DowngradeSurvey, wish: DowngradeCheckOptions) -> list[CheckResult]:
-    """Look at every step; raises ApiError."""
+    """Check every step; raise ApiError."""
     client = connection.client
     discovery = Discovery(client)
     now = await checks.server_time(connection.transport) or connection.clock.wall()
@@ -88,7 +90,7 @@ async def run_checks(connection: Connection, survey: DowngradeSurvey, wish: Down
 
 
 def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
-    """Judge the claims as a whole; each of them stands in the table by itself."""
+    """Judge the claims as a whole; the table shows each claim by itself."""
     left = [each for each in survey.assessments if each.standing is not DowngradeState.READY]
     if not left:
         count = len(survey.assessments)
@@ -103,7 +105,7 @@ def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
 
 
 async def check_controllers(client: Client, wish: DowngradeCheckOptions) -> CheckResult:
-    """Look at the controllers of ours; raises ApiError."""
+    """Check whether our controllers may act; raise ApiError."""
     found = await stand_down.get_lease(client, wish.lease)
     deployments = await _list_objects(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLER_SELECTOR)
     return judge_controllers(found, deployments, wish, pid=await local_plane_status.controller_pid(client))
@@ -116,7 +118,7 @@ def judge_controllers(
     *,
     pid: int | None = None,
 ) -> CheckResult:
-    """Judge whether controllers of ours may act. `pid` is that of a local plane's controller, which takes no lease."""
+    """Judge whether our controllers may act; `pid` is that of a local plane's controller, which takes no lease."""
     check, where = "controller", "/".join(wish.lease)
     installed = [each.metadata for each in deployments]
     names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
@@ -171,7 +173,7 @@ async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult
 
 
 def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
-    """Judge the pods behind our gate: without a controller they wait for ever."""
+    """Judge the pods behind our scheduling gate: without a controller they wait forever."""
     if not survey.gated:
         return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod is behind our gate")
     pods = list_names("/".join(each.key) for each in survey.gated.values())
@@ -182,7 +184,7 @@ def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
 
 
 def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") -> CheckResult:
-    """Judge annotations and finalizers of ours. What people have set is harmless, and the way back in."""
+    """Judge our annotations and finalizers; annotations of users are harmless, and ``adopt`` needs them."""
     check, finalized = "annotations", survey.finalized
     if finalized:
         detail = f"finalizers {OWN_PREFIX}* on {list_names('/'.join(key) for key in sorted(finalized))}"
@@ -236,7 +238,7 @@ async def _check_installation(client: Client, discovery: Discovery, wish: Downgr
 async def _list_objects(
     client: Client, discovery: Discovery, kind: GroupResource, *, labels: str = ""
 ) -> list[PartialObjectMetadata]:
-    """Return the objects of a kind, none where the server does not have it; raises ApiError."""
+    """Return the objects of a kind, none where the server does not have it; raise ApiError."""
     resource = await discovery.resolve(kind)
     if resource is None:
         return []

@@ -1,4 +1,4 @@
-"""``kubectl dra downgrade``."""
+"""Implements the ``kubectl dra downgrade`` command."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ CONVERTIBLE_STATES: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeStat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeOptions:
-    """What the command line asks for."""
+    """The checked options of ``kubectl dra downgrade``."""
 
     wish: DowngradeCheckOptions
     namespace: str | None
@@ -39,14 +39,14 @@ class DowngradeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeReport:
-    """How things stand."""
+    """The result of a downgrade: the claims as they are now, and the other steps."""
 
     survey: DowngradeSurvey
     steps: tuple[CheckResult, ...]
 
     @property
     def left(self) -> list[DowngradeAssessment]:
-        """The claims with which something is to be done, in order."""
+        """The claims that are not ready for stock Kubernetes, in order."""
         found = (each for each in self.survey.assessments if each.standing is not DowngradeState.READY)
         return sorted(found, key=lambda each: each.claim)
 
@@ -145,7 +145,7 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, order: D
 
 
 async def _refuse_without_lease(connection: Connection, order: DowngradeOptions) -> None:
-    """Refuse where controllers run that take no lease: nobody could tell them to stop."""
+    """Refuse to convert where controllers run without a lease: they cannot be made to stand down."""
     step = await cluster_checks.check_controllers(connection.client, order.wish)
     if step.verdict is checklist.CheckState.LEFT:
         raise FailedError(

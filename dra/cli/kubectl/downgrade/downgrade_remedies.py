@@ -1,4 +1,4 @@
-"""What a person does about a claim that cannot be converted by itself."""
+"""Remedies for claims that a downgrade cannot convert by itself."""
 
 import shlex
 from typing import Final
@@ -10,11 +10,11 @@ from dra.model.meta import Key
 from dra.model.references import GroupResource
 
 _LEASE_FLAGS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
-"""Options that name the controllers' lease → what they are by default."""
+"""Options that name the controllers' lease → their defaults."""
 
 
 def repeated_flags(*, namespace: str | None, lease: Key) -> str:
-    """Return the options that a printed command repeats, so that it is about what was asked: namespace and lease."""
+    """Return the options for the namespace and the lease that a printed command repeats."""
     given = ["-n", namespace] if namespace else []
     for name, value in zip(_LEASE_FLAGS, lease, strict=True):
         if value != _LEASE_FLAGS[name]:
@@ -23,12 +23,12 @@ def repeated_flags(*, namespace: str | None, lease: Key) -> str:
 
 
 def apply_command(given: str = "") -> SafeCommand:
-    """Return the command that does what can be done; `given` are the options of the question."""
+    """Return the command that converts what can be converted; `given` are the options of the question."""
     return SafeCommand(f"kubectl dra downgrade --apply{given}")
 
 
 def purge_command(given: str = "") -> SafeCommand:
-    """Return the command that leaves nothing behind."""
+    """Return the command that leaves nothing of dra-reserve behind."""
     return SafeCommand(f"kubectl dra downgrade --apply --purge{given}")
 
 
@@ -48,7 +48,7 @@ _JOB_KIND: Final = GroupResource(resource="jobs", group="batch")
 
 
 def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | None:
-    """Return what leads on; None if nothing is to be done. `given` are the options of the question."""
+    """Return the next step for a claim; None if nothing is to be done. `given` are the options of the question."""
     match assessment.standing:
         case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
             return apply_command(given)
@@ -63,7 +63,7 @@ def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | N
 
 
 def _scale_down_text(assessment: DowngradeAssessment) -> str:
-    """Return how the workload has no more pods than a list has room for; some of them end by that."""
+    """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
     namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
     ending = f"let at most {room} pods use the claim, by which the work of the others ends, or wait for them to end"
     if workload is not None and workload.group_resource == _JOB_KIND:

@@ -1,7 +1,7 @@
-"""Making the controllers do nothing: a note on their lease, and the lease itself while somebody else works.
+"""Stops the controllers from acting: an annotation on their lease, and the lease itself during a downgrade.
 
-The note outlives whoever wrote it: a command that is killed leaves silence behind. The lease is for controllers that do
-not know the note: while we hold it, nobody acts.
+The annotation outlives the command that wrote it: after a killed command, the controllers still do nothing. The lease
+is for controllers that do not know the annotation: while the command holds the lease, no controller acts.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from dra.kube.resources import LEASES
 from dra.model.meta import Key
 
 STAND_DOWN_TIMEOUT: Final = 60.0
-"""Seconds for the leader to give its lease back, or for that to expire: 15 by default."""
+"""Seconds until the leader has released its lease, or the lease (15 s by default) has expired."""
 
 T = TypeVar("T")
 
 
 async def get_lease(client: Client, key: Key) -> Lease | None:
-    """Return the lease of the controllers, None if there is none."""
+    """Return the lease of the controllers; None if there is none."""
     try:
         return await client.get(LEASES, key, Lease)
     except NotFound:
@@ -33,9 +33,9 @@ async def get_lease(client: Client, key: Key) -> Lease | None:
 
 
 async def set_stand_down(client: Client, key: Key, why: str | None) -> bool:
-    """Tell the controllers to stand down, or with None to go on; return whether there is a place to say so.
+    """Set the stand-down annotation, or remove it with None; return whether the lease can hold it.
 
-    There is none where the namespace of the lease is not: then no controller that takes a lease has ever run.
+    The lease cannot where its namespace does not exist: then no controller that takes a lease has ever run.
     """
     annotations = {"metadata": {"annotations": {STAND_DOWN: why}}}
     try:
@@ -56,9 +56,9 @@ async def set_stand_down(client: Client, key: Key, why: str | None) -> bool:
 async def run_while_stood_down(
     connection: Connection, key: Key, work: Callable[[LeaderElector | None], Awaitable[T]]
 ) -> T:
-    """Do something while no controller acts; the note must have been written before.
+    """Run ``work`` while no controller acts; the annotation must have been written before.
 
-    Raises FailedError where the lease is not to be had, or is lost; what was done until then stays.
+    Raises FailedError if the lease is not available, or is lost; what was done until then stays.
     """
     identity = f"kubectl-dra_{socket.gethostname()}_{secrets.token_hex(4)}"
     election = LeaderElector(

@@ -1,6 +1,6 @@
-"""Reads a cluster once and assesses its claims; nothing of it is kept, so that the next look sees what is then.
+"""Reads a cluster once and assesses its claims; no object is kept, so that the next survey sees the state of then.
 
-Workloads are asked for only where their fate decides: where nobody is left to be listed for.
+A workload is read only where its fate decides: where no pod is left that the list could name.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ from dra.model.references import ConsumerReference, GroupResource
 T = TypeVar("T")
 
 OWN_PREFIX: Final = "reserve.dra/"
-"""What our annotations, labels and finalizers begin with."""
+"""Prefix of our annotations, labels and finalizers."""
 
 PARALLEL_LOOKUPS: Final = 16
-"""Requests for single objects that are under way at a time."""
+"""Maximum number of requests for single objects under way at a time."""
 
 
 class UnreadableObjectError(Exception):
-    """An object that we cannot read: what is not known cannot be converted."""
+    """An object cannot be read, and a claim that depends on unknown facts cannot be converted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedPod:
-    """A pod behind our gate."""
+    """A pod behind our scheduling gate."""
 
     key: Key
     uid: Uid
@@ -54,23 +54,23 @@ class GatedPod:
 
 @dataclass(slots=True, kw_only=True)
 class DowngradeSurvey:
-    """What one look has shown."""
+    """The claims and pods of a cluster, as one survey has found them."""
 
     assessments: list[DowngradeAssessment] = field(default_factory=list)
     without_entry: list[Key] = field(default_factory=list)
-    """Claims whose workload has no entry although pods use them."""
+    """Claims in use by pods whose workload has no entry in the list."""
 
     gated: dict[Uid, GatedPod] = field(default_factory=dict)
     noted_claims: dict[Key, tuple[str, ...]] = field(default_factory=dict)
-    """Claims with annotations of ours, and which."""
+    """Claims with annotations of ours → these annotations."""
 
     noted_pods: dict[Key, tuple[str, ...]] = field(default_factory=dict)
     finalized: set[Key] = field(default_factory=set)
-    """Claims and pods with finalizers of ours; there are none unless somebody has put them there."""
+    """Claims and pods with finalizers of ours; dra-reserve sets none, so there are none unless a user added them."""
 
 
 class SurveyReader:
-    """Looks at a cluster through one client."""
+    """Reads claims, pods and workloads of a cluster through one client."""
 
     def __init__(self, connection: Connection, *, given_up: frozenset[Key] = frozenset()) -> None:
         self._client = connection.client
@@ -80,7 +80,7 @@ class SurveyReader:
         self._nodes: list[Node] = []
 
     async def survey(self, namespace: str | None) -> DowngradeSurvey:
-        """Look at all claims, or at those of one namespace; raises ApiError, UnreadableError."""
+        """Survey all claims, or those of one namespace; raise ApiError, UnreadableObjectError."""
         found, world, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
         now = self._clock.now()
         self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _readable_items(page)]
@@ -105,9 +105,10 @@ class SurveyReader:
         return found
 
     async def look(self, key: Key) -> ClaimView | None:
-        """Look at one claim, live: the claim first, then its pods, so that who is bound later changes its version.
+        """Return the live view of one claim; read the claim first, then its pods.
 
-        A scheduler binds a pod to an allocated claim only after the pod is in its list.
+        In this order, a pod that is bound in between changes the version of the claim: a scheduler binds a pod to an
+        allocated claim only after the pod is in the claim's list.
         """
         world, now = ClaimCache(), self._clock.now()
         for node in self._nodes:
@@ -125,7 +126,7 @@ class SurveyReader:
         return views[0] if views else None
 
     async def _known(self, world: ClaimCache, keys: Iterable[Key]) -> list[ClaimView]:
-        """Return the views of claims, after asking for what they leave open."""
+        """Return the views of claims, after reading the pods and workloads that the views leave open."""
         now = self._clock.now()
         wanted: dict[Key, set[Uid]] = defaultdict(set)
         workloads: dict[tuple[str, ConsumerReference], None] = {}
@@ -148,10 +149,10 @@ class SurveyReader:
         return [view for key in keys if (view := world.view(key, now=now)) is not None]
 
     async def _look_up_pods(self, world: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
-        """Ask for listed pods that were not seen.
+        """Read the listed pods that the survey has not seen.
 
-        A pod that has ended keeps nothing. How a pod that is gone has ended nobody tells: its entry stays, and the
-        stock controller takes it off.
+        A finished pod keeps nothing. For a pod that is gone, no object shows how it ended: its entry stays, and the
+        stock resourceclaim-controller removes the entry.
         """
         view = world.view(key, now=self._clock.now())
         for entry in view.entries if view is not None else ():
@@ -180,7 +181,7 @@ async def _look_up_workload(
         try:
             await workloads.look_up(reference, namespace=namespace)
         except Forbidden:
-            return  # it stays in doubt, and its claim as it is
+            return  # the workload stays unknown, and its claim unchanged
         except ApiError as error:
             if error.ambiguous:
                 return
@@ -188,7 +189,7 @@ async def _look_up_workload(
 
 
 def _readable_items(page: ListPage[T]) -> list[T]:
-    """Return what is on a page; raises UnreadableError if an object of it could not be read."""
+    """Return the items of a page; raise UnreadableObjectError if an object of the page could not be read."""
     if page.unreadable:
         raise UnreadableObjectError(f"{page.unreadable[0]}: cannot be read, and what is not known cannot be converted")
     return page.items

@@ -1,1 +1,1 @@
-"""``kubectl dra preflight``: whether a cluster is ready, looked at and not guessed."""
+"""``kubectl dra preflight`` checks whether a cluster is ready for dra-reserve."""

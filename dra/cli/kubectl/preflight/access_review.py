@@ -1,7 +1,8 @@
-"""Which rights an account has, which it lacks, and the manifest that grants those.
+"""Finds the permissions that a user has or lacks, and builds the manifest that grants the missing permissions.
 
-A SubjectAccessReview answers for any account; asking needs a right of its own (``system:auth-delegator``, or an
-administrator). Without it, one can still ask for oneself, and impersonate the account with kubectl's own ``--as``.
+A SubjectAccessReview answers for any user; creating one needs a permission of its own (``system:auth-delegator``, or an
+administrator). Without it, a user can still review their own permissions, and impersonate the account with kubectl's
+``--as``.
 """
 
 import asyncio
@@ -26,8 +27,11 @@ _SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
 )
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _ROLE_NAME_PREFIX: Final = "dra-reserve-missing-rights"
-"""What the names of granted roles begin with. The rest tells what is granted to whom: `kubectl apply` takes back what a
-role of the same name granted before, to another account or for another mode."""
+"""Prefix of the names of granted roles.
+
+The rest is a hash of the rules and the subject: with equal names, `kubectl apply` would take back what a role granted
+before, to another account or for another mode.
+"""
 
 
 class _ReviewStatus(Struct, frozen=True):
@@ -40,19 +44,19 @@ class _AccessReview(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedUser:
-    """Whose rights are asked for; without a name: one's own."""
+    """A user whose permissions are reviewed; without a name, the user who runs the command."""
 
     name: str = ""
 
     @property
     def account(self) -> tuple[str, str] | None:
-        """(namespace, name) of the service account, if it is one."""
+        """The (namespace, name) of a service account; None for other users."""
         namespace, colon, name = self.name.removeprefix(_ACCOUNT_PREFIX).partition(":")
         return (namespace, name) if self.name.startswith(_ACCOUNT_PREFIX) and colon else None
 
     @property
     def groups(self) -> list[str]:
-        """The groups that the API server puts such a user into."""
+        """The groups that the API server adds to this user."""
         account = self.account
         of_accounts = [] if account is None else ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
         return [*of_accounts, "system:authenticated"]
@@ -63,7 +67,7 @@ class ReviewedUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingPermissions:
-    """Rights that an identity lacks, by what they are for."""
+    """Permissions that a user lacks, by purpose."""
 
     cluster: dict[RolePurpose, list[Permission]]
     namespaced: list[Permission]
@@ -74,14 +78,14 @@ class MissingPermissions:
 
 
 def needed_purposes(*, replace: bool) -> tuple[RolePurpose, ...]:
-    """Return what a controller in that mode needs rights for."""
+    """Return the purposes for which a controller in that mode needs permissions."""
     return tuple(each for each in RolePurpose if replace or each is not RolePurpose.GENERATION)
 
 
 async def find_missing_permissions(
     client: Client, identity: ReviewedUser, wanted: Iterable[RolePurpose], *, namespace: str
 ) -> MissingPermissions:
-    """Ask for each right by itself; raises ApiError."""
+    """Review each permission separately; raise ApiError."""
     cluster = [(purpose, right) for purpose in wanted for right in permissions(CLUSTER_ROLE_RULES[purpose])]
     own = list(permissions(NAMESPACE_ROLE_RULES))
     answers = await asyncio.gather(
@@ -116,7 +120,7 @@ async def _is_allowed(client: Client, identity: ReviewedUser, right: Permission,
 
 
 def rbac_manifest(lacking: MissingPermissions, identity: ReviewedUser) -> str:
-    """Return the YAML that grants what is lacking, and nothing more."""
+    """Return the YAML that grants the missing permissions, and no other."""
     if identity.account is not None:
         namespace, name = identity.account
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}

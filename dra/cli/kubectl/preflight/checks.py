@@ -1,4 +1,4 @@
-"""The checks: each reads little and judges it; together they are the whole of ``kubectl dra preflight``."""
+"""Implements the checks of ``kubectl dra preflight``; each check reads a few objects and judges them."""
 
 import asyncio
 import re
@@ -30,13 +30,13 @@ from dra.model.pods import Pod
 from dra.model.references import GroupResource
 
 OLDEST_VERSION: Final = (1, 34)
-"""Where resource.k8s.io/v1 begins."""
+"""First version with resource.k8s.io/v1."""
 
 NEWEST_VERSION: Final = (1, 37)
-"""What the scenarios were last run on: docs/reference/kubernetes-versions.md."""
+"""Newest version that the scenarios were run on: docs/reference/kubernetes-versions.md."""
 
 CLOCK_SKEW_MAX: Final = 5.0
-"""Seconds between two clocks that nobody worries about; the answer's Date has whole seconds."""
+"""Seconds that two clocks may differ; the Date of an answer has whole seconds."""
 
 ADMISSION: Final = "admissionregistration.k8s.io"
 GATE_POLICY: Final = "gate.reserve.dra"
@@ -53,7 +53,7 @@ class _NodeStatus(Struct, frozen=True):
 
 
 class NodeSoftware(Struct, frozen=True):
-    """A node, as far as its software goes."""
+    """A node, reduced to the versions of its software."""
 
     metadata: ObjectMeta
     status: _NodeStatus = _NodeStatus()
@@ -61,7 +61,7 @@ class NodeSoftware(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightOptions:
-    """What the cluster is to be ready for."""
+    """The options of the checks: the user, and the mode that the cluster must be ready for."""
 
     identity: ReviewedUser
     replace: bool
@@ -71,14 +71,14 @@ class PreflightOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightReport:
-    """All findings, and the rights that are missing."""
+    """The results of all checks, and the permissions that are missing."""
 
     findings: tuple[CheckResult, ...]
     missing: MissingPermissions
 
 
 async def run_checks(connection: Connection, wish: PreflightOptions) -> PreflightReport:
-    """Look at everything; raises ApiError where even looking is not possible."""
+    """Run all checks; raise ApiError if the cluster cannot be read."""
     client = connection.client
     discovery = Discovery(client)
     now = await server_time(connection.transport)
@@ -129,7 +129,7 @@ async def _check_resource_api(discovery: Discovery) -> CheckResult:
 
 
 def judge_rights(lacking: MissingPermissions, wish: PreflightOptions) -> CheckResult:
-    """Judge what the identity may do, naming each right that it lacks."""
+    """Judge the permissions of the user, naming each missing permission."""
     if not lacking:
         return CheckResult(check="rights", verdict=CheckState.OK, detail=f"{wish.identity} may do all that is needed")
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
@@ -144,7 +144,7 @@ def judge_rights(lacking: MissingPermissions, wish: PreflightOptions) -> CheckRe
 
 
 def _grant_remedy(wish: PreflightOptions) -> Remedy:
-    """Return how missing rights are granted: by a command that asks again what was asked, unless nobody was named."""
+    """Return the command that grants missing permissions, with the same options; without a user, a choice to weigh."""
     if not wish.identity.name:
         return WeighedChoice(
             "have an administrator grant them: --as with your name and --missing-rights print the YAML"
@@ -161,7 +161,7 @@ async def _check_stock_controller(client: Client, wish: PreflightOptions, *, now
 
 
 async def find_stock_controller(client: Client, *, now: datetime, probing: bool) -> StockControllerEvidence:
-    """Find out whether the stock claim controller runs; raises ApiError."""
+    """Find out whether the stock claim controller runs; raise ApiError."""
     if (processes := await local_plane_status.companion_processes(client)) is not None:
         return stock_controller.judge_local_plane(processes)
     flags = stock_controller.judge_by_flags(await _list_controller_manager_pods(client))
@@ -195,7 +195,7 @@ async def _list_controller_manager_pods(client: Client) -> list[dict[str, object
 
 
 def judge_stock_controller(sign: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
-    """Judge the stock claim controller against the mode that is wanted; ``back``: nobody of ours will be there."""
+    """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
     told = partial(CheckResult, check="stock controller", detail=sign.detail, sure=sign.sure)
     on = f"take ,-{stock_controller.STOCK_CONTROLLER} out of --controllers of every kube-controller-manager"
     off = WeighedChoice(
@@ -219,7 +219,7 @@ def judge_stock_controller(sign: StockControllerEvidence, *, replace: bool, back
 
 
 async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResult:
-    """Judge the policy that puts our gate on pods: without it pods start slower, and as safely."""
+    """Judge the policy that adds our gate to pods: without it, pods start slower, but as safely."""
     kind = GroupResource(resource="mutatingadmissionpolicies", group=ADMISSION)
     policies = await discovery.resolve(kind)
     if policies is None:
@@ -265,7 +265,7 @@ async def _check_runtimes(client: Client) -> CheckResult:
 
 
 def judge_runtimes(nodes: Counter[str]) -> CheckResult:
-    """Judge by the versions of the container runtimes whether they hand over devices by CDI."""
+    """Judge by the versions of the container runtimes whether they support CDI by default."""
     if not nodes:
         return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail="there are no nodes")
     lacking = {version for version in nodes if has_cdi_by_default(version) is False}
@@ -284,7 +284,7 @@ def judge_runtimes(nodes: Counter[str]) -> CheckResult:
 
 
 def has_cdi_by_default(runtime: str) -> bool | None:
-    """Whether a runtime has CDI on unless told otherwise; None: not known."""
+    """Report whether a runtime enables CDI by default; None if that is not known."""
     name, _, version = runtime.partition("://")
     major, _, rest = version.partition(".")
     minor = re.match(r"\d+", rest)
@@ -295,7 +295,7 @@ def has_cdi_by_default(runtime: str) -> bool | None:
 
 
 async def server_time(transport: Transport) -> datetime | None:
-    """Return the time of day of the API server, by the Date of an answer; None if something took that away."""
+    """Return the API server's time of day from the Date of an answer; None without an answer or a Date."""
     try:
         answer = await transport.send(Request(method="GET", path="/version", timeout=10.0))
     except ApiError:

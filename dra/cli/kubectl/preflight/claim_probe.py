@@ -1,7 +1,8 @@
-"""The trial: who makes claims from templates here.
+"""Finds by trial which controller creates claims from templates.
 
-A namespace of its own, a template, and a pod that no scheduler takes, for it names one that nobody is. Whoever makes
-claims makes one within a second; the API server notes who it was. The namespace goes again whatever happens.
+The trial creates a namespace, a template, and a pod that no scheduler binds, because the pod names a scheduler that
+does not exist. A claim controller creates the claim within a second; the API server records the creator in
+managedFields. The namespace is deleted in any case.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from dra.kube.resources import CLAIMS, PODS, TEMPLATES, Resource
 from dra.model.meta import PartialObjectMetadata
 
 CLAIM_WAIT: Final = 15.0
-"""Seconds for a claim to be made: the stock controller takes one, after a restart some more."""
+"""Seconds until the claim must exist: the stock controller takes one, after a restart some more."""
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PROBE_LABEL: Final = "reserve.dra/probe"
@@ -28,7 +29,7 @@ _NAME: Final = "probe"
 
 
 async def find_claim_creator(client: Client) -> str | None:
-    """Return the field manager that made a claim for a throw-away pod, None if nobody did; raises ApiError."""
+    """Return the field manager that created a claim for a throw-away pod; None if no claim appears. Raise ApiError."""
     async with _probe_namespace(client) as namespace:
         request = {"name": _NAME, "exactly": {"deviceClassName": "probe.reserve.dra"}}
         template = {"metadata": {"name": _NAME}, "spec": {"spec": {"devices": {"requests": [request]}}}}
@@ -61,7 +62,7 @@ async def _probe_namespace(client: Client) -> AsyncIterator[str]:
 
 
 async def _create_pod(client: Client, namespace: str) -> None:
-    """Create the pod; a new namespace has no service account for a moment, and takes no pods until then."""
+    """Create the pod, retrying while the new namespace has no service account and therefore takes no pods."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _ACCOUNT_WAIT
     while True:

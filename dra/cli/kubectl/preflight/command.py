@@ -1,4 +1,4 @@
-"""``kubectl dra preflight``."""
+"""Implements the ``kubectl dra preflight`` command."""
 
 import click
 

@@ -1,14 +1,14 @@
-"""Whether kube-controller-manager's resourceclaim-controller runs, told by what it does and what it leaves undone.
+"""Judges whether kube-controller-manager's resourceclaim-controller runs, by its actions and omissions.
 
-No API says so. In the order of what they are worth:
+No API says so. The evidence, strongest first:
 
 1. the flag ``--controllers`` in the pods of kube-controller-manager, where those can be seen (kubeadm, kind);
-2. a trial: a throw-away pod asks for a claim from a template; who makes it is in the claim's managedFields;
+2. a trial: a throw-away pod needs a claim from a template; the claim's managedFields name the creator;
 3. a bound pod that its claim does not list: the stock controller lists such pods within milliseconds;
-4. its name in the managedFields of claims, and when it last wrote there;
-5. nothing: then it is on, as everywhere where nobody has switched it off.
+4. its name in the managedFields of claims, and the time of its last write there;
+5. without evidence, it is assumed to be enabled, which is Kubernetes' default.
 
-Pure: what was read comes in, a verdict comes out.
+Pure: objects that were read come in, a verdict comes out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,24 +25,27 @@ from dra.model.pods import POD_SCHEDULED, Pod, claim_names
 
 STOCK_CONTROLLER: Final = "resourceclaim-controller"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
-"""Its name in managedFields, made by the API server from its User-Agent, and that from the name of the program: another
-one where a distribution has put all of Kubernetes into one."""
+"""Name of the stock controller in managedFields.
+
+The API server takes the name from the User-Agent, which begins with the name of the program: a distribution that puts
+all of Kubernetes into one program has another name.
+"""
 
 OWN_MANAGER: Final = "dra-reserve"
-"""The name of our controller there."""
+"""Name of our controller in managedFields."""
 
 UNKNOWN_CREATOR: Final = "unknown"
-"""The maker of an object without managedFields."""
+"""Creator of an object without managedFields."""
 
 UNLISTED_AFTER: Final = timedelta(seconds=60)
-"""How long a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
+"""Time for which a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
 
 TRACE_VALID: Final = timedelta(minutes=10)
-"""How long ago a trace may be that still tells of now."""
+"""Maximum age of a write in managedFields that is still evidence."""
 
 
 class ManagedFieldsEntry(Struct, frozen=True):
-    """``metadata.managedFields[]``: who wrote what, and when."""
+    """An entry of ``metadata.managedFields``: a manager, a time, and the fields that the manager wrote."""
 
     manager: str = ""
     subresource: str = ""
@@ -51,34 +54,34 @@ class ManagedFieldsEntry(Struct, frozen=True):
 
 
 class ManagedMeta(ObjectMeta, frozen=True):
-    """``metadata`` with those."""
+    """``metadata`` of an object, with its managedFields."""
 
     managed_fields: list[ManagedFieldsEntry] | None = None
 
 
 class ManagedObject(Struct, frozen=True):
-    """An object, as far as it tells who wrote it."""
+    """An object, reduced to its metadata and the managers that wrote it."""
 
     metadata: ManagedMeta
 
     @property
     def maker(self) -> str:
-        """Who created it: whoever has its spec."""
+        """The creator of the object: the manager that owns its spec."""
         shares = self.metadata.managed_fields or ()
         return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), UNKNOWN_CREATOR)
 
 
 class StockControllerState(StrEnum):
-    """Whether it runs."""
+    """Whether the stock claim controller runs."""
 
     ON = "on"
     OFF = "off"
-    MIXED = "mixed"  # on some control plane nodes
+    MIXED = "mixed"  # on in some of the control plane's nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StockControllerEvidence:
-    """What was seen, and what it tells."""
+    """The state of the stock controller, and the evidence for it."""
 
     stock: StockControllerState
     detail: str
@@ -88,7 +91,7 @@ class StockControllerEvidence:
 
 
 def is_enabled(controllers: str) -> bool:
-    """Whether a value of ``--controllers`` leaves it on: the names count first, then ``*``."""
+    """Report whether a value of ``--controllers`` enables the stock controller: names have precedence over ``*``."""
     names = [name.strip() for name in controllers.split(",")]
     if STOCK_CONTROLLER in names:
         return True
@@ -96,7 +99,7 @@ def is_enabled(controllers: str) -> bool:
 
 
 def judge_by_flags(pods: Iterable[Mapping[str, Any]]) -> StockControllerEvidence | None:
-    """Judge by the command lines of kube-controller-manager's pods."""
+    """Judge by the command lines of kube-controller-manager's pods; None without such pods."""
     found = {
         pod.get("metadata", {}).get("name", ""): is_enabled(_controllers_flag(container) or "*")
         for pod in pods
@@ -139,7 +142,7 @@ def _controllers_flag(container: Mapping[str, Any]) -> str:
 
 
 def judge_local_plane(processes: Mapping[str, int]) -> StockControllerEvidence:
-    """Judge a local plane: it has no kube-controller-manager, and claims are the work of our controller alone."""
+    """Judge a local plane: it has no kube-controller-manager, and only our controller handles claims."""
     pid = processes.get("controller")
     works = f"; the controller of the plane works (pid {pid})" if pid else "; no controller of ours works, either"
     return StockControllerEvidence(
@@ -153,7 +156,7 @@ def judge_local_plane(processes: Mapping[str, int]) -> StockControllerEvidence:
 def judge_by_unlisted_pods(
     claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[Pod], *, now: datetime
 ) -> StockControllerEvidence | None:
-    """Judge by bound pods that nobody lists: where it is on, there are none for longer than a moment."""
+    """Judge by bound pods that their claims do not list: a running stock controller would list each within a moment."""
     for pod in pods:
         condition = pod.condition(POD_SCHEDULED)
         since = _parse_time(condition.last_transition_time) if condition is not None else None
@@ -182,7 +185,7 @@ def judge_by_unlisted_pods(
 
 
 def judge_by_managed_fields(claims: Iterable[ManagedObject], *, now: datetime) -> StockControllerEvidence | None:
-    """Judge by what it has written lately; that it wrote nothing tells nothing."""
+    """Judge by recent writes of the stock controller; the absence of writes is no evidence."""
     written = (
         (when, "/".join(claim.metadata.key))
         for claim in claims
@@ -201,7 +204,7 @@ def judge_by_managed_fields(claims: Iterable[ManagedObject], *, now: datetime) -
 
 
 def judge_by_claim_creator(manager: str | None, *, seconds: float) -> StockControllerEvidence:
-    """Judge by who made the claim of the throw-away pod; None: nobody did."""
+    """Judge by the creator of the throw-away pod's claim; None means that no claim was created."""
     sure = "certain: by trial"
     if manager is None:
         return StockControllerEvidence(
@@ -225,7 +228,7 @@ def judge_by_claim_creator(manager: str | None, *, seconds: float) -> StockContr
 
 
 def assume_enabled() -> StockControllerEvidence:
-    """Return what is the case on clusters of which nothing is known."""
+    """Return the default of Kubernetes, for clusters without any evidence."""
     return StockControllerEvidence(
         stock=StockControllerState.ON,
         detail="on, as everywhere where nobody has switched it off",

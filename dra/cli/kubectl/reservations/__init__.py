@@ -1,1 +1,1 @@
-"""``kubectl dra reserve``, ``kubectl dra reservations``, and what ``why`` says of reservations."""
+"""``kubectl dra reserve``, ``kubectl dra reservations``, and the reservation texts of ``kubectl dra explain``."""

@@ -1,4 +1,4 @@
-"""``kubectl dra why reservation/x``, and what reservations mean to a pod that waits."""
+"""Describes a reservation for ``kubectl dra explain``, and what reservations mean for a waiting pod."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -34,7 +34,7 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 
 def print_reservation(snapshot: Snapshot, name: str, style: PrintOptions, *, now: datetime) -> None:
-    """Print what is to be said of a reservation. Exit code 1: something is wrong with it."""
+    """Print the description of a reservation; exit with code 1 if the reservation has a problem."""
     found = reservation_snapshot.from_snapshot(snapshot)
     if not found.installed:
         raise FailedError(NOT_INSTALLED)
@@ -70,7 +70,7 @@ def describe_reservation(
     *,
     now: datetime,
 ) -> Iterator[str]:
-    """Yield what is to be said of a reservation."""
+    """Yield the description of a reservation."""
     status = reservation.status
     where = f" on node {status.node_name}" if status.node_name else ""
     yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
@@ -128,9 +128,9 @@ def _owner_lines(reservation: Reservation) -> Iterator[str]:
 def find_problem(
     found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup] = ()
 ) -> tuple[str, Remedy] | None:
-    """Return what is wrong with a reservation, and its remedy; None if nothing is.
+    """Return the problem of a reservation, with its remedy; None if there is none.
 
-    `groups` are the nodes by what the extender says of them.
+    `groups` are the nodes, grouped by the answer of the extender.
     """
     name, status = reservation.metadata.name, reservation.status
     known = found.picture.reservation(found.objects[name].metadata.uid)
@@ -147,7 +147,7 @@ def find_problem(
 
 
 def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) -> str:
-    """Return how many placeholders hold its room; nothing where the extender does."""
+    """Return how many placeholders hold the reservation's capacity; empty where the extender holds it."""
     staying = [each for each in found.placeholders_of(reservation) if keepers.is_yielding_placeholder(each)]
     bound = sum(bool(each.spec.node_name) for each in staying)
     heirs = sum(
@@ -161,7 +161,7 @@ def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) ->
 def _pending_problem(
     found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup]
 ) -> tuple[str, Remedy]:
-    """Return what became of the placeholder of a reservation that has no place."""
+    """Return the state of the placeholder of a pending reservation, with a remedy."""
     name, status = reservation.metadata.name, reservation.status
     key = placeholders.placeholder_key(reservation)
     pod = found.placeholder(key)
@@ -184,13 +184,13 @@ def _pending_problem(
     if condition is None:
         scheduler = pod.spec.scheduler_name
         return (f"its placeholder was not looked at yet: no scheduler answers to the name {scheduler}", command)
-    if any(not group.refusals for group in groups):  # room is not what is missing
+    if any(not group.refusals for group in groups):  # the node's capacity is not what is missing
         return (f"kube-scheduler has found no node for its placeholder: {condition.message}", command)
     return (f"no node has room for it: {condition.message}", command)
 
 
 def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
-    """Return what reservations mean to a pod: lines, and the same as data; nothing where there are none."""
+    """Return what reservations mean for a pod, as lines and as data; empty if there are none."""
     found = reservation_snapshot.from_snapshot(snapshot)
     if found.gap:
         return [f"  unknown   reservations: {found.gap}"], {}
@@ -214,7 +214,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
 
 
 def _is_concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
-    """Whether reservations have anything to do with a pod: it is in one, may be, wants to be, or is refused for one."""
+    """Report whether a reservation concerns a pod: as its place, as a candidate, by affinity, or in a refusal."""
     if advice.inside or (advice.candidates and not pod.spec.node_name):
         return True
     asks = pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is not None

@@ -1,4 +1,4 @@
-"""``kubectl dra reservations``: where each is, how much of it is used, by whom, and until when."""
+"""Implements ``kubectl dra reservations``: the node of each, how much is used, by which owners, and until when."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -28,7 +28,7 @@ from dra.model.meta import Uid, UnstructuredObject
 RESERVATION_COLUMNS: Final = ("NAME", "PHASE", "NODE", "ALLOCATED", "OF", "OWNERS", "ENDS")
 RESERVATION_WIDE_COLUMNS: Final = ("TTL", "EXPIRES", "FOR")
 HELD_CLAIM_COLUMNS: Final = ("CLAIMS", "DEVICES")
-"""What it keeps allocated for its owners; not while watching, since only Reservations are watched then."""
+"""Columns of the claims that a reservation keeps allocated; not with -w, which watches only Reservations."""
 
 
 @click.command()
@@ -58,7 +58,7 @@ def reservations(
 def print_reservations(
     source: SnapshotSource, name: str | None, *, choice: SelectorOptions, style: PrintOptions, watch: bool = False
 ) -> None:
-    """Print the list, or one of them."""
+    """Print the list of reservations, or one reservation."""
     listed = partial(_build_table, name=name, choice=choice)
     if watch:
         from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
@@ -87,7 +87,7 @@ def print_reservations(
 
 
 def _read_cluster(place: ClusterFlags, *, claims: bool) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
-    """Return all reservations and, if they are wanted and may be read, all claims."""
+    """Return all reservations and, if wanted and permitted, all claims."""
 
     async def read_all(connection: Connection) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
         found = await reservation_snapshot.list_reservations(connection.client)
@@ -114,9 +114,9 @@ def _build_table(
     known: dict[tuple[Uid, str], TableRow] | None = None,
     claims: Iterable[ResourceClaim] | None = None,
 ) -> ResourceTable:
-    """Return the list that is asked for; rows that are `known` stay as they were: that time passes is no change.
+    """Return the table of reservations; `known` rows are reused, so that the passing of time counts as no change.
 
-    `claims` are all claims there are; None: nobody looked.
+    `claims` are all claims of the cluster; None if they were not read.
     """
     meant = [each for each in found if name in {None, each.metadata.name} and choice.has(each.metadata.labels)]
     kept = {} if known is None else known
@@ -136,7 +136,7 @@ def _build_table(
 def reservation_row(
     found: UnstructuredObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None
 ) -> TableRow:
-    """Return the row of a reservation; one that cannot be read says so."""
+    """Return the row of a reservation; the row of an unreadable object holds the error."""
     name = found.metadata.name
     content = {**found.content}
     try:

@@ -1,8 +1,8 @@
-"""The Reservation that a command line means; nothing is asked of a cluster here.
+"""Builds the Reservation that a command line describes, without a request to a cluster.
 
-Owners are said as people name workloads. A pod is an owner by its name, pods of a workload by their controller, which
-may come later. Names and labels are limited to one namespace, since they can be set by anybody who may make pods
-somewhere; only labels may be meant in all of them.
+Owners are named as users name workloads. A pod is an owner by its name, the pods of a workload by their controller,
+which may be created later. Names and labels are limited to one namespace, since any user who may create pods somewhere
+can set both; only labels may apply to all namespaces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ POD_CONTROLLER_KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "daemonsets.apps": ("apps/v1", "DaemonSet"),
     "replicationcontrollers": ("v1", "ReplicationController"),
 }
-"""Kinds that are the controllers of pods, with apiVersion and kind; others a cluster has to be asked about."""
+"""Kinds that control pods, with apiVersion and kind; other kinds must be looked up in the cluster."""
 
 _INDIRECT_CONTROLLERS: Final = {
     "deployments.apps": "its ReplicaSets, whose names change",
     "cronjobs.batch": "its Jobs, whose names change",
     "jobsets.jobset.x-k8s.io": "its Jobs",
 }
-"""Kinds that are never the controller of a pod themselves."""
+"""Kinds that never control pods directly."""
 
 _RESOURCE_ALIASES: Final = {
     "po": "pods",
@@ -57,18 +57,18 @@ _RESOURCE_ALIASES: Final = {
 
 
 class InvalidReserveOptionsError(ValueError):
-    """What was asked for cannot be meant; the text names the option."""
+    """An option of ``kubectl dra reserve`` is invalid; the text names the option."""
 
 
 class ReserveOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """The checked options of ``kubectl dra reserve``."""
 
     name: str
     resources: Mapping[str, str]
     owners: tuple[str, ...] = ()
     labels: str = ""
     namespace: str
-    """Of the owners."""
+    """Namespace of the owners."""
     everywhere: bool = False
     """Whether pods with the labels are owners in every namespace."""
     ttl: str | None = None
@@ -79,7 +79,7 @@ class ReserveOptions(Struct, frozen=True, kw_only=True):
 
 
 def unknown_owner_kinds(wish: ReserveOptions) -> tuple[GroupResource, ...]:
-    """Return the kinds of owners that a cluster has to be asked about. Raises MalformedWishError."""
+    """Return the kinds of owners to look up in the cluster; raise InvalidReserveOptionsError."""
     kinds = (_parse_owner(each).group_resource for each in wish.owners)
     return tuple(kind for kind in dict.fromkeys(kinds) if kind != POD_KIND and str(kind) not in POD_CONTROLLER_KINDS)
 
@@ -87,7 +87,7 @@ def unknown_owner_kinds(wish: ReserveOptions) -> tuple[GroupResource, ...]:
 def build_manifest(
     wish: ReserveOptions, *, kinds: Mapping[str, tuple[str, str]] = POD_CONTROLLER_KINDS
 ) -> dict[str, Any]:
-    """Return the object; `kinds` are those that can be owners. Raises MalformedWishError."""
+    """Return the Reservation; `kinds` are the kinds that can be owners. Raise InvalidReserveOptionsError."""
     if not wish.resources:
         raise InvalidReserveOptionsError("what is to be held? --cpu 6, --memory 20Gi, --resource NAME=AMOUNT")
     if wish.everywhere and not wish.labels:
@@ -100,7 +100,7 @@ def build_manifest(
         raise InvalidReserveOptionsError("for whom? --owner jobs.batch/train, --owner pod/NAME, or -l app=web")
     container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
     where = {"nodeName": wish.node} if wish.node else {}
-    # The placeholder that looks for room is made where the owners are: their quota counts.
+    # The placeholder is created in the owners' namespace: their quota counts.
     metadata = {} if wish.everywhere else {"metadata": {"namespace": wish.namespace}}
     optional = {"ttl": wish.ttl, "expires": wish.expires, "allocatePolicy": wish.policy}
     template = {**metadata, "spec": {**where, "containers": [container]}}
@@ -126,7 +126,7 @@ def build_manifest(
 
 
 def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> dict[str, str]:
-    """Return amounts by resource. Raises MalformedWishError."""
+    """Return amounts by resource name; raise InvalidReserveOptionsError."""
     found = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
     for each in others:
         name, equals, amount = each.partition("=")
@@ -139,7 +139,7 @@ def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str
 
 
 def _parse_owner(text: str) -> ConsumerReference:
-    """Read an owner as kubectl does: ``jobs.batch/train``, ``job/train``, ``jobs.v1.batch/train``."""
+    """Parse an owner as kubectl does: ``jobs.batch/train``, ``job/train``, ``jobs.v1.batch/train``."""
     kind, slash, name = text.partition("/")
     try:
         wanted = GroupResource.parse(kind.lower()).unversioned

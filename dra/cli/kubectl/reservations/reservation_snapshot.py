@@ -1,4 +1,4 @@
-"""Reads reservations, and the nodes and pods that matter to them, into the books that the extender keeps."""
+"""Reads reservations, and the nodes and pods that matter to them, into the cache that the extender uses."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,46 +21,46 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ReservationSnapshot:
-    """What there is."""
+    """The reservations of a cluster, in the extender's cache, with their claims and pods."""
 
     picture: SchedulerCache = field(default_factory=SchedulerCache)
     objects: dict[str, UnstructuredObject] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Name → what is wrong with the object."""
+    """Reservation name → error of an unreadable object."""
     pods: dict[Uid, SchedulerPod] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     installed: bool = True
     gap: str = ""
-    """Why reservations could not be read."""
+    """Reason why reservations could not be read; empty if they could."""
 
     def reservation(self, name: str) -> Reservation | None:
-        """Return a reservation that can be read."""
+        """Return a reservation by name; None if it is absent or unreadable."""
         found = self.objects.get(name)
         known = self.picture.reservation(found.metadata.uid) if found is not None else None
         return known.reservation if known is not None else None
 
     def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
-        """Return the claims that a reservation keeps allocated: those whose list names it."""
+        """Return the claims that a reservation keeps allocated: claims with the reservation in their list."""
         return claims_held_by(self.claims, Uid(reservation.metadata.uid))
 
     def placeholder(self, key: tuple[str, str]) -> SchedulerPod | None:
-        """Return the pod that looks for a place."""
+        """Return the placeholder pod with this key, or None."""
         return next((pod for pod in self.pods.values() if pod.metadata.key == key), None)
 
     def placeholders_of(self, reservation: Reservation) -> list[SchedulerPod]:
-        """Return the pods that find its place, or keep it."""
+        """Return the placeholder pods that find the reservation's node, or hold its capacity."""
         uid = reservation.metadata.uid
         return [pod for pod in self.pods.values() if placeholders.reservation_uid_of(pod.metadata) == uid]
 
 
 async def list_reservations(client: Client) -> list[UnstructuredObject]:
-    """Return all reservations; raises ApiError, NotFound where the server does not know them."""
+    """Return all reservations; raise ApiError, NotFound where the server has no such resource."""
     return await _list_all(client, RESERVATIONS, UnstructuredObject)
 
 
 async def list_claims(client: Client) -> list[ResourceClaim]:
-    """Return all claims; raises ApiError."""
+    """Return all claims; raise ApiError."""
     return await _list_all(client, CLAIMS, ResourceClaim)
 
 
@@ -74,7 +74,7 @@ async def _list_all(client: Client, resource: Resource, model: type[T]) -> list[
 
 
 def claims_held_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[ResourceClaim]:
-    """Return the claims that a reservation keeps allocated: those whose list names it."""
+    """Return the claims that a reservation keeps allocated: claims with the reservation in their list."""
     return [
         each
         for each in claims
@@ -83,13 +83,13 @@ def claims_held_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[Re
 
 
 def claim_devices(claim: ResourceClaim) -> list[DeviceID]:
-    """Return the devices that a claim has."""
+    """Return the devices that are allocated to a claim."""
     allocation = claim.status.allocation
     return sorted(allocated_devices(allocation), key=str) if allocation is not None else []
 
 
 def from_snapshot(snapshot: Snapshot) -> ReservationSnapshot:
-    """Return what a snapshot says of reservations."""
+    """Return the reservations of a snapshot."""
     told = ReservationSnapshot(claims=snapshot.claims)
     if snapshot.reservations is None:
         told.installed = False
@@ -109,7 +109,7 @@ def fill_snapshot(
     nodes: list[SchedulerNode],
     pods: list[SchedulerPod],
 ) -> None:
-    """Put what was read into the books."""
+    """Fill the cache with the objects that were read."""
     for node in nodes:
         found.picture.observe_node(node)
     found.nodes = tuple(sorted(node.metadata.name for node in nodes))

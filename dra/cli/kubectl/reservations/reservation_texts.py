@@ -1,4 +1,4 @@
-"""Reservations in words."""
+"""Formats reservations, amounts and owners as text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
 
 
 def format_resource_list(given: Mapping[str, str | int]) -> str:
-    """Return a list of resources as kubectl takes it: ``cpu=500m,memory=800Mi``."""
+    """Return a list of resources as kubectl accepts it: ``cpu=500m,memory=800Mi``."""
     return ",".join(f"{name}={text}" for name, text in given.items()) or NONE_TEXT
 
 
 def format_amount(resource: str, billionths: int) -> str:
-    """Return an amount as people write it."""
+    """Return an amount as Kubernetes quantities are written."""
     binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
     return amounts.format_quantity(max(billionths, 0), like="Ki" if binary else "")
 
@@ -35,7 +35,7 @@ def format_amounts(found: NanoAmounts) -> str:
 
 
 def time_left(reservation: Reservation, *, now: datetime) -> str:
-    """Return when it ends by itself, from now."""
+    """Return when a reservation expires, relative to now."""
     at = expiry.expiration_time(reservation)
     if at == NEVER:
         return "never" if reservation.status.phase.value in {"Pending", "Available"} else "over"
@@ -43,7 +43,7 @@ def time_left(reservation: Reservation, *, now: datetime) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return how long that is, as kubectl writes ages."""
+    """Return a duration as kubectl prints ages."""
     whole = int(seconds)
     if whole < 2 * _MINUTE:
         return f"{whole}s"
@@ -53,12 +53,12 @@ def human_duration(seconds: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Return a moment as the API writes it."""
+    """Return a time as the API formats times."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def owner_text(found: ReservationOwner) -> str:
-    """Return whom an owner means."""
+    """Return a text for the pods that an owner matches."""
     parts = []
     if (one := found.object) is not None:
         where = f" of namespace {one.namespace}" if one.namespace else ""
@@ -74,7 +74,7 @@ def owner_text(found: ReservationOwner) -> str:
 
 
 def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
-    """Yield what reservations mean to a pod."""
+    """Yield what reservations mean for a pod."""
     if advice.inside:
         yield f"  inside    reservation {advice.inside}"
         return
@@ -94,7 +94,7 @@ def rejection_text(refusal: Rejection) -> str:
 
 
 def node_group_text(group: ReservationNodeGroup) -> str:
-    """Return one line about nodes that give the same answer."""
+    """Return one line about a group of nodes with the same answer."""
     who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     if not group.refusals:
         inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
@@ -119,5 +119,5 @@ def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> s
 
 
 def owners_text(found: Iterable[ReservationOwner]) -> str:
-    """Return whom all owners mean."""
+    """Return a text for the pods that any of the owners matches."""
     return "; ".join(owner_text(each) for each in found)

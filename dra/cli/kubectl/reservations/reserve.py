@@ -1,4 +1,4 @@
-"""``kubectl dra reserve``: as kubectl create, for a Reservation."""
+"""Implements ``kubectl dra reserve``, which works like kubectl create for a Reservation."""
 
 from typing import Final
 
@@ -124,7 +124,7 @@ def _owner_namespace(place: ClusterFlags, given: str | None, dry_run: str) -> st
     try:
         return credentials.current_namespace(place.kubeconfig, context=place.context) or DEFAULT_NAMESPACE
     except ApiError as error:
-        if dry_run == "client":  # needs no cluster
+        if dry_run == "client":  # a client-side dry run needs no cluster
             return DEFAULT_NAMESPACE
         raise FailedError(str(error)) from error
 
@@ -137,7 +137,7 @@ async def _create(
     for each in foreign:
         meant = await discovery.meant(each)
         if meant is None or each.group not in {"", meant.group}:
-            continue  # a namesake of another group is another kind
+            continue  # the same name in another group is another kind
         if (found := await discovery.resolve(meant)) is not None:
             kinds[str(each)] = (found.api_version, found.kind)
     made = reservation_manifest.build_manifest(wish, kinds=kinds)

@@ -1,1 +1,1 @@
-"""``kubectl dra simulate``: what a scheduler would do with manifests that nobody has applied yet."""
+"""``kubectl dra simulate`` shows what a scheduler would do with manifests before they are applied."""

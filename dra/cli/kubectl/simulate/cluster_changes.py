@@ -1,4 +1,4 @@
-"""Changes to a cluster that nobody has made: more nodes, a cordon, a reservation less."""
+"""Applies hypothetical changes to a snapshot: more nodes, cordoned nodes, reservations dropped."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,27 +20,30 @@ RESERVATION_ALIASES = ("reservation", "reservations", "rsv")
 
 
 class UnknownObjectError(ValueError):
-    """Something is to be changed that is not there."""
+    """A change names an object that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChanges:
-    """What is to be different."""
+    """The hypothetical changes to a cluster."""
 
     cordoned: tuple[str, ...] = ()
     added: tuple[tuple[str, int], ...] = ()
-    """(like which node, how many)."""
+    """(Name of a node to copy, number of copies)."""
 
     dropped: tuple[str, ...] = ()
-    """``[NAMESPACE/]CLAIM``, or the workload that claims are reserved for, ``jobs.batch/train``: those claims are given
-    back, and their pods are gone. Or ``reservation/NAME``: that Reservation is deleted, and the pods in it run on."""
+    """Names of claims or Reservations to drop.
+
+    ``[NAMESPACE/]CLAIM``, or the workload that claims are reserved for, ``jobs.batch/train``: the claims are
+    deallocated, and their pods are gone. ``reservation/NAME``: the Reservation is deleted, and its pods run on.
+    """
 
     namespace: str = ""
-    """Where claims are that are named without one."""
+    """Namespace of claims that are named without one."""
 
 
 def apply_changes(snapshot: Snapshot, change: ClusterChanges) -> Snapshot:
-    """Return the cluster as it would be then; raises UnknownError."""
+    """Return the snapshot with the changes applied; raise UnknownObjectError."""
     for name in change.cordoned:
         snapshot = _cordon_node(snapshot, name)
     for name, count in change.added:
@@ -74,7 +77,7 @@ def _find_node(nodes: Iterable[SchedulerNode], name: str) -> SchedulerNode:
 
 
 def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
-    """Return the cluster with nodes like one of it, empty and open, that offer the same devices."""
+    """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices."""
     like = _find_node(snapshot.nodes, name)
     own = [each for each in snapshot.slices if each.spec.node_name == name]
     nodes, slices = list(snapshot.nodes), list(snapshot.slices)
@@ -98,7 +101,7 @@ def _copy_slice(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
 
 
 def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:
-    """Return the claims that are to be dropped."""
+    """Return the claims that a name on the command line drops."""
     space, _, claim = name.removeprefix("claim/").rpartition("/")
     key = (space or namespace, claim)
     if any(each.metadata.key == key for each in snapshot.claims):
@@ -114,7 +117,7 @@ def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[
 
 
 def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
-    """Return the cluster without a Reservation: garbage collection takes the claims that it alone has."""
+    """Return the snapshot without a Reservation; garbage collection deletes the claims that only it owns."""
     found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
     if found is None:
         raise UnknownObjectError(f"reservation {name}: is not there; there are: kubectl dra reservations")
@@ -130,7 +133,7 @@ def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
 
 
 def _without_holder(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
-    """Return a claim as it is without a Reservation; None: it goes with it."""
+    """Return a claim as it is without a Reservation; None if the claim is deleted with it."""
     made_for = any(each.uid == uid for each in claim_holders.owner_reservations(claim))
     if not made_for and all(each.uid != uid for each in claim.entries):
         return claim

@@ -1,4 +1,4 @@
-"""``kubectl dra simulate``."""
+"""Implements the ``kubectl dra simulate`` command."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -29,7 +29,7 @@ from dra.model.scheduling import SchedulerPod
 
 OUTCOME_COLUMNS: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
 EXPLAINED_PODS_MAX: Final = 3
-"""Pods that wait and are explained below the table; more of them wait for the same, as a rule."""
+"""Maximum number of waiting pods explained below the table; further pods usually wait for the same reason."""
 
 
 @click.command()
@@ -113,7 +113,7 @@ def _parse_changes(
 
 
 def _set_priorities(wishes: Manifests, snapshot: Snapshot) -> None:
-    """Give the pods of manifests the priority that admission would give them."""
+    """Set the priority of the manifests' pods as admission would."""
     classes = (*snapshot.priorities, *wishes.classes_of_priority)
     unread = any(gap.resource == PRIORITY_CLASSES.label for gap in snapshot.gaps)
     for number, pod in enumerate(wishes.pods):
@@ -150,7 +150,7 @@ def _print_outcome(outcome: SimulationResult, choice: SelectorOptions, style: Pr
 
 
 def _preemption_lines(outcome: SimulationResult) -> Iterator[str]:
-    """Yield who would be ended, for whom and why."""
+    """Yield each pod that would be preempted, with the preemptor and the reason."""
     for fate in outcome.fates:
         for victim in fate.victims:
             against = ", against its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""

@@ -1,4 +1,4 @@
-"""Priorities as admission gives them: those of a pod's class, or of the default class where it names none."""
+"""Resolves priorities as admission does: of the pod's class, or of the default class where a pod names none."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,15 @@ from dra.model.scheduling import SchedulerPod
 
 
 class UnknownPriorityClassError(ValueError):
-    """A pod names a class that is not there."""
+    """A pod names a PriorityClass that does not exist."""
 
 
 def with_priority(
     pod: SchedulerPod, name: str, classes: Iterable[PriorityClass], *, complete: bool = True
 ) -> SchedulerPod:
-    """Return a pod with the priority of that class; without a name, of the default class.
+    """Return a pod with the priority of the named class; without a name, of the default class.
 
-    `complete`: whether these are all classes there are. Raises UnknownClassError.
+    `complete`: whether `classes` are all classes of the cluster. Raises UnknownPriorityClassError.
     """
     known = {each.metadata.name: each for each in classes}
     found = known.get(name)

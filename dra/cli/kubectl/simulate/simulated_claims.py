@@ -1,7 +1,6 @@
-"""The claims that pods of a play get: made from templates, or those that a reservation holds for them.
+"""Provides the claims of simulated pods: created from templates, or handed over by a reservation.
 
-`dra.engine.claims.generation.decide` decides, as in the controller; here its decisions are taken as carried out at
-once.
+`dra.engine.claims.generation.decide` decides, as in the controller; here each decision takes effect at once.
 """
 
 from collections.abc import Iterable
@@ -23,11 +22,11 @@ from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 
 _FIRST_SIMULATED_VERSION: Final = 2**62
-"""Later than any resourceVersion of an API server."""
+"""First resourceVersion of simulated writes, later than any of an API server."""
 
 
 class SimulatedClaimGeneration:
-    """Makes them, and hands them over."""
+    """Creates claims for simulated pods, and hands over the claims of reservations."""
 
     def __init__(self, snapshot: Snapshot, templates: Iterable[ResourceClaimTemplate]) -> None:
         self._version = _FIRST_SIMULATED_VERSION
@@ -45,26 +44,26 @@ class SimulatedClaimGeneration:
             self.observe(claim)
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
-        """Take in a reservation."""
+        """Add a reservation to the cache."""
         self._world.observe_reservation(uid, reservation)
 
     def observe(self, claim: ResourceClaim) -> None:
-        """Take in a claim: only those that reservations hold are of interest."""
+        """Add a claim to the cache if a reservation holds it; other claims do not matter here."""
         if claim_holders.owner_reservations(claim):
             self._tell(claim)
 
     def _tell(self, claim: ResourceClaim) -> None:
-        """Tell of a claim; nothing is written in a play, so that each version has to get a number here."""
+        """Update a claim in the cache with a new version number, because no API server assigns one in a simulation."""
         self._version += 1
         metadata = msgspec.structs.replace(claim.metadata, resource_version=str(self._version))
         self._world.observe_claim(msgspec.structs.replace(claim, metadata=metadata), now=SNAPSHOT_INSTANT)
 
     def forget(self, pod: SchedulerPod) -> None:
-        """Take a pod as gone."""
+        """Remove a pod from the cache."""
         self._world.forget_pod(pod.metadata.uid)
 
     def equipped(self, pod: SchedulerPod) -> tuple[SchedulerPod, tuple[ResourceClaim, ...]]:
-        """Return a pod with its claims named, and those that were made or handed over for that."""
+        """Return a pod with its claims named, and the claims that were created or handed over for the pod."""
         uid = pod.metadata.uid
         self._world.observe_pod(pod, now=SNAPSHOT_INSTANT)
         view = self._world.owner_view(uid)

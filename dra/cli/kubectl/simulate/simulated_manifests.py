@@ -1,8 +1,8 @@
-"""Manifests as things to be scheduled: pods, the pods of workloads, claims, and what else changes where they fit.
+"""Converts manifests to objects for a simulation: pods, the pods of workloads, claims, and other objects that matter.
 
-A workload stands for the pods that its controller would make at once: a Job's ``parallelism``, a Deployment's
-``replicas``. A pod with a claim template gets the claim that would be made for it. What is of another kind is named,
-never guessed at.
+A workload is replaced by the pods that its controller would create at once: a Job's ``parallelism``, a Deployment's
+``replicas``. A pod with a claim template gets the claim that would be created for it. Objects of other kinds are
+reported as not simulated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ from dra.model.templates import ResourceClaimTemplate
 Json = dict[str, Any]
 
 OWN_SCHEDULING_GATE: Final = "reserve.dra/claim"
-"""The gate that our controller opens."""
+"""Scheduling gate that our controller removes."""
 
 
 @dataclass(slots=True)
 class Manifests:
-    """What the manifests hold."""
+    """The objects of the manifests, by kind."""
 
     pods: list[SchedulerPod] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Manifests:
     reservations: list[UnstructuredObject] = field(default_factory=list)
     classes_of_priority: list[PriorityClass] = field(default_factory=list)
     priorities: dict[Key, str] = field(default_factory=dict)
-    """Pod → its priority class, empty if it names none, where its priority is not said."""
+    """Pod → its PriorityClass, empty if it names none, for pods without a priority in the spec."""
 
     ignored: list[str] = field(default_factory=list)
-    """What is not simulated."""
+    """Objects that are not simulated."""
 
 
 def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
-    """Return what manifests wish for; raises MalformedManifestError."""
+    """Return the objects of the manifests; raise MalformedManifestError."""
     wishes = Manifests()
     for document in flatten_lists(documents):
         kind = str(document.get("kind", ""))
@@ -67,7 +67,7 @@ def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
 
 
 def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
-    """Return what the API server would be sent: YAML's dates and fractions are texts there."""
+    """Return the value as it would be sent to the API server, where YAML's dates and fractions are strings."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -88,7 +88,7 @@ _REPLICATED: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", 
 
 
 def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
-    """Take in one manifest; return whether it is of a kind that is known here."""
+    """Add the objects of one manifest; return whether its kind is simulated."""
     meta = document["metadata"]
     if kind in _MODELS:
         attribute, struct, namespaced = _MODELS[kind]
@@ -127,7 +127,7 @@ def _add_reservation(wishes: Manifests, document: Json) -> None:
 
 
 def _pod_count(kind: str, spec: Json) -> int | None:
-    """Return how many pods a workload has at once; None if it is no workload that is known."""
+    """Return the number of pods that a workload runs at once; None for a kind that is not simulated."""
     if kind == "Job":
         if spec.get("suspend"):
             return 0
@@ -155,7 +155,7 @@ def _add_pod(wishes: Manifests, document: Json, *, namespace: str) -> None:
 
 
 def _default_requests(container: Json) -> Json:
-    """Return a container as the API server completes it: what is limited and not requested is requested, too."""
+    """Return a container as the API server defaults it: a limit without a request becomes the request, too."""
     resources = container.get("resources") or {}
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**container, "resources": {**resources, "requests": requests}}

@@ -1,7 +1,7 @@
-"""Koordinator's Reservations in a play: asked are the books that the scheduler's extender keeps, by its own functions.
+"""Simulates Koordinator's Reservations with the functions of the scheduler extender, on the extender's cache.
 
-What the extender writes, and the controller after it, is taken as written at once: a reservation that has a place holds
-it, whoever is let in is named, and one that is for once is over with that.
+Writes of the extender and of the controller take effect at once: a placed reservation holds its capacity, an admitted
+pod becomes a current owner, and a reservation with allocateOnce then succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from localplane.scheduler.preemption import PreemptionCandidate
 
 
 class SimulatedReservations:
-    """The reservations of a play, as its scheduler asks about them."""
+    """The reservations of a simulation, with the extender's interface for the scheduler."""
 
     def __init__(self, snapshot: Snapshot, *, now: WallTime) -> None:
         self._now = now
@@ -46,16 +46,16 @@ class SimulatedReservations:
 
     @property
     def objects(self) -> tuple[UnstructuredObject, ...]:
-        """All of them, as they are now."""
+        """All Reservation objects, as they are now."""
         return tuple(self._objects.values())
 
     def known(self, uid: Uid) -> Reservation | None:
-        """Return one; None if it cannot be read."""
+        """Return a reservation by uid; None if it is absent or unreadable."""
         found = self._picture.reservation(uid)
         return found.reservation if found is not None else None
 
     def waiting(self) -> tuple[Reservation, ...]:
-        """Return those that have no place yet, and may have one."""
+        """Return the reservations that have no node yet and may still get one."""
         found = (self.known(uid) for uid in self._objects)
         return tuple(
             each
@@ -67,7 +67,7 @@ class SimulatedReservations:
             and expiry.expiration_time(each) > self._now
         )
 
-    # The scheduler's questions:
+    # Calls of the scheduler:
 
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
@@ -75,13 +75,13 @@ class SimulatedReservations:
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
     def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
-        """Return how good nodes are."""
+        """Return the scores of nodes."""
         return {each.host: each.score for each in verbs.prioritize_nodes(self._picture, pod, nodes)}
 
     def worthwhile(
         self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
     ) -> Sequence[PreemptionCandidate]:
-        """Return where the pod could run once others are gone, and who these are: nobody ends in vain."""
+        """Return the evictions after which the pod could run, with their victims: no pod is evicted in vain."""
         by_node = {each.node: each for each in evictions}
         asked = {
             each.node: MetaVictims(
@@ -96,21 +96,21 @@ class SimulatedReservations:
             for node, victims in left.items()
         ]
 
-    # What comes of its answers:
+    # Effects of the scheduler's decisions:
 
     def arrived(self, pod: SchedulerPod) -> None:
-        """Take in a pod that waits."""
+        """Add a waiting pod to the cache."""
         self._picture.observe_pod(pod)
 
     def gone(self, pod: SchedulerPod) -> None:
-        """Take a pod as ended."""
+        """Remove a pod that has ended from the cache, and from the reservation that it used."""
         seat = self._picture.books.seat(pod.metadata.uid)
         self._picture.forget_pod(pod)
         if seat is not None and seat.inside is not None:
             self._sync(seat.inside)
 
     def place(self, uid: Uid, node: str) -> Reservation | str:
-        """Give a reservation its place; return it as it is then, or why it has none."""
+        """Place a reservation on a node; return the reservation as it is then, or why it cannot be placed."""
         known = self._picture.reservation(uid)
         if known is None:
             return "its reservation is gone"
@@ -131,7 +131,7 @@ class SimulatedReservations:
         return self._write(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
 
     def admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
-        """Give a pod its place; return the name of the reservation that it is in, and why it has no place."""
+        """Admit a pod to a node; return the name of its reservation, and why the pod cannot be admitted."""
         try:
             claimant = self._picture.claimant(pod)
         except MalformedAnnotationError as error:
@@ -157,7 +157,7 @@ class SimulatedReservations:
         return reservation.metadata.name
 
     def _sync(self, uid: Uid) -> None:
-        """Have a reservation name those who are in it; one that is for once is over then."""
+        """Update the current owners of a reservation; a reservation with allocateOnce then succeeds."""
         reservation = self.known(uid)
         if reservation is None:
             return
@@ -171,7 +171,7 @@ class SimulatedReservations:
     ) -> Reservation:
         obj = self._objects[uid]
         merged = {**(obj.metadata.annotations or {}), **(annotations or {})}
-        # Each write has a version of its own, as on an API server: the picture reads each version once.
+        # Each write has its own version, as on an API server: the cache reads each version once.
         version = _next_version(obj.metadata.resource_version)
         metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
         about = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
@@ -185,5 +185,5 @@ class SimulatedReservations:
 
 
 def _next_version(version: str) -> str:
-    """Return the version after one; versions of simulated objects start from nothing."""
+    """Return the next resourceVersion; objects from manifests have none and start with 1."""
     return str(int(version) + 1) if version.isdecimal() else "1"

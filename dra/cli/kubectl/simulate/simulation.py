@@ -1,14 +1,13 @@
-"""Plays a scheduler on a snapshot: the decisions are those of the local plane's, one pod after the other.
+"""Simulates a scheduler on a snapshot, pod by pod, with the decisions of the local plane's scheduler.
 
-`localplane.scheduler.scheduling_cycle.decide` decides; here its decisions are taken as carried out at once. Pods that
-wait in the cluster are in the queue as well, before the new ones of their priority: a scheduler would not pass them
-over.
+`localplane.scheduler.scheduling_cycle.decide` decides; here each decision takes effect at once. Pods that wait in the
+cluster are in the queue as well, before new pods of the same priority, as a scheduler would order them.
 
-Where others have to leave (`localplane.scheduler.preemption`), they are gone at once, and are not made anew. What only
-they used is given back, as the claim controller does it, and the pod gets the node that they have left.
+Preempted pods (`localplane.scheduler.preemption`) are gone at once and are not replaced. Claims that only they used are
+deallocated, as the claim controller does, and the preemptor gets their node.
 
-Reservations of the manifests have their turn before the pods of the manifests: whoever writes both means the pods to
-run in them.
+Reservations of the manifests are scheduled before pods of the manifests: a user who writes both intends the pods to run
+in the reservations.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -51,52 +50,52 @@ from localplane.schemas.releases import nearest_release
 
 _UID_PREFIX: Final = "simulated-"
 _PLACEHOLDER_CREATION_TIME: Final = "9999-12-31T00:00:00Z"
-"""When pods came that are made here for reservations: after those that are there."""
+"""Creation time of placeholder pods that the simulation adds: they queue after existing pods."""
 
 TIE_BREAK_SEED: Final = 0
-"""Where several nodes are as good as each other, chance decides; the same question gets the same answer."""
+"""Seed for the choice among equally good nodes, so that the same question gets the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """What becomes of one pod."""
+    """The outcome of the simulation for one pod."""
 
     pod: SchedulerPod
     node: str = ""
     claims: tuple[ResourceClaim, ...] = ()
-    """As they are then."""
+    """Claims of the pod after the simulation."""
 
     why: str = ""
-    """Why it waits, in the scheduler's words."""
+    """Reason for which the pod waits, in the scheduler's words."""
 
     new: bool = True
-    """Whether it is of the manifests; else it waited in the cluster before."""
+    """Whether the pod is from the manifests; else it waited in the cluster before."""
 
     victims: tuple[SchedulerPod, ...] = ()
-    """Those that would be ended for it, the most important first."""
+    """Pods that would be preempted for it, the most important first."""
 
     violating: frozenset[Uid] = frozenset()
-    """Those of them whose end goes against a PodDisruptionBudget."""
+    """Victims whose eviction would violate a PodDisruptionBudget."""
 
     inside: str = ""
-    """The Reservation that it runs in."""
+    """Reservation that the pod runs in."""
 
     reservation: str = ""
-    """The Reservation that it finds a place for: it is no pod of anybody's."""
+    """Reservation whose placeholder this pod is; such a pod belongs to no user."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """All of them, and the cluster as it would be then."""
+    """The outcomes of all pods, and the cluster as it would be then."""
 
     fates: tuple[PodOutcome, ...]
     after: Snapshot
     unread: tuple[str, ...] = ()
-    """Reservations of the cluster that cannot be placed, and why: anybody may annotate one so."""
+    """Reservations of the cluster that cannot be placed, and why: any user may annotate a reservation that badly."""
 
 
 def simulate_scheduling(snapshot: Snapshot, wishes: Manifests) -> SimulationResult:
-    """Return what a scheduler would do; raises MalformedManifestError for a Reservation of the manifests."""
+    """Return what a scheduler would do; raise MalformedManifestError for a Reservation of the manifests."""
     return _SchedulingSimulation(snapshot, wishes).run()
 
 
@@ -134,7 +133,7 @@ class _SchedulingSimulation:
         self._lowest = min((pod.spec.priority for pod in self._pods.values()), default=0)
 
     def _reserve(self, objects: Iterable[UnstructuredObject]) -> None:
-        """Take in reservations; those without a place get a pod that looks for one."""
+        """Add reservations; each without a node gets a placeholder pod to be scheduled."""
         self._reserving = reserving = SimulatedReservations(self._snapshot, now=_to_timestamp(self._snapshot.taken))
         for each in objects:
             if (known := reserving.known(each.metadata.uid)) is not None:
@@ -175,7 +174,7 @@ class _SchedulingSimulation:
         )
 
     def _equip(self, whom: Callable[[SchedulerPod], bool]) -> None:
-        """Make claims for new pods, and for those that look for a reservation's place."""
+        """Create the claims of new pods and of placeholders."""
         for uid, pod in tuple(self._pods.items()):
             made_here = uid in self._new or uid.startswith(_UID_PREFIX)
             if made_here and not pod.spec.node_name and whom(pod):
@@ -184,7 +183,7 @@ class _SchedulingSimulation:
                     self._cluster.claims.observe(claim)
 
     def _rounds(self, waiting: list[QueuedPodInfo]) -> None:
-        """Decide about pods, again and again, as long as one more finds a place."""
+        """Decide about waiting pods in rounds, until a round places no further pod."""
         while waiting:
             left = [entry for entry in waiting if not self._decided(entry)]
             if len(left) == len(waiting):
@@ -196,7 +195,7 @@ class _SchedulingSimulation:
             ]
 
     def _queue(self) -> list[QueuedPodInfo]:
-        """Return whom a scheduler would look at, in its order."""
+        """Return the pods that a scheduler would try, in the order of its queue."""
         found = [
             pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)
         ]
@@ -207,7 +206,7 @@ class _SchedulingSimulation:
         return (-pod.spec.priority, pod.metadata.uid in self._new, pod.metadata.creation_timestamp)
 
     def _decided(self, entry: QueuedPodInfo) -> bool:
-        """Decide about one pod; return whether that is over."""
+        """Decide about one pod, with preemption if needed; return whether the pod has been placed."""
         pod = entry.pod
         verdict = self._verdict(entry)
         if isinstance(verdict, Unschedulable) and pod.spec.priority > self._lowest:
@@ -231,7 +230,7 @@ class _SchedulingSimulation:
         return found if self._reserving is None else self._reserving.worthwhile(pod, found, pods=self._pods)
 
     def _verdict(self, entry: QueuedPodInfo) -> ScheduleResult:
-        """Decide about one pod; what nobody can use any more is taken back."""
+        """Return the decision about one pod, after deallocating claims that no pod can use any more."""
         while True:
             verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._reserving)
             if not isinstance(verdict, Deallocation):
@@ -239,7 +238,7 @@ class _SchedulingSimulation:
             self._observe(verdict.claim, None, ())
 
     def _settled(self, pod: SchedulerPod, verdict: ScheduleResult) -> bool:
-        """Note what becomes of a pod; return whether it waits no more."""
+        """Record the outcome of a pod; return whether the pod has been placed."""
         uid = pod.metadata.uid
         fate = self._fate(pod)
         if not isinstance(verdict, NodeAssignment):
@@ -273,7 +272,7 @@ class _SchedulingSimulation:
         )
 
     def _admitted(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
-        """Have reservations let a pod in, or have their place; return in which one it is, and why not."""
+        """Admit a pod to its node, or place its reservation; return the reservation that admits it, and why not."""
         if self._reserving is None:
             return "", ""
         uid = placeholders.reservation_uid_of(pod.metadata)
@@ -286,7 +285,7 @@ class _SchedulingSimulation:
         return "", ""
 
     def _evict(self, eviction: PreemptionCandidate) -> None:
-        """Take pods as ended and gone, and what only they used as given back."""
+        """Remove preempted pods, and deallocate claims that only they used."""
         for victim in eviction.victims:
             meta = victim.metadata
             self._cluster.displace(meta.uid)
@@ -303,7 +302,7 @@ class _SchedulingSimulation:
                     self._leave(claim, meta.uid)
 
     def _leave(self, claim: ResourceClaim, uid: Uid) -> None:
-        """Take a pod as gone that has used a claim."""
+        """Remove a pod from the users of a claim."""
         left = [each for each in claim.entries if each.uid != uid]
         if claim.generated_for == uid:
             if not left:
@@ -316,7 +315,7 @@ class _SchedulingSimulation:
         self._written(msgspec.structs.replace(claim, status=status))
 
     def _held(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
-        """Take a reservation as placed: its pod is gone, and its claims are held in its own name."""
+        """Record a reservation as placed: its placeholder is gone, and the reservation itself holds the claims."""
         uid = placeholders.reservation_uid_of(pod.metadata)
         entry = claim_holders.reserved_for_entry(
             pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_NAME) or "", uid or Uid("")
@@ -337,7 +336,7 @@ class _SchedulingSimulation:
     def _observe(
         self, claim: ResourceClaim, allocation: AllocationResult | None, more: tuple[ConsumerReference, ...]
     ) -> ResourceClaim:
-        """Take a claim as written: allocated if it was not, and listing one pod more; or, without, given back."""
+        """Record a claim as written: allocated and listing the consumers of ``more``, or deallocated without them."""
         status = claim.status
         listed = [*claim.entries, *(each for each in more if each not in claim.entries)] if more else []
         given = (allocation or status.allocation) if more else None
@@ -350,7 +349,7 @@ class _SchedulingSimulation:
         return claim
 
     def _full(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
-        """Return why the list of a claim takes no more pods, where nothing of ours makes room in it."""
+        """Return why the list of a claim has no room for the pod, where none of our controllers makes room."""
         if self._without_limit:
             return ""
         for claim, _ in placement.claims:
@@ -370,7 +369,7 @@ class _SchedulingSimulation:
 
 
 def _without_controller(claim: ResourceClaim) -> ResourceClaim:
-    """Return a claim without its controller: whoever holds it besides stays its owner."""
+    """Return a claim without its controller reference; all other owners stay."""
     owners = [each for each in claim.metadata.owner_references or () if not each.controller]
     return msgspec.structs.replace(
         claim, metadata=msgspec.structs.replace(claim.metadata, owner_references=owners or None)
@@ -382,7 +381,7 @@ def _to_timestamp(taken: str) -> float:
 
 
 def _with_manifests(snapshot: Snapshot, wishes: Manifests) -> Snapshot:
-    """Return the cluster with what the manifests bring; what is there already stays as it is."""
+    """Return the snapshot with the objects of the manifests added; existing objects stay as they are."""
 
     def joined(there: Sequence[object], more: Iterable[object]) -> tuple[object, ...]:
         known = {each.metadata.key for each in there}  # type: ignore[attr-defined]
@@ -407,7 +406,7 @@ def _with_manifests(snapshot: Snapshot, wishes: Manifests) -> Snapshot:
 
 
 def _created_now(found: UnstructuredObject, snapshot: Snapshot) -> UnstructuredObject:
-    """Return a reservation as created now: what it says of its end counts from there."""
+    """Return a reservation as created now, because its expiration counts from there."""
     metadata = {**found.content["metadata"], "creationTimestamp": snapshot.taken}
     return UnstructuredObject(
         metadata=msgspec.structs.replace(found.metadata, creation_timestamp=snapshot.taken),
@@ -416,7 +415,7 @@ def _created_now(found: UnstructuredObject, snapshot: Snapshot) -> UnstructuredO
 
 
 def _without_own_gate(pod: SchedulerPod) -> SchedulerPod:
-    """Return the pod without our gate: the controller at work opens it."""
+    """Return the pod without our scheduling gate, because the running controller removes it."""
     if OWN_SCHEDULING_GATE not in pod.gates:
         return pod
     gates = [each for each in pod.spec.scheduling_gates or () if each.name != OWN_SCHEDULING_GATE]

@@ -1,1 +1,1 @@
-"""Where a command gets what it explains from: a cluster, read page by page, or a bundle that somebody sent."""
+"""Sources of snapshots for the commands: a cluster, read page by page, or a bundle from another user."""

@@ -1,6 +1,6 @@
-"""A cluster in a file that may be sent to somebody else: what explanations need, and nothing else.
+"""Writes and reads a cluster as a file that may be shared: it has what explanations need, and nothing else.
 
-What is nobody's business is not in it (`redaction`).
+Confidential data is left out (`redaction`).
 """
 
 import gzip
@@ -17,22 +17,22 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Struct
 
 BUNDLE_VERSION: Final = 2
-"""Of the format; a reader takes its own version only."""
+"""Version of the format; a reader accepts only its own version."""
 
 MANIFEST_NAME: Final = "bundle.json"
 SNAPSHOT_NAME: Final = "snapshot.json"
 FILE_COUNT: Final = 2
 
 UNPACKED_BYTES_MAX: Final = 256 * 2**20
-"""Bytes of a bundle that are unpacked: a file that somebody sent may claim to be anything."""
+"""Maximum number of bytes that are unpacked from a bundle, because its content is untrusted."""
 
 
 class MalformedBundleError(Exception):
-    """A file that is no bundle, or one of another version."""
+    """A file is no bundle, or a bundle of another version."""
 
 
 class BundleManifest(Struct, frozen=True):
-    """What a bundle says of itself."""
+    """The header of a bundle: its format, its version, and when and from which server it was taken."""
 
     format: str = "reserve.dra/bundle"
     version: int = BUNDLE_VERSION
@@ -57,7 +57,7 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 
 
 def read_bundle(path: Path) -> Snapshot:
-    """Return what a bundle holds. Raises MalformedBundleError."""
+    """Return the snapshot of a bundle; raise MalformedBundleError."""
     try:
         with gzip.open(path) as zipped, tarfile.open(fileobj=_LimitedReader(zipped), mode="r|") as archive:
             contents = _read_files(archive)
@@ -76,14 +76,14 @@ def read_bundle(path: Path) -> Snapshot:
 
 
 class _LimitedReader(io.RawIOBase):
-    """An unpacked archive, of which `LARGEST` bytes and no more are read, whatever its headers say."""
+    """The unpacked archive, which ends with an error after `UNPACKED_BYTES_MAX` bytes, whatever its headers say."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
         self._left = UNPACKED_BYTES_MAX
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read as the stream does; raises ValueError once there was too much."""
+        """Read as the stream does; raise ValueError after too many bytes."""
         found = self._stream.read(min(size, _CHUNK_BYTES) if size >= 0 else _CHUNK_BYTES)
         self._left -= len(found)
         if self._left < 0:
@@ -95,9 +95,9 @@ _CHUNK_BYTES: Final = 2**20
 
 
 def _read_files(archive: tarfile.TarFile) -> dict[str, bytes]:
-    """Return the two files of a bundle, in the order in which they stand there; nothing is unpacked to a path.
+    """Return the two files of a bundle, in the order of the archive; nothing is unpacked to a path.
 
-    Links are no files: of one that is linked to another the size says nothing, and links may lead in a circle.
+    Links are rejected: the size of a link says nothing about the linked file, and links may form a circle.
     """
     found: dict[str, bytes] = {}
     for info in archive:

@@ -1,7 +1,7 @@
-"""Reads a cluster into a snapshot: pages of 500, several kinds at a time, nothing but GET.
+"""Reads a cluster into a snapshot: pages of 500, several kinds at a time, only GET requests.
 
-Whoever may read one namespace only gets an answer for that one; what could not be read is noted as a gap, and whatever
-depends on it stays unsaid.
+A user who may read one namespace gets an answer for that namespace. Unreadable resources are recorded as gaps, and
+nothing is claimed that depends on them.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ Found = TypeVar("Found", bound=ApiObject)
 
 
 class SnapshotScope(Flag):
-    """What to read besides the claims."""
+    """The kinds of objects to read besides the claims."""
 
     NONE = 0
     PODS = auto()
@@ -65,10 +65,10 @@ class SnapshotScope(Flag):
 
 
 class SnapshotReader:
-    """Reads one snapshot."""
+    """Reads one snapshot of a cluster."""
 
     def __init__(self, connection: Connection, *, namespace: str | None, lease: Key) -> None:
-        """``namespace`` is the one that is meant at least; None: all of them."""
+        """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one."""
         self._client: Client = connection.client
         self._discovery = Discovery(connection.client)
         self._namespace = namespace
@@ -77,7 +77,7 @@ class SnapshotReader:
         self._narrowed = False
 
     async def read(self, parts: SnapshotScope) -> Snapshot:
-        """Return what there is; raises ApiError if not even the claims can be read."""
+        """Return the snapshot; raise ApiError if not even the claims can be read."""
         wall = SYSTEM.wall()
         core, rest, more = await asyncio.gather(
             asyncio.gather(
@@ -146,7 +146,7 @@ class SnapshotReader:
         return found
 
     async def _everywhere(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
-        """Read a kind in all namespaces, or in ours if that is all we may."""
+        """Read a kind in all namespaces, or in the selected namespace if only that is permitted."""
         try:
             return await self._all(resource, model, None)
         except Forbidden as error:
@@ -174,7 +174,7 @@ class SnapshotReader:
             return []
 
     async def _optional(self, resource: Resource, model: type[Found]) -> list[Found] | None:
-        """Read a kind in all namespaces; None: the server knows no such kind."""
+        """Read a kind in all namespaces; None if the server does not serve the kind."""
         try:
             return await self._all(resource, model, None)
         except NotFound:
@@ -184,14 +184,14 @@ class SnapshotReader:
             return []
 
     async def _rules(self) -> list[DeviceTaintRule]:
-        """Read the rules, of whichever version is served, if any."""
+        """Read the DeviceTaintRules, in the version that is served, if any."""
         try:
             resource = await self._discovery.resolve(DEVICE_TAINT_RULES)
             if resource is not None:
                 return await self._all(resource, DeviceTaintRule, None)
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=str(DEVICE_TAINT_RULES), why=str(error)))
-        except ApiError:  # gone between the two requests, or discovery does not answer
+        except ApiError:  # removed between the two requests, or discovery does not answer
             pass
         return []
 
@@ -210,7 +210,7 @@ class SnapshotReader:
         return ControllerLease(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
 
     async def _beside(self, name: str) -> ControllerLease:
-        """Return what is known without a lease: the controller of the local plane needs none, and the plane tells."""
+        """Return the controller of a local plane, which needs no lease; absent if the server is no local plane."""
         if pid := await local_plane_status.controller_pid(self._client):
             return ControllerLease(
                 presence=ControllerPresence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})"
@@ -218,7 +218,7 @@ class SnapshotReader:
         return ControllerLease(presence=ControllerPresence.ABSENT, name=name)
 
     async def workloads(self, claims: Iterable[ResourceClaim]) -> list[ReferencedWorkload]:
-        """Look up what claims refer to, a kind at a time."""
+        """Look up the workloads that claims refer to, one kind at a time."""
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
         for claim in claims:
             for key in referenced_workloads(claim):
@@ -261,17 +261,17 @@ class SnapshotReader:
     async def _meant(self, kind: GroupResource) -> str:
         try:
             return str(await self._discovery.meant(kind) or "")
-        except ApiError:  # it would be a help, no more
+        except ApiError:  # it would only be a hint
             return ""
 
     def _namespaces(self, keys: set[WorkloadKey]) -> list[str | None]:
-        """Return where to look: one list of everything, unless it is one namespace only."""
+        """Return the namespaces to list: None stands for all, unless one namespace suffices or access is restricted."""
         named = {key.namespace for key in keys}
         return [*named] if len(named) == 1 or self._narrowed else [None]
 
 
 def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
-    """Yield what a claim refers to: in words, and in its list."""
+    """Yield the workloads that a claim refers to, in its annotations and in its list."""
     namespace = claim.metadata.namespace
     with suppress(MalformedReferenceError):
         found = workload_reservation(claim)
@@ -316,7 +316,7 @@ async def _unknown_lease() -> ControllerLease:
 
 
 def _is_finished(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
-    """Whether a rule holds; where it gives no answer, the workload counts as not finished, as for the controller."""
+    """Report whether a release rule holds; without a result, the workload has not finished, as in the controller."""
     try:
         return rule.holds(content)
     except RuleError:

@@ -1,12 +1,13 @@
-"""What of a cluster may be sent to somebody else: what rules compare, and no more.
+"""Redacts a snapshot for sharing: only the data that rules compare remains.
 
-Redaction is by construction: a snapshot is made of the engine's own structs, which have no field for what containers
-run, or for their environment. What is free text all the same is dropped here: annotations and labels that are nobody's
-business but their owner's, sources of volumes, and parameters that claims carry along for drivers as plain data. Of a
-Reservation's template what says where and how much is left.
+Redaction is by construction: a snapshot consists of the engine's own structs, which have no field for what containers
+run, or for their environment. Remaining free text is removed here: annotations and labels that concern only their
+owner, sources of volumes, and parameters that claims carry for drivers as plain data. A Reservation's template keeps
+only its placement and its amounts.
 
-Where a rule only asks whether two texts are the same (a held claim stands in for what a template would make), each is
-replaced by its number. Of a pod's labels those are left that a selector names, with values that it names.
+Where a rule only compares two texts for equality (a held claim replaces the claim that a template would make), each
+text is replaced by its number. Of a pod's labels, those that a selector names remain, with the values that the
+selector names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 
 KEPT_ANNOTATION_PREFIXES: Final = ("reserve.dra/", "resource.kubernetes.io/", "scheduling.koordinator.sh/")
-"""Annotations that rules look at."""
+"""Prefixes of annotations that rules read."""
 
 KEPT_LABEL_PREFIXES: Final = (
     *KEPT_ANNOTATION_PREFIXES,
@@ -33,13 +34,13 @@ KEPT_LABEL_PREFIXES: Final = (
     "koordinator.sh/",
     well_known.ANNOTATION_NODE_RESERVATION,
 )
-"""Labels and annotations by which people speak about reservations."""
+"""Prefixes of labels and annotations that concern reservations."""
 
 MESSAGE_LENGTH_MAX: Final = 500
-"""Characters of a condition's message that are kept: the scheduler's are shorter."""
+"""Maximum number of characters kept of a condition's message: the scheduler's messages are shorter."""
 
 REDACTED: Final = "redacted"
-"""What stands for the value of a label that no selector names."""
+"""Replacement for the value of a label whose value no selector names."""
 
 _PLACEMENT_FIELDS: Final = (
     "nodeName",
@@ -53,7 +54,7 @@ _PLACEMENT_FIELDS: Final = (
     "overhead",
     "resources",
 )
-"""What of a Reservation's template says where and how much, as it is."""
+"""Fields of a Reservation's template that are kept unchanged: placement and amounts."""
 
 Json = dict[str, Any]
 SelectorValues = dict[str, set[str]]
@@ -61,7 +62,7 @@ SelectorValues = dict[str, set[str]]
 
 
 def redact_snapshot(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without what is nobody's business."""
+    """Return the snapshot without confidential data."""
     return _SnapshotRedactor(snapshot).snapshot()
 
 
@@ -136,7 +137,7 @@ class _SnapshotRedactor:
         return kept | ({"config": self._config(devices["config"])} if devices.get("config") else {})
 
     def _config(self, config: Iterable[Mapping[str, Any]] | None) -> list[Json] | None:
-        """Return configuration without the parameters in it: whose it is may be known, not what it says."""
+        """Return configuration without its parameters: the driver may be known, the content not."""
         if config is None:
             return None
         return [
@@ -151,7 +152,7 @@ class _SnapshotRedactor:
         return found | ({"parameters": {REDACTED: number}} if number else {})
 
     def _numbered(self, given: Mapping[str, str] | None) -> dict[str, str]:
-        """Return in place of labels and annotations their numbers, where templates have the same."""
+        """Return the numbers of labels and annotations, where a template has the same."""
         numbers = (self._numbers.get(_pair_text(key, value)) for key, value in sorted((given or {}).items()))
         return {number: "" for number in numbers if number}
 
@@ -190,7 +191,7 @@ class _SnapshotRedactor:
         content = {**head, "metadata": msgspec.to_builtins(metadata)}
         try:
             as_reservation(found.content)
-        except MalformedReservationError:  # what it says may be anything, so nothing of it is kept
+        except MalformedReservationError:  # the content may be anything, so none of it is kept
             return UnstructuredObject(metadata=metadata, content=content)
         spec = {**found.content["spec"], "template": _redact_pod_template(found.content["spec"].get("template") or {})}
         status = found.content.get("status") or {}
@@ -213,7 +214,7 @@ def _redact_object(found: Any, *, labels: Mapping[str, str] | None = None) -> An
 
 
 def _redact_labels(labels: Mapping[str, str] | None, named: SelectorValues) -> dict[str, str]:
-    """Return the labels that selectors name; of their values, too."""
+    """Return the labels that selectors name, with the values that selectors name; other values are redacted."""
     return {
         key: value if key.startswith(KEPT_LABEL_PREFIXES) or value in named[key] else REDACTED
         for key, value in (labels or {}).items()
@@ -243,7 +244,7 @@ def _reservation_owners(snapshot: Snapshot) -> Iterator[ReservationOwner]:
 
 
 def _reservation_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the labels of reservations, and their values, that pods ask for."""
+    """Yield the labels of reservations, and their values, that the affinities of pods name."""
     for pod in snapshot.pods:
         if pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None:
             continue
@@ -265,7 +266,7 @@ def _requirement_values(requirements: Iterable[Any]) -> Iterator[tuple[str, str]
 
 
 def _compared_texts(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what is compared with one another, and by whole texts only."""
+    """Yield the texts that rules compare with one another, as whole texts only."""
     for template in snapshot.templates:
         metadata = template.spec.metadata
         for each in (metadata.labels, metadata.annotations):
@@ -290,7 +291,7 @@ def _pair_text(key: str, value: str) -> str:
 
 
 def _redact_pod_template(template: Mapping[str, Any]) -> Json:
-    """Return what a Reservation's template says of where and how much."""
+    """Return the placement and the amounts of a Reservation's template."""
     given = template.get("spec")
     metadata = template.get("metadata")
     spec = given if isinstance(given, Mapping) else {}

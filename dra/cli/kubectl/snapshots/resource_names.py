@@ -1,4 +1,4 @@
-"""Names for the tab key: what a cluster has of a kind, at once or not at all."""
+"""Lists names for shell completion, quickly or not at all."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from dra.kube.resources import CLAIMS, NODES, PODS, Resource
 from dra.model.meta import PartialObjectMetadata
 
 COMPLETION_TIMEOUT: Final = 2.0
-"""Seconds; a shell that waits longer for a tab key seems to hang."""
+"""Seconds until completion gives up; a shell that waits longer seems to hang."""
 
 COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {"claim": CLAIMS, "pod": PODS, "node": NODES}
 
 
 def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of a kind, in the namespace that the options of the command line mean; never an error."""
+    """Return the names of a kind, in the namespace that the command line selects; never raise an error."""
     resource = COMPLETED_RESOURCES.get(kind)
     if resource is None:
         return []

@@ -1,4 +1,4 @@
-"""What a command that only reads is asked about: a cluster or a bundle, and which namespace is meant."""
+"""Selects the source of a command that only reads: a cluster or a bundle, and a namespace."""
 
 import functools
 import gc
@@ -24,24 +24,24 @@ from dra.kube.errors import ApiError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESPACE = "default"
-"""The namespace that kubectl means when nobody names one."""
+"""Namespace that kubectl uses when neither the user nor the context names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSource:
-    """Where to read, and what is meant."""
+    """The source of a snapshot: cluster or bundle, and the selected namespaces."""
 
     place: ClusterFlags
     bundle: str | None = None
     given: str | None = None
-    """The namespace of the command line."""
+    """The namespace of the command line; None without -n."""
 
     everywhere: bool = False
     lease_namespace: str = NAMESPACE
 
     @property
     def namespace(self) -> str:
-        """The namespace that is meant, as kubectl would choose it."""
+        """The selected namespace, chosen as kubectl does."""
         if self.given or self.bundle:
             return self.given or DEFAULT_NAMESPACE
         try:
@@ -50,13 +50,13 @@ class SnapshotSource:
             raise FailedError(str(error)) from error
 
     def now(self, snapshot: Snapshot) -> datetime:
-        """Return the time of which is told: of a bundle, when it was taken."""
+        """Return the time that answers refer to: for a bundle, when it was taken, else the present."""
         if self.bundle is not None and snapshot.taken:
             return datetime.fromisoformat(snapshot.taken)
         return SYSTEM.wall()
 
     def read(self, parts: SnapshotScope) -> Snapshot:
-        """Return the snapshot; ends the command where there is none."""
+        """Return the snapshot; raise FailedError if it cannot be read."""
         if self.bundle is not None:
             try:
                 return bundle_file.read_bundle(Path(self.bundle))
@@ -69,7 +69,7 @@ class SnapshotSource:
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Look for no garbage: nothing of a snapshot is any, and looking for it takes a tenth of all the time."""
+    """Disable garbage collection: a snapshot contains no garbage, and collecting takes a tenth of the total time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -89,7 +89,7 @@ bundle_option = click.option(
 
 
 def source_options(command: Command) -> Command:
-    """Add what says where to read; the command gets it as `source`."""
+    """Add the options that select the source; the command gets them as `source`."""
 
     @cluster_options
     @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")

@@ -1,8 +1,7 @@
-"""``-w``: the list first, then every row that has changed, as kubectl prints them.
+"""Implements ``-w``: prints the list first, then every changed row, as kubectl does.
 
-Claims, pods, nodes and slices are watched; whether the workloads of claims are over is looked up again, at most every
-few seconds, since their kinds may be any. Rows are made by the same functions as without ``-w``: of all that is known
-then.
+Claims, pods, nodes and slices are watched. Workloads are only looked up again, at most every few seconds, since they
+may be of any kind. The same functions as without ``-w`` make the rows, from the state at that time.
 """
 
 import asyncio
@@ -32,16 +31,16 @@ from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
 DEBOUNCE: Final = 0.5
-"""Seconds in which changes are gathered."""
+"""Seconds for which changes are collected before rows are printed."""
 
 WORKLOAD_REFRESH_INTERVAL: Final = 5.0
-"""Seconds for which what is known of workloads is believed."""
+"""Seconds until workloads are looked up again."""
 
 EXIT_CODE_INTERRUPTED: Final = 130
-"""The exit code of whatever Ctrl-C ends, as in a shell."""
+"""Exit code after Ctrl-C, as shells set it."""
 
 STATE_COLUMNS: Final = ("STATE", "PHASE")
-"""The columns that say of a row that it is gone."""
+"""Columns in which a deleted row shows ``Gone``."""
 
 _WATCHED_KINDS: Final = {
     "claims": (CLAIMS, ResourceClaim),
@@ -49,13 +48,13 @@ _WATCHED_KINDS: Final = {
     "nodes": (NODES, SchedulerNode),
     "slices": (SLICES, ResourceSlice),
 }
-"""Field of a snapshot → what is watched for it."""
+"""Field of a snapshot → resource and model that are watched for the field."""
 
 
 def watch_snapshot(
     source: SnapshotSource, parts: SnapshotScope, *, listed: Callable[[Snapshot], ResourceTable], style: PrintOptions
 ) -> None:
-    """Print the list and what changes, until somebody ends it."""
+    """Print the list and then its changes, until interrupted."""
     _check_can_watch(source, style)
     printer = WatchPrinter(style)
     try:
@@ -74,7 +73,7 @@ def watch_kind(
     style: PrintOptions,
     missing: str,
 ) -> None:
-    """Print a list of one kind and what changes of it, until somebody ends it; `missing`: there is no such kind."""
+    """Print a list of one kind and then its changes, until interrupted; `missing` is the error without such a kind."""
     _check_can_watch(source, style)
     printer = WatchPrinter(style)
     resource, model = kind
@@ -112,7 +111,7 @@ def _check_can_watch(source: SnapshotSource, style: PrintOptions) -> None:
         raise click.UsageError("a bundle does not change: no --watch with --from")
     if style.output is OutputFormat.CSV:
         raise click.UsageError("no csv with --watch")
-    gc.enable()  # a watch has no end
+    gc.enable()  # a watch runs without end, so garbage must be collected
 
 
 async def _watch_cluster(source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]) -> None:
@@ -123,7 +122,7 @@ async def _watch_cluster(source: SnapshotSource, parts: SnapshotScope, tell: Cal
 async def follow_cluster(
     connection: Connection, source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]
 ) -> None:
-    """Tell of the cluster now, and whenever it has changed; never returns. Raises ApiError."""
+    """Pass snapshots to ``tell``, now and after each change; never return. Raise ApiError."""
     named = None if source.everywhere else source.namespace
     lease = (source.lease_namespace, LEASE_NAME)
     snapshot = await SnapshotReader(connection, namespace=named, lease=lease).read(parts)
@@ -168,7 +167,7 @@ def _referenced_by_claims(snapshot: Snapshot) -> set[WorkloadKey]:
 
 
 class WatchPrinter:
-    """Prints rows, and later those that have changed."""
+    """Prints rows once, and later each row that has changed."""
 
     def __init__(self, style: PrintOptions) -> None:
         self._style = style
@@ -178,7 +177,7 @@ class WatchPrinter:
         self._header: tuple[str, ...] = ()
 
     def tell(self, listing: ResourceTable) -> None:
-        """Print what is new in a list."""
+        """Print the rows that are new, changed or gone since the last list."""
         self._header, lines = table_cells(listing, self._style)
         now = {_row_key(row): line for row, line in zip(listing.rows, lines, strict=True)}
         changed = [row for row in listing.rows if self._known.get(_row_key(row)) != now[_row_key(row)]]
@@ -203,5 +202,5 @@ class WatchPrinter:
 
 
 def _row_key(row: TableRow) -> tuple[str, str]:
-    """Return what tells a row from others: with all namespaces, the first cell is one."""
+    """Return the key of a row; with all namespaces, the first cell is the namespace."""
     return (row.cells[0], row.name)
