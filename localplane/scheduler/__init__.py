@@ -1,4 +1,4 @@
-"""A small kube-scheduler: node fit and device allocation, one pod at a time, every write through the API."""
+"""A small kube-scheduler: node fit and device allocation, one pod at a time, every write through the API server."""
 
 from typing import Final
 
@@ -11,6 +11,6 @@ NOT_ENFORCED: Final = (
     "scheduling groups (PodGroups), extended resources backed by devices",
     "devices with binding conditions are never allocated",
 )
-"""What upstream's scheduler does and this one does not."""
+"""Features of upstream's scheduler that this scheduler lacks."""
 
 __all__ = ["NOT_ENFORCED", "Scheduler"]

@@ -1,12 +1,12 @@
-"""What follows a decision: claims are written, then the pod is bound; and what is to be undone if that fails.
+"""The binding cycle: writes the claims, then binds the pod, and undoes the reservation if that fails.
 
-The order of upstream: the finalizer of a claim that is allocated, its status with the allocation and the reservation in
-one write, the binding. Every write carries the resourceVersion it was decided on, so that two who write one claim
-notice each other. An answer that leaves open whether a write has happened (500, a broken connection) is followed by a
-look, never by a guess: giving devices away that a late write still takes would be damage.
+The order of writes is upstream's: the finalizer of a claim that is allocated, then its status with allocation and
+reservation in one write, then the binding. Every write carries the resourceVersion that the decision was based on, so
+that two writers of one claim conflict. After a response that leaves open whether a write has happened (500, a broken
+connection), the object is read, never guessed: giving away devices that a late write still takes would be damage.
 
-KEP rules 1 and 2: with ``spec.reservedFor`` the workload is listed instead of the pod and ``reservedForAnyPod`` set, in
-the write of the allocation; a pod that is listed, or admitted because any is, costs no write.
+KEP rules 1 and 2: with ``spec.reservedFor``, the write of the allocation lists the workload instead of the pod and sets
+``reservedForAnyPod``. A pod that is listed already, or that the claim admits because it admits any pod, needs no write.
 """
 
 import asyncio
@@ -33,46 +33,46 @@ from localplane.scheduler.scheduler_extender import Extender, ExtenderRefusedErr
 from localplane.scheduler.scheduling_cycle import NodeAssignment
 
 POLL_SECONDS: Final = 1.0
-"""Seconds between looks at a pod of which nobody knows whether it is bound."""
+"""Seconds between reads of a pod of which it is unknown whether it is bound."""
 
 CONFLICTS_MAX: Final = 5
-"""Times that a claim is read again because somebody else has written it."""
+"""Maximum number of conflicts after which a claim is read again."""
 
 _DEFINITE_ERRORS: Final = (Conflict, Forbidden, Invalid, NotFound)
-"""What the same request would be told again."""
+"""Errors that the same request would get again."""
 
 T = TypeVar("T")
 
 
 class BindingError(Exception):
-    """The pod is not bound, and everything that was written for it is harmless."""
+    """The pod is not bound, and all writes made for it are harmless."""
 
 
 class BoundElsewhereError(BindingError):
-    """The pod is bound to another node, by somebody else or by an earlier life: what is reserved for it stays."""
+    """The pod is bound to another node, by another client or by an earlier run; its reservations stay."""
 
 
 class Binder:
-    """Carries placements out."""
+    """Carries out node assignments: reserves the claims and binds the pod."""
 
     def __init__(
         self, client: Client, holdings: ClaimTracker, *, clock: Clock, chance: Random, extender: Extender | None = None
     ) -> None:
-        """``extender``, if there is one, binds pods."""
+        """Take ``extender``, which binds pods if it is given."""
         self._extender = extender
         self._client = client
         self._holdings = holdings
         self._clock = clock
         self._chance = chance
         self._turns: dict[Uid, asyncio.Lock] = {}
-        """One writer per claim at a time: our own writes need not conflict with each other."""
+        """Locks that allow one writer per claim at a time, so that the scheduler's own writes do not conflict."""
 
     def forget(self, uid: Uid) -> None:
-        """A claim is gone."""
+        """Remove the lock of a deleted claim."""
         self._turns.pop(uid, None)
 
     async def bind(self, pod: SchedulerPod, placement: NodeAssignment, *, labels: dict[str, str]) -> None:
-        """Reserve the claims and bind the pod. Raises BindingError."""
+        """Reserve the claims and bind the pod; raises BindingError."""
         for claim, allocation in placement.claims:
             async with self._turns.setdefault(claim.metadata.uid, asyncio.Lock()):
                 await self._reserve(claim, pod, allocation, node=(placement.node, labels))
@@ -84,13 +84,13 @@ class Binder:
             await self._bind_by_extender(self._extender, pod, placement.node)
 
     async def unreserve(self, pod: SchedulerPod, placement: NodeAssignment) -> None:
-        """Take the pod's entries back; allocations stay, with nobody listed.
+        """Remove the pod's entries from its claims; allocations stay without an entry.
 
-        Certainly done when this returns, or certainly not: a removal that arrives when the pod has been reserved again
-        would leave it without. Hence the resourceVersion, which upstream does without.
+        When this method returns, the removal has happened or can no longer happen: a removal that arrived after a new
+        reservation of the pod would take away the new entry. Hence the resourceVersion, which upstream omits.
         """
         if placement.through_claims:
-            with suppress(BindingError):  # the pod is gone, or will be told anew
+            with suppress(BindingError):  # the pod is gone, or the next attempt writes the field again
                 await self._tell(pod, ())
         entry = {"$patch": "delete", "uid": pod.metadata.uid}
         for decided, _ in placement.claims:
@@ -100,21 +100,22 @@ class Binder:
                     await self._change(claim, {"status": {"reservedFor": [entry]}}, "status", strategic=True)
                 except Conflict:
                     claim = await self._look(decided.metadata.key)
-                except ApiError:  # the claim is gone, or we lost the right: the claim controller does it then
+                except ApiError:  # the claim is gone, or access was denied: the claim controller removes the entry
                     break
                 else:
                     break
 
     async def deallocate(self, claim: ResourceClaim) -> None:
-        """Take back an allocation that nobody uses. Raises ApiError, and nothing will happen any more then."""
+        """Remove an allocation without users; raises ApiError, after which the removal can no longer happen."""
         body = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
         await self._change(claim, body, "status")
 
     async def fence(self, claim: ResourceClaim) -> None:
-        """Make sure that no allocation which an earlier life of ours has sent can still arrive.
+        """Block late writes of allocations that an earlier run of this scheduler has sent.
 
-        It bears the version of the claim as it was then, so that any write does. The finalizer of a claim without an
-        allocation is of no use: it is the trace of an allocation that was begun, and is taken away.
+        Such a write carries the resourceVersion that the claim had then, so any other write of the claim blocks it. The
+        finalizer of a claim without an allocation is of no use: it is left over from an allocation that was begun, and
+        its removal is that other write.
         """
         found: ResourceClaim | None = claim
         while found is not None and found.status.allocation is None and found.protected and not found.metadata.deleting:
@@ -184,11 +185,11 @@ class Binder:
     async def _change(
         self, claim: ResourceClaim, body: dict[str, Any], subresource: str | None, *, strategic: bool = False
     ) -> None:
-        """Patch until the answer leaves nothing open: a `Conflict` may mean that an earlier attempt did succeed."""
+        """Patch until the outcome is definite; a `Conflict` may mean that an earlier attempt has succeeded."""
         await self._retry_until_definite(lambda: self._patch(claim, body, subresource, strategic=strategic))
 
     async def _look(self, key: Key) -> ResourceClaim | None:
-        """Return the claim as it is now."""
+        """Read the claim from the API server; return None if it does not exist."""
         try:
             claim = await self._retry_until_definite(lambda: self._client.get(CLAIMS, key, ResourceClaim))
         except NotFound:
@@ -197,7 +198,7 @@ class Binder:
         return claim
 
     async def _tell(self, pod: SchedulerPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
-        """Write into the pod what of its node's resources it has through its claims. Raises BindingError."""
+        """Write the node resources that a pod gets through its claims into its status; raises BindingError."""
         body = {"status": {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)}}
         key, uid = pod.metadata.key, pod.metadata.uid
         try:
@@ -208,7 +209,7 @@ class Binder:
             raise BindingError(str(error)) from error
 
     async def _bind(self, pod: SchedulerPod, node: str) -> None:
-        """Bind the pod; posting it again is harmless, so it is done until there is an answer."""
+        """Bind the pod; a repeated request is harmless, so it is sent until the outcome is definite."""
         meta = pod.metadata
         body = {
             "kind": "Binding",
@@ -234,7 +235,7 @@ class Binder:
             raise BindingError(str(error)) from error
 
     async def _bind_by_extender(self, extender: Extender, pod: SchedulerPod, node: str) -> None:
-        """Have the extender bind the pod; where it cannot tell whether it has, look until nothing can come any more."""
+        """Let the extender bind the pod; after an unknown outcome, poll the pod until no late binding can arrive."""
         try:
             await extender.bind(pod, node)
         except ExtenderRefusedError as error:
@@ -248,7 +249,7 @@ class Binder:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _is_bound_to(self, pod: SchedulerPod, node: str) -> bool:
-        """Read whether the pod is bound to the node. Raises BindingError: it is gone, or on another one."""
+        """Return whether the pod is bound to the node; raises BindingError if it is gone or on another node."""
         meta = pod.metadata
         try:
             found = await self._retry_until_definite(lambda: self._client.get(PODS, meta.key, SchedulerPod))
@@ -261,9 +262,9 @@ class Binder:
         return found.spec.node_name == node
 
     async def _retry_until_definite(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the first answer that leaves nothing open, or raise what is one.
+        """Return the first definite response, or raise the first definite error.
 
-        Once an attempt may still arrive, a server that is busy or out of reach is no answer.
+        Once an attempt may still arrive, an error of a busy or unreachable server is not definite.
         """
         backoff = Backoff(random=self._chance)
         doubt = False
@@ -281,19 +282,20 @@ class Binder:
 
 @dataclass(slots=True)
 class _WriteAttempts:
-    """What became of the attempts to write one claim.
+    """The outcomes of the attempts to write one claim.
 
-    One whose outcome is not known may still arrive, until the claim is seen in another version than it bore.
+    An attempt with an unknown outcome may still arrive until the claim has another resourceVersion than the attempt
+    carried.
     """
 
     backoff: Backoff
     conflicts: int = 0
     unsure: bool = False
     doubt: str = ""
-    """The version that such an attempt may still change."""
+    """The resourceVersion that an attempt with an unknown outcome may still change."""
 
     def failed(self, error: ApiError, claim: ResourceClaim) -> float:
-        """Return the seconds until the next attempt. Raises BindingError when there shall be none."""
+        """Return the seconds until the next attempt; raises BindingError if there must be none."""
         if isinstance(error, Conflict):
             self.conflicts += 1
             if self.conflicts > CONFLICTS_MAX:
@@ -306,7 +308,7 @@ class _WriteAttempts:
         return self.backoff.next()
 
     def looked(self, claim: ResourceClaim | None) -> None:
-        """The claim was read after that."""
+        """Record a read of the claim after a failed attempt."""
         if self.unsure and claim is not None:
             self.unsure, self.doubt = False, claim.metadata.resource_version
 
@@ -317,7 +319,7 @@ def _check_claim(
     allocation: AllocationResult | None,
     node: tuple[str, dict[str, str]],
 ) -> ResourceClaim:
-    """Return the claim if what was decided can still be done. Raises BindingError."""
+    """Return the claim if the decision can still be carried out; raises BindingError."""
     name = "/".join(decided.metadata.key)
     if claim is None or claim.metadata.uid != decided.metadata.uid:
         raise BindingError(f"claim {name} got deleted in the meantime")
@@ -343,12 +345,12 @@ def _is_reserved_for(claim: ResourceClaim, pod: SchedulerPod) -> bool:
 
 
 def _may_use_claim(claim: ResourceClaim, pod: SchedulerPod) -> bool:
-    """Whether the pod may use the claim as it is: it is listed, or any pod may, and somebody keeps the reservation."""
+    """Report whether the pod may use the claim as it is: the claim is allocated and lists the pod or admits any pod."""
     return claim.status.allocation is not None and (_is_reserved_for(claim, pod) or claim.admits_any_pod)
 
 
 def _reserved_status(claim: ResourceClaim, pod: SchedulerPod, new: AllocationResult | None) -> dict[str, Any]:
-    """Return the status to write: the allocation, if it is new, and the list with the pod, or with its workload."""
+    """Return the status to write: the allocation, if it is new, and the list with the pod or its workload added."""
     reference = claim.spec.reserved_for
     status: dict[str, Any] = {}
     if new is not None and reference is not None and reference.uid:

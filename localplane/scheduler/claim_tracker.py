@@ -1,8 +1,8 @@
-"""Claims as a scheduler knows them: what the watch told, what its own writes answered, and what is decided unwritten.
+"""Claims as a scheduler counts them: as watched, as its own writes returned them, and as decided but not yet written.
 
-Upstream's words: the assume cache (answers of own writes count until the watch has come as far) and in-flight
-allocations (decided, not written yet). Devices of both are held in a `Ledger`. Two claims that have the same device,
-however that came about, both keep what they can: a device is free when neither has it any more.
+Upstream's terms: the assume cache (responses to own writes count until the watch has caught up) and in-flight
+allocations (decided, not yet written). A `Ledger` holds the devices of both. If two claims hold the same device, for
+whatever reason, each keeps what it can: the device is free only once neither claim holds it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from dra.model.meta import Key, Uid
 
 
 class ClaimTracker:
-    """All claims, and who has which device."""
+    """Tracks all claims and the claim that holds each device."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -25,15 +25,15 @@ class ClaimTracker:
         self._contested: dict[Uid, tuple[Holder, frozenset[DeviceID]]] = {}
 
     def get(self, key: Key) -> ResourceClaim | None:
-        """Return the newest version seen."""
+        """Return the newest known version of a claim."""
         return self._claims.get(key)
 
     def in_flight(self, uid: Uid) -> bool:
-        """Whether an allocation is decided and not written."""
+        """Report whether an allocation of the claim is decided but not yet written."""
         return uid in self._in_flight
 
     def observe(self, claim: ResourceClaim) -> bool:
-        """Take in a version; return whether devices may have become free."""
+        """Store a version of a claim; return whether devices may have become free."""
         meta = claim.metadata
         known = self._claims.get(meta.key)
         if known is not None:
@@ -45,7 +45,7 @@ class ClaimTracker:
         return self._account(claim)
 
     def forget(self, claim: ResourceClaim) -> bool:
-        """The claim is gone; return whether devices may have become free."""
+        """Remove a deleted claim; return whether devices may have become free."""
         known = self._claims.get(claim.metadata.key)
         if known is not None and known.metadata.uid == claim.metadata.uid:
             del self._claims[claim.metadata.key]
@@ -53,13 +53,13 @@ class ClaimTracker:
         return self._release(claim.metadata.uid)
 
     def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """An allocation is decided: nobody else gets its devices."""
+        """Reserve the devices of a decided allocation, so that no other claim gets them."""
         self._in_flight[claim.metadata.uid] = allocation
         self.shares.put(claim.metadata.uid, allocation)
         self._hold(_holder(claim), allocated_devices(allocation))
 
     def settle(self, claim: ResourceClaim) -> bool:
-        """It is written, or will never be; return whether devices may have become free."""
+        """End an in-flight allocation, written or given up; return whether devices may have become free."""
         self._in_flight.pop(claim.metadata.uid, None)
         known = self._claims.get(claim.metadata.key)
         if known is None or known.metadata.uid != claim.metadata.uid:

@@ -1,6 +1,6 @@
-"""What a scheduler knows of the cluster: rooms with the pods in them, claims, devices and classes.
+"""The scheduler's cache of the cluster: nodes with their pods, claims, devices and device classes.
 
-A pod that is about to be bound is in its room already (`assume`): until the watch shows it there, or its binding fails.
+A pod that is about to be bound counts on its node already, until the watch shows the pod there or the binding fails.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from localplane.schemas.releases import NEWEST, Release
 
 
 class ClusterCache:
-    """All of it."""
+    """The cluster's state that scheduling decisions are based on."""
 
     def __init__(self, *, conditional: bool = False, release: Release = NEWEST) -> None:
-        """``conditional``: devices with binding conditions are allocated, as if their drivers met them at once.
+        """Take ``conditional``: whether to allocate devices with binding conditions, as if these were met at once.
 
-        ``release`` is the version of kube-scheduler that decides, as far as users see a difference.
+        ``release`` is the version of kube-scheduler whose decisions are reproduced, as far as users see a difference.
         """
         self.conditional = conditional
         self.release = release
@@ -35,24 +35,24 @@ class ClusterCache:
 
     @property
     def rooms(self) -> tuple[NodeInfo, ...]:
-        """All nodes, in an order that changes only when nodes come and go."""
+        """Return all nodes, in an order that changes only when nodes are added or removed."""
         if self._order is None:
             self._order = tuple(room for room in self._rooms.values() if room.known)
         return self._order
 
     def room(self, name: str) -> NodeInfo | None:
-        """Return a node."""
+        """Return a known node by name."""
         room = self._rooms.get(name)
         return room if room is not None and room.known else None
 
     def allocate(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> Solution | AllocationFailure:
-        """Return devices of a node for all claims at once, or why there are none."""
+        """Allocate devices of a node for all claims at once, or return the reason of the failure."""
         offer = self.inventory.offer(room.name, room.labels)
         ledger, shares = self.claims.ledger, self.claims.shares
         return allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=self.conditional)
 
     def observe_host(self, host: SchedulerNode) -> NodeInfo | None:
-        """Take in a node; return it if that may matter to a pod."""
+        """Store a node; return the node if the change may make a pod schedulable."""
         name = host.metadata.name
         room = self._rooms.setdefault(name, NodeInfo(name))
         if not room.known:
@@ -60,7 +60,7 @@ class ClusterCache:
         return room if room.observe(host) else None
 
     def remove_node(self, name: str) -> None:
-        """The node is gone; its pods are not, until somebody says so."""
+        """Remove a node; its pods stay until their own deletion is observed."""
         room = self._rooms.get(name)
         if room is not None:
             room.known = False
@@ -69,7 +69,7 @@ class ClusterCache:
                 del self._rooms[name]
 
     def place(self, pod: SchedulerPod, node: str) -> None:
-        """A pod runs on a node, or is assumed to."""
+        """Count a pod on a node that the pod runs on or is assumed to run on."""
         uid = pod.metadata.uid
         if self._places.get(uid) == node:
             return
@@ -78,12 +78,12 @@ class ClusterCache:
         self._rooms.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod))
 
     def displace(self, uid: Uid) -> bool:
-        """It does not; return whether that makes room."""
+        """Remove a pod from its node; return whether that frees resources."""
         node = self._places.pop(uid, None)
         return node is not None and self._rooms[node].remove(uid)
 
     def observe_class(self, found: DeviceClass) -> bool:
-        """Take in a device class; return whether it is news."""
+        """Store a device class; return whether its spec is new."""
         name = found.metadata.name
         before = self.classes.get(name)
         self.classes[name] = found
@@ -93,6 +93,6 @@ class ClusterCache:
         return True
 
     def forget_class(self, name: str) -> None:
-        """The class is gone."""
+        """Remove a device class that was deleted."""
         if self.classes.pop(name, None) is not None:
             self.classes_version += 1

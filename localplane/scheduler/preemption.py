@@ -1,15 +1,17 @@
-"""Who would have to leave for a pod that no node has room for; in upstream's order (DefaultPreemption).
+"""Chooses the pods to preempt for a pod that fits on no node, in upstream's order (DefaultPreemption).
 
-1. Asked is a pod that may make others leave (``preemptionPolicy``), and none of whose victims is on its way out yet.
-2. Of each node that the pod is suited for, all pods of lower priority are thought away. If it does not fit even then,
-   nobody leaves. Else they are let back as long as it fits: first those whose end would go against a
-   PodDisruptionBudget, then the others, each time the most important first: by priority, then by age.
-3. Devices are no reason to make anybody leave. What the victims' claims hold counts as held: upstream's plugin for
-   claims does not take part in thinking pods away.
-4. The node is the one with the fewest violations of budgets; then that whose most important victim is the least
-   important; then with the smallest sum of priorities, the fewest victims, and the youngest of the most important.
+1. A pod preempts others only if its ``preemptionPolicy`` allows that and no victim on its nominated node is terminating
+   yet.
+2. From each node that suits the pod, all pods of lower priority are removed hypothetically. If the pod does not fit
+   even then, the node is no candidate. Otherwise pods are added back while the pod still fits: first pods whose
+   eviction would violate a PodDisruptionBudget, then the others, in each group the most important first: by priority,
+   then by age.
+3. Devices are no reason to preempt. Devices of the victims' claims count as held, because upstream's plugin for
+   claims does not take part in the hypothetical removal.
+4. The node with the fewest violated budgets is chosen; then that with the lowest priority of its most important victim;
+   then with the smallest sum of priorities, the fewest victims, and the youngest of the most important victims.
 
-Budgets do not forbid anything: they are gone against where nothing else helps.
+Budgets do not forbid preemption: they are violated where nothing else helps.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,29 +30,29 @@ from localplane.scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, PodClaims,
 from localplane.scheduler.scheduling_queue import QueuedPodInfo
 
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
-"""Why a pod is being ended, as its condition says: for another one."""
+"""Reason of a pod's DisruptionTarget condition when it is terminated for another pod."""
 
 _PRIORITY_OFFSET: Final = 2**31
-"""Upstream's, added to each priority: so that negative ones add up, too."""
+"""Upstream's offset on each priority, so that negative priorities add up, too."""
 
 _NOT_STARTED: Final = "~"
-"""When a pod began that has not: later than any timestamp."""
+"""Start time of a pod that has not started: sorts after every timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
-    """A node, and who would leave it."""
+    """A node and the pods that would have to end there for a pending pod."""
 
     node: str
     victims: tuple[SchedulerPod, ...]
-    """The most important first."""
+    """Pods to be evicted, the most important first."""
 
     violating: frozenset[Uid] = frozenset()
-    """Those whose end goes against a budget."""
+    """Victims whose eviction violates a budget."""
 
 
 ProcessPreemption: TypeAlias = Callable[[SchedulerPod, Sequence[PreemptionCandidate]], Sequence[PreemptionCandidate]]
-"""What an extender makes of the choice: others may leave, or nobody on that node."""
+"""Returns the extender's version of the candidates: with other victims, or without some nodes."""
 
 
 def preempt(
@@ -62,9 +64,9 @@ def preempt(
     start: int = 0,
     veto: ProcessPreemption | None = None,
 ) -> PreemptionCandidate | None:
-    """Return whom a pod that no node will do for would make leave; None: nobody.
+    """Return the best preemption candidate for a pod that fits on no node; None if there is none.
 
-    `pods` are those in rooms; the search for nodes begins with the one of number `start`.
+    `pods` are the pods on all nodes; the search begins at node number `start`.
     """
     found = find_candidates(entry, cluster, pods=pods, budgets=budgets, start=start)
     if found and veto is not None:
@@ -80,7 +82,7 @@ def find_candidates(
     budgets: Sequence[PodDisruptionBudget] = (),
     start: int = 0,
 ) -> list[PreemptionCandidate]:
-    """Return for each node that this would help who would leave it."""
+    """Return a candidate for each node where preemption would help."""
     pod = entry.pod
     if pod.spec.preemption_policy == PREEMPT_NEVER or _has_terminating_victims(pod, cluster, pods):
         return []
@@ -101,12 +103,12 @@ def find_candidates(
 
 
 def importance_key(pod: SchedulerPod) -> tuple[int, str]:
-    """Return what pods are sorted by, the most important first."""
+    """Return the sort key of pods by importance, the most important first."""
     return (-pod.spec.priority, pod.status.start_time or _NOT_STARTED)
 
 
 def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
-    """Whether others are leaving for it already, on the node that it is to get."""
+    """Report whether victims of the pod are terminating already, on its nominated node."""
     room = cluster.room(pod.status.nominated_node_name)
     if room is None:
         return False
@@ -123,7 +125,7 @@ def _is_terminating_by_preemption(pod: SchedulerPod) -> bool:
 def _select_victims(
     room: NodeInfo, demand: PodRequests, there: Iterable[SchedulerPod], budgets: Sequence[PodDisruptionBudget]
 ) -> PreemptionCandidate | None:
-    """Return who would leave a node; None if that is of no use, or of no need."""
+    """Return the victims on a node; None if their eviction would not help or is not needed."""
     if unresolvable_reason(room, demand) is not None or not insufficient_resources(room, demand):
         return None
     lower = sorted((each for each in there if each.spec.priority < demand.pod.spec.priority), key=importance_key)
@@ -164,7 +166,7 @@ def _pods_violating_budgets(lower: Iterable[SchedulerPod], budgets: Sequence[Pod
 
 
 def _devices_available(room: NodeInfo, claims: PodClaims, cluster: ClusterCache) -> bool:
-    """Whether a node has the pod's devices as things stand."""
+    """Report whether the pod's devices are available on a node in the current state."""
     if not all(claim_fits_node(each, room) for each in claims.placed):
         return False
     if not claims.wanted:
@@ -174,7 +176,7 @@ def _devices_available(room: NodeInfo, claims: PodClaims, cluster: ClusterCache)
 
 
 class _LatestFirst(str):
-    """Sorts the later before the earlier."""
+    """A string that sorts later values before earlier ones."""
 
     __slots__ = ()
 
@@ -183,7 +185,7 @@ class _LatestFirst(str):
 
 
 def candidate_cost(found: PreemptionCandidate) -> tuple[int, int, int, int, _LatestFirst]:
-    """Return what speaks against it: the smallest is chosen."""
+    """Return the cost of a candidate; the candidate with the lowest cost is chosen."""
     highest = found.victims[0].spec.priority
     total = sum(each.spec.priority + _PRIORITY_OFFSET for each in found.victims)
     began = min(each.status.start_time or _NOT_STARTED for each in found.victims if each.spec.priority == highest)

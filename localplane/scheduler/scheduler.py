@@ -1,12 +1,12 @@
 """The scheduler: a client of the API server that decides about one pod at a time and binds many at once.
 
-Reflectors keep `Cluster` and `Queue`; a loop takes the next pod, decides (synchronously, on what is known now) and
-assumes the outcome; a task of its own then writes it, however long that takes. So a late bind is one that the server,
-or whoever stands in between, answers late: everything goes through the client.
+Reflectors fill `ClusterCache` and `SchedulingQueue`. A loop takes the next pod, decides synchronously on the current
+state and assumes the outcome. A separate task then writes it, however long that takes. All writes go through the
+client, so a late binding is one to which the server, or any proxy in between, responds late.
 
-Stopped in the middle (cancelled) it undoes nothing, as a crash would; what it had decided and not written is lost, what
-it had written is found by the next one. What it had sent and was not answered may still arrive: the next one fences it
-off before it decides anything (`Binder.fence`).
+When cancelled, the scheduler undoes nothing, as after a crash. Decisions that were not written are lost; written ones
+are found by the next run. Requests without a response may still arrive: the next run fences them off before it decides
+anything (`Binder.fence`).
 """
 
 import asyncio
@@ -38,16 +38,16 @@ from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, S
 from localplane.schemas.releases import NEWEST, Release
 
 MAX_CONCURRENT_BINDINGS: Final = 100
-"""Pods that are being bound, or told why not, at once: more would wait for their turn until they are too late."""
+"""Maximum number of pods that are bound or reported at once: more would queue until their requests are too late."""
 
 YIELD_EVERY: Final = 20
-"""Decisions after which others get their turn."""
+"""Number of decisions after which other tasks get to run."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Schedules the pods that ask for it by name. `run` never returns; cancel it."""
+    """Schedules the pods that name it in ``schedulerName``; `run` never returns, so cancel it."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; who it is, and the injected sources of time and chance
         self,
@@ -60,7 +60,7 @@ class Scheduler:
         profiles: Collection[str] = (),
         extender: Extender | None = None,
     ) -> None:
-        """``profiles`` are more names that pods may ask for it by; ``extender`` is asked about nodes, and binds."""
+        """Take ``profiles``, further scheduler names to serve, and ``extender``, which filters nodes and binds."""
         self._client = client
         self._clock = clock
         self._chance = chance
@@ -69,7 +69,7 @@ class Scheduler:
         self._extender = extender
 
     async def run(self) -> None:
-        """Schedule until cancelled; when the server turns out to be one restored from a backup, begin anew."""
+        """Schedule until cancelled; start over with an empty cache when the server was restored from a backup."""
         while True:
             try:
                 life = _SchedulerRun(
@@ -81,7 +81,7 @@ class Scheduler:
 
 
 class _SchedulerRun:
-    """A scheduler between two moments in which it knows nothing."""
+    """One run of the scheduler from an empty cache, until cancelled or until the server was restored."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _SchedulerRun:
         )
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule until cancelled, after fencing all claims."""
         async with self._tasks:
             self._tasks.create_task(self._reports.recorder.run())
             self._tasks.create_task(self._reflectors.run())
@@ -142,7 +142,7 @@ class _SchedulerRun:
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
-        """Return when there may be a pod to schedule."""
+        """Wait until there may be a pod to schedule."""
         self._news.clear()
         now = self._clock.now()
         due = self._queue.next_at(now=now)
@@ -155,7 +155,7 @@ class _SchedulerRun:
             return
 
     def _schedule_one(self, entry: QueuedPodInfo) -> None:
-        """Decide about a pod and see to it that the decision is carried out; gives `_free` back when that is done."""
+        """Decide about a pod and start a task for the outcome; `_free` is released when the task is done."""
         verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._extender)
         now = self._clock.now()
         match verdict:
@@ -271,7 +271,7 @@ class _SchedulerRun:
         self._cluster.inventory.forget(found.metadata.name)
         self._queue.wake(
             ClusterEvent.DEVICE, now=self._clock.now()
-        )  # who wants all devices may have waited for this pool
+        )  # a claim with allocationMode All may have waited for this pool
 
     def _rule(self, rule: DeviceTaintRule) -> None:
         before = self._cluster.inventory.version

@@ -1,4 +1,4 @@
-"""What users are told of a pod: its condition PodScheduled, and events, as upstream words them."""
+"""Reports scheduling results to users: the condition PodScheduled, and events in upstream's words."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 
 class SchedulerEvents:
-    """Says what became of pods. Best effort: nothing depends on it."""
+    """Reports scheduling results of pods; best effort, since nothing depends on the reports."""
 
     def __init__(self, client: Client, *, clock: Clock, name: str = DEFAULT_SCHEDULER) -> None:
         self.recorder = EventRecorder(client, instance=f"{name}-local", controller=name, clock=clock)
@@ -25,13 +25,13 @@ class SchedulerEvents:
         self._clock = clock
 
     def scheduled(self, pod: SchedulerPod, node: str) -> None:
-        """The pod is bound."""
+        """Record an event that the pod is bound."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._record(pod, EventType.NORMAL, "Scheduled", "Binding", note)
 
     async def refused(self, pod: SchedulerPod, message: str, *, reason: str = UNSCHEDULABLE) -> None:
-        """The pod is not bound; the condition is written if it says something else so far."""
+        """Record an event that the pod is not bound, and write the condition if it differs."""
         self._record(pod, EventType.WARNING, "FailedScheduling", "Scheduling", message)
         known = pod.condition(POD_SCHEDULED)
         if known is not None and (known.status, known.reason, known.message) == ("False", reason, message):
@@ -50,7 +50,7 @@ class SchedulerEvents:
                 strategic=True,
             )
         except ApiError:
-            return  # the pod is gone, or the next attempt says it again
+            return  # the pod is gone, or the next attempt reports again
 
     def _record(self, pod: SchedulerPod, severity: EventType, reason: str, action: str, note: str) -> None:
         regarding = Regarding.of(PODS, pod.metadata)

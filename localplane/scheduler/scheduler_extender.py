@@ -1,7 +1,7 @@
-"""Whom the scheduler asks about nodes, and who binds in its place: kube-scheduler's extenders, in the same process.
+"""The scheduler's extender, which filters and prioritizes nodes and binds pods, in the same process.
 
-As there, with ``ignorable: false``: while the extender does not answer, pods wait. Its yes to a node is advice; only
-its bind decides, so what has changed in between is noticed there.
+As with an extender of kube-scheduler that has ``ignorable: false``, pods wait while the extender does not respond. Its
+filter only advises; its bind decides, and notices changes in between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,37 +11,37 @@ from dra.model.scheduling import SchedulerPod
 
 
 class ExtenderRefusedError(Exception):
-    """The extender has not bound the pod, and what it has begun now will not come true any more."""
+    """The extender has not bound the pod, and an attempt that it has begun can no longer succeed."""
 
 
 class ExtenderUnansweredError(Exception):
-    """The pod may be bound, or may be about to be: only looking tells, and only after a while."""
+    """The pod may be bound or may still become bound; only reading the pod later shows which."""
 
 
 class FilterExtender(Protocol):
-    """Says where pods can run beside what is held for others."""
+    """Filters and prioritizes nodes, considering capacity that is reserved for other pods."""
 
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
         ...
 
     def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
-        """Return how good nodes are; what it says weighs more than all that the scheduler finds."""
+        """Return the scores of nodes; they outweigh all scores of the scheduler."""
         ...
 
 
 class Extender(FilterExtender, Protocol):
-    """Binds pods there, too."""
+    """Filters and prioritizes nodes, and binds pods."""
 
     @property
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Report whether the extender can be called."""
         ...
 
     async def wait(self) -> None:
-        """Return once it is ready."""
+        """Wait until the extender can be called."""
         ...
 
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
-        """Bind a pod. Raises RefusedError and UnansweredError."""
+        """Bind a pod; raises ExtenderRefusedError and ExtenderUnansweredError."""
         ...

@@ -1,13 +1,13 @@
-"""One decision: where a pod goes and which devices its claims get; or what it waits for.
+"""The scheduling cycle of one pod: chooses a node and devices for its claims, or the events to wait for.
 
-Nothing is written here and nothing is assumed. The order of upstream's plugins: claims (are they there, and may they be
-used?), nodes (cordons, taints, affinity, room), then devices on the nodes that are left, the best node first.
+Nothing is written or assumed here. The order is that of upstream's plugins: claims (do they exist, and may the pod
+use them?), nodes (cordons, taints, affinity, free resources), then devices on the remaining nodes, the best node first.
 
-An extender is asked about the nodes that have room, all of them: what is held on a node that was left out would not be
-found.
+An extender filters all nodes with enough free resources, not only the first ones: capacity that is held on a node that
+was left out would not be found.
 
-KEP rule 7: an allocation that no node of the pod can use is given up (`Deallocation`) only if nobody else can have it:
-the list is empty or names this very pod. An entry that is no pod's stands for users that nobody can count.
+KEP rule 7: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can use it:
+``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be counted.
 """
 
 from collections import Counter
@@ -44,23 +44,26 @@ from localplane.scheduler.scheduler_extender import FilterExtender
 from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 
 MIN_FEASIBLE_NODES: Final = 100
-"""Nodes among which to choose: with more of them, looking further costs more than it gains (upstream has the same
-minimum, and looks at a fraction of large clusters). Where the search begins moves on with each pod."""
+"""Number of feasible nodes to choose among: looking at more nodes costs more than it gains.
+
+Upstream has the same minimum, and looks at a fraction of large clusters. The start of the search moves on with each
+pod.
+"""
 
 _CLAIM_NOT_ON_NODE: Final = "resourceclaim not available on the node"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAssignment:
-    """The pod goes to a node; `claims` are all of its claims, with an allocation if that is new."""
+    """The node chosen for a pod; `claims` are all of its claims, each with its allocation if that is new."""
 
     node: str
     claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
     through_claims: tuple[NodeAllocatableClaimStatus, ...] = ()
-    """What of the node's own resources the pod has through them (DRANodeAllocatableResources)."""
+    """Resources of the node itself that the pod gets through its claims (DRANodeAllocatableResources)."""
 
     def of(self, pod: SchedulerPod) -> SchedulerPod:
-        """Return the pod that is placed, with what it has through its claims."""
+        """Return the assigned pod, with the resources that it gets through its claims."""
         return (
             node_allocatable.with_node_allocatable_statuses(pod, list(self.through_claims))
             if self.through_claims
@@ -70,7 +73,7 @@ class NodeAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Deallocation:
-    """No node will do because of where this claim is allocated, and nobody else uses it: take the allocation back."""
+    """The removal of an allocation that no other pod uses and that keeps the pod from every node."""
 
     claim: ResourceClaim
     message: str
@@ -78,7 +81,7 @@ class Deallocation:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """No node will do until something in `needs` happens."""
+    """The result for a pod that fits on no node until one of the events in `needs` happens."""
 
     message: str
     needs: ClusterEvent
@@ -86,34 +89,34 @@ class Unschedulable:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Something is under way that the pod has to wait for; nobody need be told."""
+    """The result for a pod that waits for work under way; users need no report."""
 
     why: str
     needs: ClusterEvent = ClusterEvent.CLAIM
 
 
 _NodeScore: TypeAlias = tuple[float, float, NodeInfo]
-"""How good a node is, and the lot among equals."""
+"""Score of a node, with a random number that breaks ties."""
 
 ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | Pending
 
 
 @dataclass(slots=True)
 class PodClaims:
-    """The claims of a pod."""
+    """The claims of a pod, sorted by what is left to do for them."""
 
     all: list[ResourceClaim] = field(default_factory=list)
     wanted: list[tuple[ResourceClaim, ClaimToAllocate]] = field(default_factory=list)
     placed: list[ResourceClaim] = field(default_factory=list)
-    """Those whose allocation restricts the nodes."""
+    """Claims whose allocation restricts the nodes."""
     unshared: str = ""
-    """Why no node will do: other pods use a claim that can be used by one pod only."""
+    """Reason why no node fits: other pods use a claim that only one pod can use."""
 
 
 def decide(
     entry: QueuedPodInfo, cluster: ClusterCache, *, start: int, chance: Random, extender: FilterExtender | None = None
 ) -> ScheduleResult:
-    """Decide about one pod; the search for nodes begins with the one of number `start`."""
+    """Decide about one pod; the search for nodes begins at node number `start`."""
     pod = entry.pod
     if pod.spec.scheduling_gates:
         return Pending("has scheduling gates", ClusterEvent.POD)
@@ -124,7 +127,7 @@ def decide(
     if not rooms:
         return Unschedulable("no nodes available to schedule pods", ClusterEvent.NODE)
     nominated = cluster.room(pod.status.nominated_node_name)
-    if nominated is not None:  # others have left for it there
+    if nominated is not None:  # victims have made room for the pod there
         placement = _find_node(entry, cluster, claims, (nominated,), chance, extender)
         if isinstance(placement, NodeAssignment):
             return placement
@@ -133,7 +136,7 @@ def decide(
 
 
 def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | Unschedulable | Pending:
-    """Return the pod's claims, or what they keep it waiting for."""
+    """Return the pod's claims, or the result that makes the pod wait for them."""
     found = PodClaims()
     for each in entry.pod.spec.resource_claims or ():
         claim = _find_claim(entry.pod, each, cluster)
@@ -150,7 +153,7 @@ def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | 
 def _find_claim(
     pod: SchedulerPod, reference: PodResourceClaim, cluster: ClusterCache
 ) -> ResourceClaim | Unschedulable | Pending | None:
-    """Return the claim that the pod means, None if none is needed, or what keeps the pod from using it."""
+    """Return the claim of an entry, None if no claim is needed, or the result that keeps the pod from using it."""
     namespace, name = pod.metadata.namespace, reference.resource_claim_name
     if name is None:
         made = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
@@ -206,7 +209,7 @@ def _find_node(
     chance: Random,
     extender: FilterExtender | None,
 ) -> ScheduleResult:
-    """Return the best node that has all the pod needs; the first rooms are looked at first."""
+    """Return an assignment to the best node that has all the pod needs, searching the nodes in the given order."""
     demand = entry.demand
     reasons: Counter[str] = Counter()
     needs = ClusterEvent.NODE
@@ -248,7 +251,7 @@ def _find_node(
 
 
 def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
-    """Return what a pod may have to wait for because of its claims."""
+    """Return the cluster events that a pod may have to wait for because of its claims."""
     needs = ClusterEvent.DEVICE | ClusterEvent.CLASS if claims.wanted else ClusterEvent.NOTHING
     return needs | ClusterEvent.ROOM | ClusterEvent.DEVICE if cluster.inventory.allocatable and claims.all else needs
 
@@ -265,7 +268,7 @@ def _prioritize(
 def _ask_extender(
     fitting: list[NodeInfo], entry: QueuedPodInfo, chance: Random, extender: FilterExtender
 ) -> tuple[list[_NodeScore], Collection[str]]:
-    """Return what the extender leaves of nodes that have room, and its reasons against each of the others."""
+    """Return the nodes that pass the extender with their scores, and its reasons against each of the others."""
     names = [room.name for room in fitting]
     refused = extender.filter(entry.pod, names) if names else {}
     left = [room for room in fitting if room.name not in refused]
@@ -281,7 +284,7 @@ def _select_node(
     reasons: Counter[str],
     chance: Random,
 ) -> NodeAssignment | None:
-    """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
+    """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
     counted = cluster.inventory.allocatable and bool(claims.all)
     if not claims.wanted and not counted:
         _, _, room = max(rated)
@@ -306,7 +309,7 @@ def _select_node(
 def _account_node_allocatable(
     pod: SchedulerPod, placement: NodeAssignment, room: NodeInfo, cluster: ClusterCache
 ) -> NodeAssignment | Sequence[str]:
-    """Return a placement with what the pod has through its claims, or what the node has not enough of for that."""
+    """Return an assignment with the node resources of the pod's claims, or the resources that the node lacks."""
     try:
         found = node_allocatable.node_allocatable_statuses(pod, placement.claims, cluster.inventory.device)
     except UnaccountableError as error:
@@ -324,7 +327,7 @@ def _score_key(rated: _NodeScore) -> tuple[float, float]:
 
 
 def claim_fits_node(claim: ResourceClaim, room: NodeInfo) -> bool:
-    """Whether a claim can be used on a node."""
+    """Report whether a claim can be used on a node."""
     allocation = claim.status.allocation
     return allocation is None or matches_node_selector(allocation.node_selector, name=room.name, labels=room.labels)
 
@@ -346,7 +349,7 @@ def _post_filter(
 
 
 def _can_deallocate(claim: ResourceClaim, pod: SchedulerPod) -> bool:
-    """Whether nobody but this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
+    """Report whether only this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
     if claim.status.allocation is None or claim.status.allocation.reserved_for_any_pod:
         return False
     return all(entry.is_pod and entry.uid == pod.metadata.uid for entry in claim.entries)

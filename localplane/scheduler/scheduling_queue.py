@@ -1,11 +1,11 @@
-"""Pods that wait to be scheduled: those whose turn may come, those that back off, and those that wait for something.
+"""Pods that wait to be scheduled: active pods, pods in backoff, and unschedulable pods that wait for a cluster event.
 
-A pod that was refused waits until something happens that could help *it*: that is what its reasons are kept for. It is
-then looked at again, but not before its backoff is over (1, 2, 4 … 10 seconds since its last attempt). Whoever waits
-longer than five minutes is looked at anyway, in case that a hint is missing here. Upstream calls the three parts
-activeQ, backoffQ and unschedulablePods.
+An unschedulable pod waits until a cluster event happens that could help *this* pod: the events are derived from the
+reasons of its failure. The pod is then retried, but not before its backoff is over (1, 2, 4 … 10 seconds since its last
+attempt). A pod that waits longer than five minutes is retried anyway, in case an event is missing here. Upstream calls
+the three parts activeQ, backoffQ and unschedulablePods.
 
-Knows no clock: `now` is given.
+The queue has no clock: callers pass `now`.
 """
 
 import heapq
@@ -30,19 +30,19 @@ FLUSH_UNSCHEDULABLE_SECONDS: Final = 30.0
 
 
 class ClusterEvent(Flag):
-    """What could help a pod that was refused."""
+    """The cluster events that could make an unschedulable pod schedulable."""
 
     NOTHING = 0
-    NODE = auto()  # another node, or another look of one
-    ROOM = auto()  # a pod ends somewhere
-    DEVICE = auto()  # a device becomes free, or is offered
-    CLASS = auto()  # a device class is there
-    CLAIM = auto()  # one of its claims changes
-    POD = auto()  # the pod itself changes: its gates
+    NODE = auto()  # a node is added or changes
+    ROOM = auto()  # a pod ends on some node
+    DEVICE = auto()  # a device becomes free or is published
+    CLASS = auto()  # a device class is added or changes
+    CLAIM = auto()  # one of the pod's claims changes
+    POD = auto()  # the pod itself changes, for example its scheduling gates
 
 
 class QueuedPodState(Enum):
-    """Where an entry is."""
+    """The part of the queue that a pod is in."""
 
     ACTIVE = auto()
     BACKOFF = auto()
@@ -53,40 +53,40 @@ class QueuedPodState(Enum):
 
 @dataclass(slots=True, eq=False)
 class QueuedPodInfo:
-    """A pod in the queue."""
+    """A pod in the queue, with its attempts and the events that it waits for."""
 
     demand: PodRequests
     place: QueuedPodState = QueuedPodState.GONE
     number: int = 0
-    """Distinguishes its present place in a heap from former ones."""
+    """Number of the pod's current heap entry, which distinguishes it from outdated entries."""
 
     attempts: int = 0
     tried_at: Instant = -NEVER
     waiting_since: Instant = 0.0
     needs: ClusterEvent = ClusterEvent.NOTHING
     wanted: dict[Uid, tuple[int, ClaimToAllocate]] = field(default_factory=dict)
-    """What its claims ask for, with the version of the classes that was read from."""
+    """Allocation requests of the pod's claims, with the version of the device classes that they were made from."""
 
     @property
     def pod(self) -> SchedulerPod:
-        """The newest version of the pod."""
+        """Return the newest version of the pod."""
         return self.demand.pod
 
     @property
     def uid(self) -> Uid:
-        """The pod's."""
+        """Return the uid of the pod."""
         return self.pod.metadata.uid
 
     @property
     def ready_at(self) -> Instant:
-        """When its backoff is over."""
+        """Return the time when the pod's backoff is over."""
         if not self.attempts:
             return -NEVER
         return self.tried_at + min(POD_MAX_BACKOFF, POD_INITIAL_BACKOFF * 2.0 ** (self.attempts - 1))
 
 
 class SchedulingQueue:
-    """All pods that are not bound."""
+    """Queues all pods that are not bound yet."""
 
     def __init__(self) -> None:
         self._entries: dict[Uid, QueuedPodInfo] = {}
@@ -101,7 +101,7 @@ class SchedulingQueue:
         return len(self._entries)
 
     def put(self, pod: SchedulerPod, *, now: Instant) -> None:
-        """Take in a pod, or a new version of one."""
+        """Add a pod, or store a new version of a queued pod."""
         uid = pod.metadata.uid
         entry = self._entries.get(uid)
         if entry is None:
@@ -119,7 +119,7 @@ class SchedulingQueue:
             self._wake(entry, now)
 
     def remove(self, uid: Uid) -> None:
-        """The pod is bound, gone, or somebody else's."""
+        """Remove a pod that is bound, deleted, or another scheduler's."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._unindex(entry)
@@ -127,10 +127,10 @@ class SchedulingQueue:
             entry.place = QueuedPodState.GONE
 
     def pop(self, *, now: Instant) -> QueuedPodInfo | None:
-        """Return the pod whose turn it is, if any; it is busy then."""
+        """Return the next pod to schedule, if any; the pod is busy until it is queued again or removed."""
         if (
             now >= self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS
-        ):  # the same sum as in `next_at`: else rounding may part them
+        ):  # the same sum as in `next_at`: else rounding may make them differ
             self._flushed_at = now
             for entry in [e for e in self._waiting.values() if now - e.waiting_since >= POD_MAX_IN_UNSCHEDULABLE_PODS]:
                 self._wake(entry, now)
@@ -146,7 +146,7 @@ class SchedulingQueue:
         return None
 
     def next_at(self, *, now: Instant) -> Instant:
-        """Return when it is worth asking again, if nothing happens."""
+        """Return the time of the next `pop` that may return a pod, if no event happens."""
         due = self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS if self._waiting else NEVER
         while self._backoff and (self._backoff[0][2].number, self._backoff[0][2].place) != (
             self._backoff[0][1],
@@ -156,7 +156,7 @@ class SchedulingQueue:
         return max(now, min(due, self._backoff[0][0] if self._backoff else NEVER))
 
     def wait(self, entry: QueuedPodInfo, needs: ClusterEvent, *, now: Instant, tried: bool = True) -> None:
-        """The pod cannot be scheduled until something happens; unless `tried`, that costs it no backoff."""
+        """Make a pod wait for cluster events; unless `tried`, the wait costs the pod no backoff."""
         if entry.place is QueuedPodState.GONE:
             return
         if tried:
@@ -167,7 +167,7 @@ class SchedulingQueue:
         self._waiting[entry.uid] = entry
 
     def retry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
-        """Something went wrong on the way: come back after the backoff, whatever happens."""
+        """Queue a pod again after an error: the pod is retried after its backoff without a cluster event."""
         if entry.place is QueuedPodState.GONE:
             return
         entry.attempts += 1
@@ -175,23 +175,23 @@ class SchedulingQueue:
         self._back_off(entry)
 
     def wake(self, needs: ClusterEvent, *, now: Instant) -> None:
-        """Something happened that helps pods with such needs."""
+        """Retry the pods that wait for one of these cluster events."""
         for entry in [e for e in self._waiting.values() if e.needs & needs]:
             self._wake(entry, now)
 
     def wake_for(self, claims: Iterable[Key], *, now: Instant) -> None:
-        """These claims have changed."""
+        """Retry the pods that use one of these changed claims."""
         for key in claims:
             for entry in tuple(self._by_claim.get(key, {}).values()):
                 if entry.place is QueuedPodState.WAITING:
                     self._wake(entry, now)
 
     def waiting(self) -> Iterable[QueuedPodInfo]:
-        """Return the pods that wait for something."""
+        """Return the pods that wait for a cluster event."""
         return tuple(self._waiting.values())
 
     def wake_entry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
-        """Something happened that helps this pod."""
+        """Retry one pod that waits for a cluster event."""
         if entry.place is QueuedPodState.WAITING:
             self._wake(entry, now)
 
