@@ -99,7 +99,7 @@ def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
 
 
 def lacks_workload_entry(view: ClaimView) -> bool:
-    """Return whether, on re-enabling, a workload has no entry although pods use its claim or wait for it."""
+    """Return whether, when returning from a downgrade, a workload has no entry although pods use or await its claim."""
     if view.reservation is None or view.allocation is None or view.claim.metadata.deleting:
         return False
     return bool(view.waiting or view.starting or view.started) and EntryKind.WORKLOAD not in view.kinds
@@ -247,12 +247,13 @@ def _listing_write(view: ClaimView) -> SetReservedFor | None:
         kept = [e.reference for e in view.entries if e.kind not in over]
     room = RESERVED_FOR_MAX_SIZE - len(kept)
     if room <= 0:
-        return None  # the last write removes this project's entries and adds the last pods at once
+        return None  # the last write removes own entries and adds the last pods at once
     return SetReservedFor(claim=view.key, entries=(*kept, *missing[:room]))
 
 
 def _marks_write(view: ClaimView) -> PatchMetadata | None:
-    """Return the write that removes the annotations, and adds the finalizer that the stock deallocation requires."""
+    """Return the write that removes the annotations, and adjusts the finalizer without which no controller
+    deallocates."""
     claim = view.claim
     marks = workload_reservations.annotation_removals(claim, uid_too=True)
     finalizers = claim.metadata.finalizers or []

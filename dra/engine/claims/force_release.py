@@ -31,9 +31,7 @@ def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
     if value != view.claim.metadata.uid:
         return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
-        return _without_annotation(
-            desired
-        )  # nothing to release, and the annotation does not apply to the next allocation
+        return _without_annotation(desired)  # nothing to release; the next allocation is not addressed
     obstacle = _obstacle(view, now)
     if obstacle is not None:
         return desired.look_at(min(_watch_caught_up_at(view, now), default=NEVER)).because(obstacle)

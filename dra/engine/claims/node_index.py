@@ -41,8 +41,10 @@ class _NodeState(NamedTuple):
 
 
 class NodeIndex:
-    """The index of all nodes by name. ``version`` changes whenever the nodes that an allocation reaches may have
-    changed."""
+    """The index of all nodes by name.
+
+    ``version`` changes whenever the nodes that an allocation reaches may have changed.
+    """
 
     def __init__(self) -> None:
         self.version = 0

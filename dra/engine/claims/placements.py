@@ -1,12 +1,12 @@
-"""Answers rule 9's question: where pods could run that wait for an allocated claim, if the allocation were taken back.
+"""Search placements for rule 9: where pods that wait for an allocated claim could run if the allocation were revoked.
 
-The nodes are asked as a scheduler asks them: taints, affinity and room (`dra.engine.scheduling.node_info`), then
-devices (`dra.engine.allocator`), with the devices of the claim itself counted as free. What this engine does not decide
-(volumes, other pods, topology) can only exclude more nodes; a pod with such constraints counts as able to run elsewhere
-only if kube-scheduler itself says that a claim is all that stands in its way on some node.
+Nodes are filtered as a scheduler filters them: taints, affinity and room (`dra.engine.scheduling.node_info`), then
+devices (`dra.engine.allocator`), with the devices of the claim itself counted as free. Constraints that this engine
+does not decide (volumes, other pods, topology) can only exclude further nodes; a pod with such constraints counts as
+able to run elsewhere only if kube-scheduler itself reports that a claim is the only obstacle on some node.
 
-Reading a cluster is expensive, so the question comes in two steps: `Search.nodes` names the nodes on which everything
-but room would do, and only the pods of those nodes have to be known for `Search.placements`.
+Reading a cluster is expensive, so the search has two steps: `PlacementSearch.nodes` names the nodes on which everything
+but room suits a pod, and only the pods of those nodes have to be read for `PlacementSearch.placements`.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -55,18 +55,19 @@ from dra.model.scheduling import SchedulerPod
 from dra.model.scheduling_constraints import has_undecided_constraints
 
 MAX_STEPS: Final = 1_000
-"""Picks per node after which the allocator gives up: the answer may be too cautious, but never blocks the process."""
+"""Picks per node after which the allocator gives up: the result may be too cautious, but never blocks the process."""
 
 MAX_SHAPES: Final = 32
-"""Unlike pods that are looked at for one claim."""
+"""Maximum number of unlike pods that are examined for one claim."""
 
 CLAIM_UNAVAILABLE: Final = "resourceclaim not available on the node"
-"""kube-scheduler's words for a node on which only a claim is in the way (dynamicresources.go, Filter, 1.34 to 1.36)."""
+"""Message of kube-scheduler for a node on which only a claim is the obstacle (dynamicresources.go, Filter, 1.34 to
+1.36)."""
 
 
 @dataclass(slots=True)
 class ClusterSnapshot:
-    """What a live read showed: nodes, the pods on some of them, devices, and who has which."""
+    """The result of a live read: nodes, the pods on some of them, devices, and the holders of devices."""
 
     rooms: dict[str, NodeInfo]
     inventory: ResourceSliceTracker
@@ -78,18 +79,19 @@ class ClusterSnapshot:
 
 @dataclass(slots=True)
 class _PodShape:
-    """Pods that are alike in all that matters here."""
+    """A group of pods that are alike in all properties that placement depends on."""
 
     demand: PodRequests
     pod: SchedulerPod
     uids: list[Uid]
     inside: list[tuple[NodeInfo, PodRequests]] = field(default_factory=list)
-    """With what a pod takes there, through its claims, too (DRANodeAllocatableResources)."""
+    """Nodes of the allocation, with the requests of a pod there, including requests through claims
+    (DRANodeAllocatableResources)."""
     outside: list[tuple[NodeInfo, PodRequests]] = field(default_factory=list)
 
 
 class PlacementSearch:
-    """One question about one allocated claim."""
+    """The search for placements of the pods that wait for one allocated claim."""
 
     def __init__(
         self,
@@ -99,7 +101,8 @@ class PlacementSearch:
         picture: ClusterSnapshot,
         claim_of: Callable[[Key], ResourceClaim | None],
     ) -> None:
-        """Raises UnsatisfiableError if nobody here can tell what the claim asks for, ValueError if nothing is taken."""
+        """Raise UnsatisfiableError if the claim's requests cannot be evaluated, ValueError if the claim is not
+        allocated."""
         allocation = claim.status.allocation
         if allocation is None:
             raise ValueError(f"claim {'/'.join(claim.metadata.key)} is not allocated")
@@ -116,20 +119,22 @@ class PlacementSearch:
         self._shapes = self._grouped(pods)
 
     def nodes(self) -> frozenset[str]:
-        """Return the nodes on which a pod could run if there were room, as far as `steps` has looked for them."""
+        """Return the nodes on which a pod could run given enough room, as far as `steps` has examined nodes."""
         return frozenset(room.name for shape in self._shapes for room, _ in (*shape.inside, *shape.outside))
 
     @property
     def loses(self) -> bool:
-        """Whether selectors may lose memory (`dra.cel.memory_leaks`): those of the claim, and of others beside it."""
+        """Return whether selectors of the claim, or of other claims of the pods, may leak memory
+        (`dra.cel.memory_leaks`)."""
         return any(may_leak(selector.expression) for selector in _selectors(self._wanted)) or any(
             len(claim_names(shape.pod)) > 1 for shape in self._shapes
         )
 
     def steps(self) -> Generator[None, None, None]:
-        """Look for `nodes`, a piece of work at a time: a selector of the claim's user for one device, or one node.
+        """Search `nodes` in steps: one selector of the claim's user for one device, or one node, per step.
 
-        Both may take long, and others have work to do. To be closed if it is not run to its end.
+        Each step may take long, and other tasks have to run in between. Close the generator if it is not run to its
+        end.
         """
         shares, uid = self._picture.shares, self._claim.metadata.uid
         shares.put(uid, None)
@@ -140,7 +145,7 @@ class PlacementSearch:
             shares.put(uid, self._allocation)
 
     def placements(self, *, at: Instant) -> Placements:
-        """Return the answer; the pods of all `nodes` must be in their rooms."""
+        """Return the result; the pods of all `nodes` must have been added to their NodeInfo."""
         here: set[Uid] = set()
         elsewhere: set[Uid] = set()
         for shape in self._shapes:
@@ -178,13 +183,13 @@ class PlacementSearch:
         return list(found.values())
 
     def _find(self, shape: _PodShape) -> Iterator[None]:
-        """Find the nodes that suit pods of a shape, inside the allocation and outside."""
+        """Find the nodes that suit pods of a shape, inside and outside of the allocation."""
         others = [self._claim_of((shape.pod.metadata.namespace, name)) for name in claim_names(shape.pod)]
         if any(other is None or other.metadata.deleting for other in others):
-            return  # the pod cannot be scheduled anyhow
+            return  # the pod cannot be scheduled in any case
         beside = [c for c in others if c is not None and c.metadata.uid != self._claim.metadata.uid]
         if any(self._unshared(each, shape.pod) for each in (self._claim, *beside)):
-            return  # it is for one pod, and has one
+            return  # the claim serves only one pod, and has one
         try:
             unallocated = [c for c in beside if c.status.allocation is None]
             more = [claim_to_allocate(c, self._picture.classes) for c in unallocated]
@@ -219,7 +224,7 @@ class PlacementSearch:
             shape.outside.clear()
 
     def _judge(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> Iterator[None]:
-        """Have the selectors asked about the devices of a node, before the allocator asks them all at once."""
+        """Evaluate the selectors for the devices of a node in steps, before the allocator needs all results at once."""
         asks = [ask.selectors for each in wanted for alternatives in each.requests for ask in alternatives]
         if not any(asks):
             return
@@ -231,7 +236,8 @@ class PlacementSearch:
         return _without_resources(PodRequests.of(pod), self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
-        """Return what of a pod decides what it has of its node through its claims, and whether it may use them."""
+        """Return the part of a pod that determines its node resources through claims, and whether it may use the
+        claims."""
         if not self._picture.inventory.allocatable:
             return None
         containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
@@ -244,7 +250,7 @@ class PlacementSearch:
     def _taking(
         self, shape: _PodShape, claims: list[ResourceClaim], new: dict[Uid, AllocationResult]
     ) -> PodRequests | None:
-        """Return what a pod takes of a node with these allocations; None if it could be on no node with them."""
+        """Return a pod's requests on a node with these allocations; None if the pod fits on no node with them."""
         if not self._picture.inventory.allocatable:
             return shape.demand
         pairs = [(claim, new.get(claim.metadata.uid)) for claim in claims]
@@ -257,7 +263,7 @@ class PlacementSearch:
         return None if uncovered_pod_level_resource(pod) else self._demand(pod)
 
     def _finds(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> list[AllocationResult] | None:
-        """Return the devices that a node has, none if it has not; None if kube-scheduler would give up the pod."""
+        """Return the allocations possible on a node, empty if none; None if kube-scheduler would give up the pod."""
         picture = self._picture
         offer = picture.inventory.offer(room.name, room.labels)
         if not offer.shares and any(each.requests for each in wanted):
@@ -271,7 +277,7 @@ class PlacementSearch:
         return [] if any(seconds_tolerated(t) < NEVER for each in made for t in picture.taints.on(each)) else made
 
     def _broken(self) -> str:
-        """Return the first device of the allocation that is offered no more, or that a taint ends pods on."""
+        """Return the first device of the allocation that is no longer offered, or that has an evicting taint."""
         for result in self._allocation.devices.results or ():
             item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
             if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
@@ -284,7 +290,10 @@ def _selectors(wanted: ClaimToAllocate) -> Iterator[CompiledSelector]:
 
 
 def _check_selector_count(*wanted: ClaimToAllocate) -> None:
-    """Raise UnsatisfiableError if claims have more selectors than answers are kept of: each would be asked again."""
+    """Raise UnsatisfiableError if claims have more selectors than cached results.
+
+    Each would be evaluated repeatedly.
+    """
     found = {selector.expression for each in wanted for selector in _selectors(each)}
     if len(found) > SELECTOR_RESULTS_MAX:
         raise UnsatisfiableError(
@@ -301,7 +310,7 @@ def _allocations_reach(placed: Iterable[AllocationResult], room: NodeInfo) -> bo
 
 
 def _without_resources(demand: PodRequests, resources: set[str | None]) -> PodRequests:
-    """Return the demand without extended resources that devices stand for: no node has those in its capacity."""
+    """Return the requests without extended resources that devices provide: no node has these in its capacity."""
     if not any(resource in resources for resource in demand.amounts):
         return demand
     left = {resource: amount for resource, amount in demand.amounts.items() if resource not in resources}

@@ -332,7 +332,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Return whether a missing workload entry may mean a release or a restart.
+        """Return whether a release is uncertain: the annotation of the entry may belong to an equal earlier allocation.
 
         The annotation may be an older allocation's.
 

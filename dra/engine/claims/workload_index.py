@@ -1,4 +1,4 @@
-"""The objects that claims are reserved for: what is known of each, and which claims want to hear of it."""
+"""The index of workloads: the known state of each object that claims are reserved for, and the claims to update."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -17,7 +17,7 @@ _UNREADABLE = frozenset({WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, Workloa
 
 
 class WorkloadKey(NamedTuple):
-    """Which object a reference names; the namespace is the claim's."""
+    """The key of the object that a reference names; the namespace is the claim's."""
 
     kind: GroupResource
     namespace: str
@@ -25,12 +25,12 @@ class WorkloadKey(NamedTuple):
 
     @classmethod
     def of(cls, reference: ConsumerReference, namespace: str) -> Self:
-        """Return the key of what a claim in ``namespace`` refers to."""
+        """Return the key of the object that a claim in ``namespace`` refers to."""
         return cls(reference.group_resource, namespace, reference.name)
 
 
 class WorkloadIndex:
-    """Workloads by name, and the claims that refer to them. Observations return the claims they concern."""
+    """The index of workloads by name, and of the claims that refer to them; observations return the affected claims."""
 
     def __init__(self) -> None:
         self.followed = WatchedKinds()
@@ -38,22 +38,22 @@ class WorkloadIndex:
         self._known: dict[WorkloadKey, WorkloadState] = {}
         self._referrers: dict[WorkloadKey, set[Key]] = {}
         self._of_kind: dict[GroupResource, set[WorkloadKey]] = {}
-        """The keys of `_referrers` by kind: a kind that changes concerns the claims of that kind alone."""
+        """Keys of `_referrers` by kind: a change of a kind affects only the claims of that kind."""
 
         self._known_of_kind: dict[GroupResource, set[WorkloadKey]] = {}
-        """The keys of `_known` by kind."""
+        """Keys of `_known` by kind."""
 
         self._read_live: dict[WorkloadKey, Uid] = {}
-        """What a live read has shown, and the watch not yet."""
+        """Uids that a live read has shown, and the watch has not yet."""
 
         self._referred: dict[Key, frozenset[WorkloadKey]] = {}
 
     def kinds(self) -> frozenset[GroupResource]:
-        """Return the kinds to watch: those that claims refer to, within the bound of their namespaces."""
+        """Return the kinds to watch: the kinds that claims refer to, within the bound of their namespaces."""
         return self.followed.all()
 
     def refer(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
-        """The claim refers to these workloads now, and to no others."""
+        """Set the workloads that the claim refers to, in place of all previous references."""
         wanted = frozenset(WorkloadKey.of(reference, claim[0]) for reference in references)
         before = self._referred.pop(claim, frozenset())
         if wanted:
@@ -78,14 +78,14 @@ class WorkloadIndex:
                 self._forget(key)
 
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
-        """Set what is true of every object of a kind that was not observed."""
+        """Set the phase of every unobserved object of a kind."""
         if self._kinds.get(kind) is phase:
             return set()
         self._kinds[kind] = phase
         return self._concerned(kind)
 
     def forget_kind(self, kind: GroupResource) -> set[Key]:
-        """The kind is not watched any more: what was seen of it is no knowledge now."""
+        """Forget a kind that is no longer watched: earlier observations of its objects count no longer."""
         for key in [key for key in self._known_of_kind.get(kind, ()) if self._known[key].phase in _THERE]:
             gone = self._forget(key).gone
             if key in self._referrers:
@@ -94,7 +94,7 @@ class WorkloadIndex:
         return self._concerned(kind)
 
     def listed(self, kind: GroupResource, there: AbstractSet[Key]) -> set[Key]:
-        """Take in that a complete list shows these: what a live read has shown besides is read anew."""
+        """Mark objects that a complete list lacks as absent, so that a live read checks them again."""
         concerned: set[Key] = set()
         for key in tuple(self._known_of_kind.get(kind, ())):
             known = self._known[key]
@@ -117,13 +117,14 @@ class WorkloadIndex:
     def observe(
         self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
     ) -> set[Key]:
-        """Take in a workload, from the watch or by a live read; an object of the same name with another uid is gone.
+        """Record a workload from the watch or a live read; an object of the same name with another uid is gone.
 
-        Unless only a live read has shown that object: the watch may be behind, and show its predecessors first.
+        An exception is an object that only a live read has shown: the watch may be behind, and deliver its predecessors
+        first.
         """
         before = self._known.get(key, WorkloadState())
         if live and uid in before.gone:
-            return set()  # the answer to a request that was slower than the watch
+            return set()  # the response to a request that was slower than the watch
         awaited = self._read_live.get(key)
         if live and uid != before.uid:
             self._read_live[key] = uid
@@ -135,7 +136,7 @@ class WorkloadIndex:
         return self._set(key, WorkloadState(phase=phase, uid=uid, gone=gone - {uid}, rule_error=rule_error))
 
     def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
-        """The object with that uid is certainly gone; another one of its name may be there."""
+        """Forget the object with that uid, which is certainly deleted; another object of its name may exist."""
         before = self._known.get(key, WorkloadState())
         gone = before.gone | {uid}
         if before.uid != uid and before.phase in _THERE:
@@ -143,7 +144,7 @@ class WorkloadIndex:
         return self._set(key, WorkloadState(phase=WorkloadPhase.ABSENT, uid=NO_UID, gone=gone))
 
     def get(self, key: WorkloadKey) -> WorkloadState:
-        """Return what is known of a workload; of an unobserved one, what is true of its kind."""
+        """Return the known state of a workload; for an unobserved workload, the state of its kind."""
         found = self._known.get(key)
         default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
         if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.followed:
@@ -160,7 +161,7 @@ class WorkloadIndex:
         referrers = self._referrers.get(key)
         if workload.phase is WorkloadPhase.ABSENT and referrers is None:
             if key in self._known:
-                self._forget(key)  # nobody asks: remembering every Job that ever was would be a leak
+                self._forget(key)  # no claim refers to it: remembering every Job ever seen would be a leak
         else:
             self._remember(key, workload)
         return set(referrers or ())

@@ -1,1 +1,1 @@
-"""Rule 13: claims that are made from templates, for pods and for PodGroups."""
+"""Rule 13: claims that are generated from templates, for pods and for PodGroups."""

@@ -1,4 +1,4 @@
-"""Who claims are made for, and what is known around one of them."""
+"""Owners of generated claims, pods and PodGroups, and the view for a decision about one owner."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -19,14 +19,14 @@ NO_CLAIMS: Final[Mapping[str, ResourceClaim]] = MappingProxyType({})
 
 
 class ClaimOwnerKind(StrEnum):
-    """Kinds of objects whose spec may ask for claims from templates."""
+    """Kinds of objects whose spec may request claims from templates."""
 
     POD = "Pod"
     POD_GROUP = POD_GROUP
 
 
 class ClaimOwner(Struct, frozen=True):
-    """A pod or PodGroup, as far as its claims go. Equal owners want the same."""
+    """A pod or PodGroup, reduced to what its claims depend on; equal owners need the same claims."""
 
     kind: ClaimOwnerKind
     key: Key
@@ -35,37 +35,37 @@ class ClaimOwner(Struct, frozen=True):
     """All entries of the spec, by claim name or by template."""
 
     recorded: tuple[PodResourceClaimStatus, ...] = ()
-    """What the status says has been made."""
+    """Claims that the status records as made."""
 
     done: bool = False
-    """Whether it needs no claims any more: deleted, or ended."""
+    """Whether the owner no longer needs claims: deleted, or ended."""
 
     group: str = ""
     """Name of the PodGroup that a pod belongs to."""
 
     claimant: PodInfo | None = None
-    """The pod as reservations see it; None where there are none, or one of its annotations cannot be read."""
+    """The pod as reservations see it; None if there are no reservations, or one of its annotations is malformed."""
 
     node: str = ""
-    """Where it is bound."""
+    """Node that the pod is bound to."""
 
     placeholder_of: OwnerReference | None = None
-    """The reservation that it finds a place for."""
+    """Reservation that the pod is the placeholder of."""
 
     @property
     def from_templates(self) -> tuple[PodResourceClaim, ...]:
-        """The entries that somebody has to make a claim for."""
+        """Return the entries that require a generated claim."""
         return tuple(entry for entry in self.entries if entry.resource_claim_template_name is not None)
 
     def record(self, entry: str) -> PodResourceClaimStatus | None:
-        """Return what the status says of an entry."""
+        """Return the status of an entry; None if the status does not name the entry."""
         return next((status for status in self.recorded if status.name == entry), None)
 
 
 def owner_from_pod(pod: Pod, *, reservations: bool = False) -> ClaimOwner | None:
-    """Return the pod as an owner; None if no entry of it names a template: nothing is ever made for it.
+    """Return the pod as an owner; None if no entry of the pod names a template, since no claim is ever generated then.
 
-    ``reservations`` tells whether there are any: else nothing is read, or kept, for them.
+    ``reservations`` says whether reservations exist: otherwise nothing is read, or kept, for them.
     """
     entries = tuple(pod.spec.resource_claims or ())
     if all(entry.resource_claim_template_name is None for entry in entries):
@@ -89,7 +89,7 @@ def _pod_info(pod: Pod) -> PodInfo | None:
     try:
         return PodInfo.from_metadata(pod.metadata, amounts=NO_AMOUNTS)
     except MalformedAnnotationError:
-        return None  # the extender refuses the pod, and tells why
+        return None  # the extender refuses the pod, and reports why
 
 
 def _placeholder_of(pod: Pod) -> OwnerReference | None:
@@ -110,37 +110,38 @@ def owner_from_pod_group(group: PodGroup) -> ClaimOwner:
 
 
 class ClaimOwnerView(Struct, frozen=True):
-    """One owner, and what its claims depend on."""
+    """The snapshot of one owner, and everything that its claims depend on."""
 
     owner: ClaimOwner
     named: Mapping[str, ResourceClaim] = NO_CLAIMS
-    """The claims that its status names, as far as they are there."""
+    """Existing claims that the owner's status names."""
 
     owned: tuple[ResourceClaim, ...] = ()
-    """The claims whose controller it is."""
+    """Claims that the owner controls."""
 
     templates: Mapping[str, ResourceClaimTemplate] = NO_TEMPLATES
     group: ClaimOwner | None = None
     group_unknown: bool = False
-    """Whether the pod's PodGroup has not been seen, on a server that has them: it may ask for the same claims."""
+    """Whether the pod's PodGroup has not been seen although the server serves PodGroups: it may request the same
+    claims."""
 
     group_error: str = ""
-    """Why PodGroups cannot be read; empty if they can, or nobody has tried for long enough."""
+    """Why PodGroups cannot be read; empty if they can, or if reading has not failed for long enough."""
 
     group_owned: tuple[ResourceClaim, ...] = ()
-    """The claims whose controller its PodGroup is."""
+    """Claims that the pod's PodGroup controls."""
 
     held: tuple[HeldClaim, ...] = ()
-    """The claims that reservations hold for the pod."""
+    """Claims that reservations hold for the pod."""
 
 
 def claim_for_entry(claims: tuple[ResourceClaim, ...], entry: str) -> ResourceClaim | None:
-    """Return the claim that was made for an entry: somebody may have made it and failed to record it."""
+    """Return the claim that was generated for an entry; a crash may have prevented its record in the status."""
     return next((claim for claim in claims if claim.metadata.annotation(POD_CLAIM_NAME) == entry), None)
 
 
 def belongs_to_owner(claim: ResourceClaim, view: ClaimOwnerView) -> bool:
-    """Whether a claim was made for the owner, or for the PodGroup it belongs to."""
+    """Return whether a claim was generated for the owner, or for the owner's PodGroup."""
     controller = claim.controller
     if controller is None:
         return False

@@ -1,9 +1,9 @@
-"""Which claims an owner lacks, and which of those that are there its status should name.
+"""Decide which claims an owner lacks, and which existing claims its status should name.
 
-The status is written whole: by server-side apply, so what one write of ours leaves out is taken away. And it is
-written only when nothing is lacking any more: a pod with half of its claims cannot be scheduled anyway.
+The status is written whole: with server-side apply, a field that one write omits is removed. The status is written only
+when no claim is lacking any longer: a pod with half of its claims cannot be scheduled anyway.
 
-Rule 13; specs/dra-upstream.md §2, upstream's ``syncPod`` and ``syncPodGroup``.
+Rule 13; upstream's ``syncPod`` and ``syncPodGroup`` (kube-controller-manager, pkg/controller/resourceclaim).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from dra.model.templates import ResourceClaimTemplate
 
 
 class CreateClaim(Struct, frozen=True):
-    """Make a claim for an entry of its owner from a template."""
+    """Create a claim for an entry of its owner from a template."""
 
     owner: ClaimOwner
     entry: str
@@ -34,7 +34,7 @@ class CreateClaim(Struct, frozen=True):
 
 
 class HandOverClaim(Struct, frozen=True):
-    """Make the owner the controller of a claim that a reservation holds for it."""
+    """Make the owner the controller of a claim that a reservation holds for the owner."""
 
     owner: ClaimOwner
     entry: str
@@ -42,14 +42,14 @@ class HandOverClaim(Struct, frozen=True):
 
 
 class RecordClaims(Struct, frozen=True):
-    """Make the owner's status name these claims."""
+    """Record these claims in the owner's status."""
 
     owner: ClaimOwner
     claims: tuple[PodResourceClaimStatus, ...]
 
 
 class GenerationPlan(Struct, frozen=True):
-    """What to do for one owner now."""
+    """The writes and reasons for one owner now."""
 
     create: tuple[CreateClaim, ...] = ()
     take: tuple[HandOverClaim, ...] = ()
@@ -58,12 +58,12 @@ class GenerationPlan(Struct, frozen=True):
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not self.create and not self.take and self.record is None
 
 
 class MissingClaim(Enum):
-    """Why an entry has no claim, where none can be made now."""
+    """The cause for which an entry has no claim, where none can be made now."""
 
     FOREIGN = "the status names somebody else's claim"
     GROUP = "the PodGroup's claim is not there yet"
@@ -71,7 +71,7 @@ class MissingClaim(Enum):
 
 
 class AwaitedClaim(Struct, frozen=True):
-    """A held claim that the entry gets as soon as it is free."""
+    """A held claim that the entry gets as soon as its former user has released the claim."""
 
     held: HeldClaim
 
@@ -80,7 +80,10 @@ EntryOutcome: TypeAlias = PodResourceClaimStatus | CreateClaim | HandOverClaim |
 
 
 def decide(view: ClaimOwnerView) -> GenerationPlan:
-    """Return what to do for the owner. Idempotent: after its own writes it wants no more."""
+    """Return the plan for the owner. The function is idempotent.
+
+    After the plan's own writes it plans nothing further.
+    """
     if view.owner.done:
         return GenerationPlan()
     if view.group_unknown:
@@ -88,7 +91,7 @@ def decide(view: ClaimOwnerView) -> GenerationPlan:
     plan = _plan(view, replace_foreign=False)
     if plan.done and not plan.reasons:
         return plan
-    # Where somebody has put another claim, it is replaced only when there is something else to do.
+    # A claim that another client recorded is replaced only when there is something else to write.
     return _plan(view, replace_foreign=True)
 
 
@@ -99,7 +102,7 @@ def _plan(view: ClaimOwnerView, *, replace_foreign: bool) -> GenerationPlan:
     held = _held_claims_for_entries(view)
     for entry in owner.from_templates:
         finding = _decide_entry(view, entry, held.get(entry.name), replace_foreign=replace_foreign)
-        if finding is MissingClaim.TEMPLATE:  # those behind it wait, too: so does the scheduler
+        if finding is MissingClaim.TEMPLATE:  # later entries wait, too: so does the scheduler
             reasons = (_no_template_reason(owner, entry),)
             break
         findings.append(finding)
@@ -113,7 +116,7 @@ def _plan(view: ClaimOwnerView, *, replace_foreign: bool) -> GenerationPlan:
 
 
 def _held_claims_for_entries(view: ClaimOwnerView) -> Mapping[str, HeldClaim]:
-    """Return which claims of reservations the owner gets: one decision for all its entries."""
+    """Return the held claims that the owner gets: one decision for all its entries."""
     if not view.held:
         return NO_HELD_CLAIMS
     recorded = {s.name for s in view.owner.recorded}
@@ -152,7 +155,7 @@ def _decide_entry(
 
 
 def _is_of_pod_group(view: ClaimOwnerView, entry: PodResourceClaim) -> bool:
-    """Whether the claim is the PodGroup's: its spec has the very same entry (upstream's ``BindTo``)."""
+    """Return whether the claim belongs to the PodGroup: its spec has an equal entry (upstream's ``BindTo``)."""
     return view.group is not None and entry in view.group.entries
 
 
@@ -182,7 +185,7 @@ def _awaited_reason(owner: ClaimOwner, held: HeldClaim) -> Reason:
 
 
 def handed_over_reason(action: HandOverClaim) -> Reason:
-    """Return what is told of a claim once its reservation's owner has it."""
+    """Return the reason reported for a claim that was handed over to its reservation's owner pod."""
     meta = action.held.claim.metadata
     reservation = action.held.reservation.name
     return claim_reason(Code.HANDED_OVER, key=meta.key, uid=meta.uid, pod=action.owner.key[1], reservation=reservation)
@@ -193,7 +196,7 @@ def _subject(owner: ClaimOwner) -> Subject:
 
 
 def creation_failed_reason(owner: ClaimOwner, entry: str, error: str) -> Reason:
-    """Return the reason that upstream's controller gives, in its words: people search for them."""
+    """Return the reason in the words of upstream's controller, since users search for these words."""
     kind = "PodResourceClaim" if owner.kind is ClaimOwnerKind.POD else "PodGroupResourceClaim"
     return Reason(
         code=Code.GENERATION_FAILED,

@@ -1,12 +1,14 @@
-"""Which held claims a pod gets instead of new ones: the place where reservations meet claims from templates.
+"""Assign claims held by reservations to pods, in place of newly generated claims.
 
-1. Only owners of an available reservation, in the namespace of its template; and its placeholder, made once more.
-2. A held claim stands in for one from the pod's template if it is what the template would make: the same spec, and the
-   labels and annotations that the template asks for.
-3. All that a pod gets is of one reservation: claims that are held on two nodes could never be used together. Of several
-   reservations the one that serves most of what the pod asks for, then the first by name.
-4. One claim, one pod: it is given with a compare-and-swap, and only when nobody uses it. Whose predecessor is about to
-   end, or to be gone, waits for that: with new devices it would take what others could have, and leave its own unused.
+1. Only owners of an available reservation, in the namespace of its template, get its claims; and its placeholder, when
+   the placeholder is created again.
+2. A held claim replaces a claim from the pod's template if it equals what the template would generate: the same spec,
+   and the labels and annotations that the template requests.
+3. All claims that a pod gets are of one reservation: claims held on two nodes could never be used together. Of several
+   reservations the one that serves most entries of the pod is chosen, then the first by name.
+4. One claim, one pod: a claim is handed over with a compare-and-swap, and only when no pod uses it. If its former user
+   is about to end or to be deleted, the pod waits: with new devices it would take devices that other pods could have,
+   and leave its own unused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,24 +27,24 @@ from dra.model.templates import ResourceClaimTemplate
 
 
 class HeldClaim(Struct, frozen=True):
-    """A claim that a pod may get."""
+    """A claim held by a reservation that a pod may get."""
 
     claim: ResourceClaim
     reservation: OwnerReference
     former: str = ""
-    """Who has it still, in words: about to end, or to be gone. Empty: nobody."""
+    """Description of the present user, which is about to end or to be deleted; empty if there is none."""
 
 
 NO_HELD_CLAIMS: Final[Mapping[str, HeldClaim]] = MappingProxyType({})
 
 
 def may_consume(holding: ReservationInfo, pod: PodInfo) -> bool:
-    """Whether a pod is to get what a reservation holds; of node labels nothing is known here."""
+    """Return whether a pod may use what a reservation holds; node labels are unknown here."""
     return not pod.ignores and eligibility.check_owner_and_affinity(holding, pod, node_labels={}) is None
 
 
 def matches_template(claim: ResourceClaim, template: ResourceClaimTemplate) -> bool:
-    """Whether a claim is what would be made from a template."""
+    """Return whether a claim equals the claim that a template would generate."""
     try:
         wanted = msgspec.convert(template.spec.spec, ResourceClaimSpec)
     except msgspec.ValidationError:
@@ -62,9 +64,9 @@ def assign_held_claims(
     held: Iterable[HeldClaim],
     bound_to: Uid | None,
 ) -> Mapping[str, HeldClaim]:
-    """Return which held claim each entry of a pod gets, by the entry's name.
+    """Return the held claim that each entry of a pod gets, by the entry's name.
 
-    `bound_to` is the reservation that it has a claim of already.
+    `bound_to` is the reservation that the pod already has a claim of.
     """
     by_reservation: dict[tuple[str, Uid], list[HeldClaim]] = {}
     for each in held:

@@ -1,4 +1,4 @@
-"""What is written for owners: claims, and the part of a status that names them."""
+"""Manifests written for owners: claims, and the part of a status that names the claims."""
 
 from typing import Any, Final
 
@@ -13,14 +13,14 @@ from dra.model.meta import OwnerReference
 from dra.model.references import POD_GROUPS
 
 FIELD_MANAGER: Final = "ResourceClaimController"
-"""Upstream's: whoever takes over from whom goes on with the same fields."""
+"""Field manager of upstream's controller: after a takeover, either controller continues with the same fields."""
 
 _LONGEST_BASE: Final = 57
-"""Characters of a generated name before the server's five: together a DNS label."""
+"""Maximum number of characters of a generated name before the server's five: together a DNS label."""
 
 
 def claim_manifest(action: CreateClaim, *, group_version: str = "") -> dict[str, Any]:
-    """Return the claim to create."""
+    """Return the manifest of the claim to create."""
     owner, template = action.owner, action.template.spec
     labels = template.metadata.labels
     return {
@@ -44,7 +44,7 @@ def claim_manifest(action: CreateClaim, *, group_version: str = "") -> dict[str,
 
 
 def _reservation_owner_references(owner: ClaimOwner) -> list[dict[str, Any]]:
-    """Return the reservation that a claim is made for: it must be an owner before the placeholder ends."""
+    """Return the owner reference to the claim's reservation, which must be an owner before the placeholder ends."""
     reservation = owner.placeholder_of
     if reservation is None:
         return []
@@ -55,7 +55,7 @@ def _reservation_owner_references(owner: ClaimOwner) -> list[dict[str, Any]]:
 
 
 def hand_over_write(action: HandOverClaim) -> PatchMetadata:
-    """Return the write that gives a held claim to a pod: whoever owns it besides stays."""
+    """Return the write that hands a held claim over to a pod; other owner references stay."""
     owner, claim = action.owner, action.held.claim
     controller = OwnerReference(
         api_version=api_version(owner), kind=owner.kind.value, name=owner.key[1], uid=owner.uid, controller=True
@@ -68,12 +68,12 @@ def hand_over_write(action: HandOverClaim) -> PatchMetadata:
 
 
 def api_version(owner: ClaimOwner, *, group_version: str = "") -> str:
-    """Return the owner's ``apiVersion``."""
+    """Return the ``apiVersion`` of the owner."""
     return "v1" if owner.kind is ClaimOwnerKind.POD else f"{POD_GROUPS.group}/{group_version}"
 
 
 def generate_name(owner: str, entry: str) -> str:
-    """Return ``generateName``: both names, each cut in proportion where they are too long."""
+    """Return ``generateName``: both names, each shortened in proportion if the result is too long."""
     name = f"{owner}-{entry}-"
     if len(name) <= _LONGEST_BASE:
         return name
@@ -82,7 +82,7 @@ def generate_name(owner: str, entry: str) -> str:
 
 
 def claim_statuses_manifest(action: RecordClaims) -> dict[str, Any]:
-    """Return what is applied to the owner's status."""
+    """Return the manifest to apply to the owner's status."""
     claims = [
         {"name": c.name, **({"resourceClaimName": c.resource_claim_name} if c.resource_claim_name is not None else {})}
         for c in action.claims

@@ -1,4 +1,4 @@
-"""Owners as last observed, and who has to be looked at again when a claim or a template changes."""
+"""The index of claim owners as last observed, and of the owners to decide again when a claim or a template changes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -17,27 +17,30 @@ _NO_OWNERS: Final[frozenset[Uid]] = frozenset()
 
 
 class ClaimOwnerIndex:
-    """All pods and PodGroups that ask for claims from templates; ``dirty`` are those to decide about."""
+    """The index of all pods and PodGroups that request claims from templates.
+
+    ``dirty`` holds the owners to decide about.
+    """
 
     def __init__(self) -> None:
         self.dirty: set[Uid] = set()
         self.groups_version = ""
-        """The version in which the API server has PodGroups; empty if it has none."""
+        """API version in which the API server serves PodGroups; empty if it serves none."""
 
         self.groups_known = True
-        """Whether a PodGroup that is not to be seen is not there."""
+        """Whether a PodGroup that is not in the index does not exist."""
 
         self.groups_error = ""
-        """Why that is not known; empty if it only takes a moment."""
+        """Why that is unknown; empty if the list only takes a moment."""
 
         self._owners: dict[Uid, ClaimOwner] = {}
         self._groups: dict[Key, Uid] = {}
         self._templates: dict[Key, ResourceClaimTemplate] = {}
         self._users: dict[Key, set[Uid]] = {}
-        """Owners by the template they name."""
+        """Owners by the template that they name."""
 
         self._recorded: dict[Key, set[Uid]] = {}
-        """Owners by the claim their status names."""
+        """Owners by the claim that their status names."""
 
         self._members: dict[Key, set[Uid]] = {}
         """Pods by their PodGroup."""
@@ -46,19 +49,19 @@ class ClaimOwnerIndex:
         """Claims by the uid of their controller."""
 
         self._lacking: dict[Key, set[Uid]] = {}
-        """Pods whose status does not name all their claims yet, by namespace: reservations may hold some for them."""
+        """Pods whose status does not name all their claims yet, by namespace: reservations may hold claims for them."""
 
         self._held: dict[str, dict[Key, ResourceClaim]] = {}
-        """Claims that were made for reservations, by namespace."""
+        """Claims that were generated for reservations, by namespace."""
 
         self.holders = ClaimHolders()
 
     def observe_pod(self, pod: Pod) -> None:
-        """Take in a pod."""
+        """Record a pod from a list or a watch."""
         self._put(pod.metadata.uid, claim_owners.owner_from_pod(pod, reservations=self.holders.following))
 
     def observe_group(self, group: PodGroup) -> None:
-        """Take in a PodGroup."""
+        """Record a PodGroup from a list or a watch."""
         owner = claim_owners.owner_from_pod_group(group)
         predecessor = self._groups.get(owner.key, owner.uid)
         if predecessor != owner.uid:
@@ -68,7 +71,7 @@ class ClaimOwnerIndex:
         self.dirty |= self._members.get(owner.key, _NO_OWNERS)
 
     def forget(self, uid: Uid) -> None:
-        """The owner is gone; pods that wait for claims of a PodGroup may have to get their own."""
+        """Forget a deleted owner; pods that wait for claims of a PodGroup may need claims of their own."""
         owner = self._owners.get(uid)
         self._put(uid, None)
         self.dirty.discard(uid)
@@ -77,7 +80,7 @@ class ClaimOwnerIndex:
             self.dirty |= self._members.get(owner.key, _NO_OWNERS)
 
     def observe_groups_version(self, version: str) -> bool:
-        """Take in whether the API server has PodGroups; return whether that is news, which concerns all their pods."""
+        """Record whether the API server serves PodGroups; return whether that changed, which affects all their pods."""
         if version == self.groups_version:
             return False
         self.groups_version = version
@@ -85,7 +88,7 @@ class ClaimOwnerIndex:
         return True
 
     def observe_groups_readable(self, trouble: str) -> bool:
-        """Take in that all PodGroups are known, or why not; return whether that is news."""
+        """Record that all PodGroups are known, or why not; return whether that changed."""
         if (self.groups_known, self.groups_error) == (not trouble, trouble):
             return False
         self.groups_known, self.groups_error = not trouble, trouble
@@ -97,21 +100,21 @@ class ClaimOwnerIndex:
             self.dirty |= members
 
     def mark_all_dirty(self) -> None:
-        """All owners have to be looked at: nobody has until now."""
+        """Mark all owners as dirty, since no decision has been made about them yet."""
         self.dirty = set(self._owners)
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
-        """Take in a template: who waits for it has its claims made now."""
+        """Record a template: claims of owners that wait for it are generated now."""
         key = template.metadata.key
         self._templates[key] = template
         self.dirty |= self._users.get(key, _NO_OWNERS)
 
     def forget_template(self, key: Key) -> None:
-        """The template is gone; what was made from it stays."""
+        """Forget a deleted template; claims generated from it stay."""
         self._templates.pop(key, None)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
-        """Take in a claim. Of a claim that is there, only whose it is matters, and what is held for others to come."""
+        """Record a claim. Only its controller matters, and which future pods it is held for."""
         key, owner = claim.metadata.key, _controller_uid(claim)
         if before is not None and before.metadata.uid != claim.metadata.uid:
             self.forget_claim(before)
@@ -130,7 +133,7 @@ class ClaimOwnerIndex:
                 self.dirty |= self._members.get(self._owners[owner].key, _NO_OWNERS)
 
     def forget_claim(self, claim: ResourceClaim) -> None:
-        """The claim is gone: whose status names it has another one made."""
+        """Forget a deleted claim: an owner whose status names it gets another one."""
         key = claim.metadata.key
         self.dirty |= self._recorded.get(key, _NO_OWNERS)
         self._disown(claim)
@@ -139,7 +142,7 @@ class ClaimOwnerIndex:
             del self._held[key[0]]
 
     def reservations_changed(self, namespaces: Iterable[str]) -> None:
-        """Look again at who lacks claims there: some may be held for them now, or no more."""
+        """Mark owners in these namespaces that lack claims as dirty: the claims held for them may have changed."""
         for namespace in namespaces:
             self.dirty |= self._lacking.get((namespace, ""), _NO_OWNERS)
 
@@ -163,9 +166,9 @@ class ClaimOwnerIndex:
     def view(
         self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None], lives: Callable[[Uid], bool] = lambda _: True
     ) -> ClaimOwnerView | None:
-        """Return what a decision about the owner may look at.
+        """Return the view for a decision about the owner.
 
-        ``claim`` finds claims by key, ``lives`` tells whether a pod uses claims, and has not ended.
+        ``claim`` finds claims by key; ``lives`` says whether a pod uses claims and has not ended.
         """
         owner = self._owners.get(uid)
         if owner is None:
@@ -218,7 +221,7 @@ class ClaimOwnerIndex:
         )
 
     def _former(self, claim: ResourceClaim, reservation: OwnerReference, lives: Callable[[Uid], bool]) -> str | None:
-        """Return who has a held claim and is about to leave it; empty if nobody has it, None if somebody keeps it."""
+        """Return the pod that is about to leave a held claim; empty if no pod has the claim, None if a pod keeps it."""
         controller = claim.controller
         if controller is not None:
             known = self._owners.get(controller.uid)
@@ -226,9 +229,9 @@ class ClaimOwnerIndex:
             return f"{controller.kind.lower()} {controller.name}" if leaves else None
         others = [each for each in claim.entries if each.uid != reservation.uid]
         if any(not each.is_pod or lives(each.uid) for each in others):
-            return None  # whoever that is named the claim, and may use it for as long as it likes
+            return None  # a pod that names the claim itself, and may use it as long as it likes
         if others:
-            return f"pod {others[0].name}"  # it is gone, and its entry will be
+            return f"pod {others[0].name}"  # the pod is gone, and its entry will be
         entered = claim.status.allocation is None or bool(claim.entries)
         return "" if entered else "its placeholder"
 
@@ -260,7 +263,7 @@ class ClaimOwnerIndex:
                     del index[key]
 
     def _keys(self, owner: ClaimOwner) -> tuple[tuple[dict[Key, set[Uid]], set[Key]], ...]:
-        """Return where an owner is found again, and under which keys."""
+        """Return the indexes that contain an owner, with the owner's keys in each."""
         namespace = owner.key[0]
         templates = {entry.resource_claim_template_name for entry in owner.from_templates}
         claims = {status.resource_claim_name for status in owner.recorded}
