@@ -1,6 +1,6 @@
-"""Which annotations of an object are kept in memory: all of few, and of many those that a decision asks for.
+"""The selection of annotations that are kept in memory: all if they are small, else only those that rules read.
 
-An object may carry 256 KiB of annotations, and whoever may create claims chooses them. Writes are merge patches, so an
+An object may carry 256 KiB of annotations, chosen by any user who may create claims. Writes are merge patches, so an
 annotation that is not kept is not lost.
 """
 
@@ -13,10 +13,10 @@ from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME
 from dra.model.meta import ObjectMeta
 
 RETAIN_ALL_MAX_CHARACTERS: Final = 4096
-"""Characters of all annotations together, names and values, up to which all of them are kept."""
+"""Maximum number of characters of all annotations together, names and values, up to which all of them are kept."""
 
 RETAINED_VALUE_MAX_CHARACTERS: Final = 1024
-"""Characters of one value that are kept beyond that; no value that can be read is longer."""
+"""Maximum number of characters that are kept of one value of a larger object; no readable value is longer."""
 
 CLAIM_RULE_ANNOTATIONS: Final = frozenset(
     {
@@ -31,7 +31,7 @@ CLAIM_RULE_ANNOTATIONS: Final = frozenset(
         EXTENDED_RESOURCE_CLAIM,
     }
 )
-"""Annotations of claims and pods that the rules for claims look at, or write."""
+"""Annotations of claims and pods that the rules for claims read or write."""
 
 
 def retained_annotations(
@@ -40,7 +40,7 @@ def retained_annotations(
     asked_for: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
     longest: int = RETAINED_VALUE_MAX_CHARACTERS,
 ) -> dict[str, str]:
-    """Return what of an object's annotations is kept. Idempotent."""
+    """Return the annotations of an object that are kept in memory. Idempotent."""
     if sum(len(name) + len(value) for name, value in annotations.items()) <= RETAIN_ALL_MAX_CHARACTERS:
         return dict(annotations)
     return {name: annotations[name][:longest] for name in asked_for & annotations.keys()}
@@ -52,7 +52,7 @@ def trim_annotations(
     asked_for: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
     longest: int = RETAINED_VALUE_MAX_CHARACTERS,
 ) -> None:
-    """Let go of the other annotations of an object that was just decoded, wherever it is referred to."""
+    """Remove the other annotations of an object that was just decoded, in place, so that all references see it."""
     annotations = metadata.annotations
     if annotations is None:
         return

@@ -1,4 +1,4 @@
-"""ResourceClaims (resource.k8s.io/v1), with the fields KEP-5194 adds, present or not."""
+"""ResourceClaims (resource.k8s.io/v1), with the fields of KEP-5194, present or not."""
 
 from typing import Any, Final
 
@@ -9,21 +9,21 @@ from dra.model.nodes import NodeSelector
 from dra.model.references import ConsumerReference
 
 RESERVED_FOR_MAX_SIZE: Final = 256
-"""Entries of ``status.reservedFor`` at most (upstream ``ResourceClaimReservedForMaxSize``)."""
+"""Maximum number of entries of ``status.reservedFor`` (upstream ``ResourceClaimReservedForMaxSize``)."""
 
 DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
-"""Upstream's finalizer: put on by the scheduler before it allocates, taken off after the deallocation."""
+"""Upstream's finalizer: the scheduler adds it before the allocation; it is removed after the deallocation."""
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 """Upstream's annotation on a claim generated for a pod: the name of the entry in the pod's spec."""
 
 
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Upstream's annotation (``"true"``) on a claim that the scheduler made for a pod's extended resources."""
+"""Upstream's annotation (``"true"``) on a claim that the scheduler created for a pod's extended resources."""
 
 
 class DeviceRequestAllocationResult(Struct, frozen=True):
-    """``allocation.devices.results[]``: one device, or a share of it."""
+    """``allocation.devices.results[]`` of a ResourceClaim: one device, or a share of one."""
 
     request: str = ""
     driver: str = ""
@@ -38,14 +38,14 @@ class DeviceRequestAllocationResult(Struct, frozen=True):
 
 
 class DeviceAllocationResult(Struct, frozen=True):
-    """``allocation.devices``."""
+    """``allocation.devices`` of a ResourceClaim: the allocated devices."""
 
     results: list[DeviceRequestAllocationResult] | None = None
     config: list[dict[str, Any]] | None = None
 
 
 class AllocationResult(Struct, frozen=True):
-    """``status.allocation``: immutable as a whole until it is cleared (specs/dra-upstream.md §1)."""
+    """``status.allocation`` of a ResourceClaim: immutable as a whole until it is cleared (upstream's validation)."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -54,14 +54,14 @@ class AllocationResult(Struct, frozen=True):
 
 
 class Condition(Struct, frozen=True):
-    """``status.devices[].conditions[]``."""
+    """``status.devices[].conditions[]`` of a ResourceClaim."""
 
     type: str = ""
     status: str = ""
 
 
 class AllocatedDeviceStatus(Struct, frozen=True):
-    """``status.devices[]``: what a driver says of an allocated device."""
+    """``status.devices[]`` of a ResourceClaim: what a driver reports about an allocated device."""
 
     driver: str = ""
     pool: str = ""
@@ -71,14 +71,14 @@ class AllocatedDeviceStatus(Struct, frozen=True):
 
 
 class ResourceClaimSpec(Struct, frozen=True):
-    """``spec``; the device requests stay plain data, only schedulers read them."""
+    """``spec`` of a ResourceClaim; the device requests stay plain data, as only schedulers read them."""
 
     devices: dict[str, Any] | None = None
     reserved_for: ConsumerReference | None = None
 
 
 class ResourceClaimStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a ResourceClaim."""
 
     allocation: AllocationResult | None = None
     reserved_for: list[ConsumerReference] | None = None
@@ -86,7 +86,7 @@ class ResourceClaimStatus(Struct, frozen=True):
 
 
 class ResourceClaim(Struct, frozen=True):
-    """A claim on devices."""
+    """A ResourceClaim: requests for devices, and their allocation."""
 
     metadata: ObjectMeta
     spec: ResourceClaimSpec = ResourceClaimSpec()
@@ -94,19 +94,20 @@ class ResourceClaim(Struct, frozen=True):
 
     @property
     def entries(self) -> tuple[ConsumerReference, ...]:
-        """``status.reservedFor``, never None."""
+        """The entries of ``status.reservedFor``; empty if there are none."""
         return tuple(self.status.reserved_for or ())
 
     @property
     def protected(self) -> bool:
-        """Whether upstream's finalizer is on."""
+        """Whether the claim has upstream's finalizer."""
         return DELETE_PROTECTION in (self.metadata.finalizers or ())
 
     @property
     def admits_any_pod(self) -> bool:
-        """Whether any referencing pod may use the claim, listed or not (KEP-5194): as long as an entry is not a pod's.
+        """Whether any pod that references the claim may use the claim, listed or not (KEP-5194).
 
-        The scheduler adds no entry for such a pod, so its binding writes nothing on the claim.
+        That holds as long as an entry stands for something else than a pod. The scheduler adds no entry for such a pod,
+        so its binding writes nothing to the claim.
         """
         allocation = self.status.allocation
         any_pod = allocation is not None and allocation.reserved_for_any_pod
@@ -114,27 +115,27 @@ class ResourceClaim(Struct, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner reference that is marked as controller's, if any: there can be one."""
+        """The owner reference that is marked as the controller's, of which there is at most one; else None."""
         return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
 
     @property
     def owning_pod(self) -> OwnerReference | None:
-        """The pod this claim was generated for, from a template or for extended resources, if it was."""
+        """The pod that the claim was generated for, from a template or for extended resources; else None."""
         owner = self.controller
         return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
 
     @property
     def generated_for(self) -> Uid | None:
-        """The uid of that pod."""
+        """The uid of the pod that the claim was generated for; else None."""
         owner = self.owning_pod
         return owner.uid if owner is not None else None
 
 
 def has_binding_failure(claim: ResourceClaim) -> bool:
-    """Whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007).
+    """Report whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007).
 
-    As kube-scheduler decides it (``isClaimReadyForBinding``, 1.34 to 1.36): only results with bindingConditions count,
-    and of several statuses for one device, one per share, the first one.
+    The rule is kube-scheduler's (``isClaimReadyForBinding``, 1.34 to 1.36): only results with bindingConditions count,
+    and of several statuses for one device, one per share, only the first counts.
     """
     found = _true_conditions(claim)
     return any(
@@ -144,7 +145,7 @@ def has_binding_failure(claim: ResourceClaim) -> bool:
 
 
 def awaits_binding_conditions(claim: ResourceClaim) -> bool:
-    """Whether a device of the allocation has not yet reported all of its bindingConditions (KEP-5007)."""
+    """Report whether a device of the allocation has not yet reported all of its bindingConditions (KEP-5007)."""
     found = _true_conditions(claim)
     return any(
         not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).issuperset(r.binding_conditions or ())
@@ -162,7 +163,7 @@ def _results_with_conditions(claim: ResourceClaim) -> list[DeviceRequestAllocati
 
 
 def _true_conditions(claim: ResourceClaim) -> dict[tuple[str, str, str], frozenset[str]]:
-    """Return the conditions that are true of each device: by the first status that names the device."""
+    """Return the true conditions of each device, from the first status that names the device."""
     found: dict[tuple[str, str, str], frozenset[str]] = {}
     for each in claim.status.devices or ():
         true = frozenset(c.type for c in each.conditions or () if c.status == "True")

@@ -1,4 +1,4 @@
-"""DeviceClasses (resource.k8s.io/v1): what a request may ask for by name."""
+"""DeviceClasses (resource.k8s.io/v1): named sets of devices that a request can refer to."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ from dra.model.meta import ObjectMeta, Struct
 
 
 class CELSelector(Struct, frozen=True):
-    """``selectors[].cel``."""
+    """``selectors[].cel``: a CEL expression over a device."""
 
     expression: str = ""
 
 
 class DeviceSelector(Struct, frozen=True):
-    """``selectors[]``; CEL is the only kind upstream has."""
+    """``selectors[]``: a criterion for devices; CEL is the only kind that upstream has."""
 
     cel: CELSelector | None = None
 
 
 class DeviceClassSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a DeviceClass."""
 
     selectors: list[DeviceSelector] | None = None
     config: list[dict[str, Any]] | None = None
@@ -26,7 +26,7 @@ class DeviceClassSpec(Struct, frozen=True):
 
 
 class DeviceClass(Struct, frozen=True):
-    """A class of devices."""
+    """A DeviceClass: selectors and configuration under a name."""
 
     metadata: ObjectMeta
     spec: DeviceClassSpec = DeviceClassSpec()

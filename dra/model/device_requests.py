@@ -1,4 +1,4 @@
-"""What a claim asks for (``spec.devices``): kept as plain data in `ResourceClaim`, typed here for schedulers."""
+"""The device requests of a claim (``spec.devices``): plain data in `ResourceClaim`, typed here for schedulers."""
 
 from enum import StrEnum
 from typing import Any
@@ -11,20 +11,20 @@ from dra.model.taints import DeviceToleration
 
 
 class AllocationMode(StrEnum):
-    """How many devices a request wants."""
+    """The number of devices that a request needs: a count, or all devices."""
 
     EXACT_COUNT = "ExactCount"
     ALL = "All"
 
 
 class CapacityRequirements(Struct, frozen=True):
-    """``capacity``: how much of a device that several claims may share."""
+    """``capacity``: quantities requested of a device that several claims may share."""
 
     requests: dict[str, str] | None = None
 
 
 class BaseDeviceRequest(Struct, frozen=True):
-    """What ``exactly`` and the entries of ``firstAvailable`` have in common."""
+    """The common fields of ``exactly`` and of the entries of ``firstAvailable``."""
 
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
@@ -33,23 +33,23 @@ class BaseDeviceRequest(Struct, frozen=True):
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
     derived_attributes: list[dict[str, Any]] | None = None
-    """Attributes that the scheduler computes by CEL (alpha: DRADerivedAttributes)."""
+    """Attributes that the scheduler computes with CEL (alpha: DRADerivedAttributes)."""
 
 
 class ExactDeviceRequest(BaseDeviceRequest, frozen=True):
-    """``requests[].exactly``."""
+    """``requests[].exactly``: a request without alternatives."""
 
     admin_access: bool | None = None
 
 
 class DeviceSubRequest(BaseDeviceRequest, frozen=True):
-    """``requests[].firstAvailable[]``."""
+    """``requests[].firstAvailable[]``: one alternative of a request."""
 
     name: str = ""
 
 
 class DeviceRequest(Struct, frozen=True):
-    """``requests[]``: one thing that is asked for, exactly or as the first of some alternatives that can be had."""
+    """``requests[]``: a request for devices, either exact or for the first available of several alternatives."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -57,7 +57,7 @@ class DeviceRequest(Struct, frozen=True):
 
 
 class DeviceConstraint(Struct, frozen=True):
-    """``constraints[]``: what devices of several requests must have in common, or must not."""
+    """``constraints[]``: an attribute that must be equal, or distinct, on the devices of several requests."""
 
     requests: list[str] | None = None
     match_attribute: str | None = None
@@ -65,14 +65,14 @@ class DeviceConstraint(Struct, frozen=True):
 
 
 class DeviceClaimConfiguration(Struct, frozen=True):
-    """``config[]``: parameters for drivers."""
+    """``config[]``: parameters for drivers of the claim's devices."""
 
     requests: list[str] | None = None
     opaque: dict[str, Any] | None = None
 
 
 class DeviceClaim(Struct, frozen=True):
-    """``spec.devices``."""
+    """``spec.devices`` of a ResourceClaim: requests, constraints and configuration."""
 
     requests: list[DeviceRequest] | None = None
     constraints: list[DeviceConstraint] | None = None
@@ -80,5 +80,5 @@ class DeviceClaim(Struct, frozen=True):
 
     @classmethod
     def of(cls, devices: dict[str, Any] | None) -> "DeviceClaim":
-        """Read ``spec.devices``. Raises msgspec.ValidationError."""
+        """Return the typed form of ``spec.devices``. Raises msgspec.ValidationError."""
         return msgspec.convert(devices or {}, cls)

@@ -5,21 +5,21 @@ from typing import Any, NewType, TypeAlias
 import msgspec
 
 Uid = NewType("Uid", str)
-"""``metadata.uid``: the identity of an object. Names come back with other objects behind them, uids never."""
+"""``metadata.uid``: the identity of an object. A name can return with another object behind it, a uid never does."""
 
 Key: TypeAlias = tuple[str, str]
-"""(namespace, name); the namespace is empty for cluster-scoped objects."""
+"""(namespace, name) of an object; the namespace is empty for cluster-scoped objects."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
-    """Base of all API structs: immutable, camelCase on the wire, unknown fields ignored.
+    """The base of all API structs: immutable, camelCase on the wire, unknown fields ignored.
 
     ``gc=False``: API objects are trees, so the cycle collector need not walk a hundred thousand of them.
     """
 
 
 class OwnerReference(Struct, frozen=True):
-    """``metadata.ownerReferences[]``."""
+    """``metadata.ownerReferences[]`` of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -30,7 +30,7 @@ class OwnerReference(Struct, frozen=True):
 
 
 class ObjectMeta(Struct, frozen=True):
-    """``metadata``, without managedFields (the bulk of it, and nobody here reads it)."""
+    """``metadata`` of an object without managedFields, which are its largest part and which no code here reads."""
 
     name: str = ""
     namespace: str = ""
@@ -47,35 +47,35 @@ class ObjectMeta(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """(namespace, name)."""
+        """The pair (namespace, name) of the object."""
         return (self.namespace, self.name)
 
     @property
     def deleting(self) -> bool:
-        """Whether deletion has been asked for."""
+        """Whether deletion of the object was requested."""
         return self.deletion_timestamp is not None
 
     def annotation(self, key: str) -> str | None:
-        """Return the annotation or None; an object without any has no map at all."""
+        """Return the value of an annotation; None if the object does not have the annotation."""
         return self.annotations.get(key) if self.annotations else None
 
 
 class PartialObjectMetadata(Struct, frozen=True):
-    """An object of any kind of which only the metadata is known (``PartialObjectMetadata``)."""
+    """An object of any kind with only its metadata (``PartialObjectMetadata``)."""
 
     metadata: ObjectMeta
 
 
 class RawObject(msgspec.Struct, gc=False):
-    """An object of any kind: metadata typed, the whole of it as the server sent it."""
+    """An object of any kind, with typed metadata and the bytes that the server sent."""
 
     metadata: ObjectMeta
     raw: bytes
-    """Empty once nobody needs it any more."""
+    """The whole object in JSON; emptied once no code needs it any longer."""
 
 
 class UnstructuredObject(Struct, frozen=True):
-    """An object of any kind: metadata typed, the whole of it as plain data for CEL rules."""
+    """An object of any kind, with typed metadata and the whole content as plain data for CEL rules."""
 
     metadata: ObjectMeta
     content: dict[str, Any]

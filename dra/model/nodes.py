@@ -1,4 +1,4 @@
-"""Nodes and node selectors."""
+"""Nodes and node selectors, with the rules by which selectors match nodes."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ import msgspec
 from dra.model.meta import ObjectMeta, Struct
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-"""Taint by which somebody vouches that the machine is shut down: upstream deletes its pods by force then."""
+"""Taint with which an administrator confirms that the machine is shut down: upstream then force-deletes its pods."""
 
 
 class Taint(Struct, frozen=True):
-    """``spec.taints[]``."""
+    """``spec.taints[]`` of a Node."""
 
     key: str = ""
     value: str = ""
@@ -22,34 +22,34 @@ class Taint(Struct, frozen=True):
 
 
 class NodeSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Node."""
 
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
 class NodeSystemInfo(Struct, frozen=True):
-    """``status.nodeInfo``: a new bootID means that every sandbox of the node is gone."""
+    """``status.nodeInfo`` of a Node: a new bootID means that every sandbox of the node is gone."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
 
 
 class NodeCondition(Struct, frozen=True):
-    """``status.conditions[]``."""
+    """``status.conditions[]`` of a Node."""
 
     type: str = ""
     status: str = ""
 
 
 class NodeStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a Node."""
 
     node_info: NodeSystemInfo = NodeSystemInfo()
     conditions: list[NodeCondition] | None = None
 
 
 class Node(Struct, frozen=True):
-    """A node."""
+    """A Node, as far as claims depend on nodes."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
@@ -57,24 +57,24 @@ class Node(Struct, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether its kubelet reports in."""
+        """Whether the node is ready: its kubelet reports."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
 
     @property
     def out_of_service(self) -> bool:
-        """Whether somebody vouches that nothing runs there any more."""
+        """Whether an administrator has confirmed that nothing runs on the node any longer."""
         return any(taint.key == OUT_OF_SERVICE for taint in self.spec.taints or ())
 
 
 class NodeSelectorRequirement(Struct, frozen=True):
-    """One requirement on a label (``matchExpressions``) or a field (``matchFields``, only ``metadata.name``)."""
+    """A requirement on a label (``matchExpressions``) or on a field (``matchFields``, only ``metadata.name``)."""
 
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
 
     def holds(self, value: str | None) -> bool:
-        """Whether a value is as it is wanted; None: there is none."""
+        """Report whether a value satisfies the requirement; None stands for a missing label or field."""
         values = self.values or []
         match self.operator:
             case "In":
@@ -92,14 +92,14 @@ class NodeSelectorRequirement(Struct, frozen=True):
 
 
 class NodeSelectorTerm(Struct, frozen=True):
-    """All requirements of a term must hold; a term without any matches nothing."""
+    """A term of a node selector: all its requirements must hold; a term without any matches nothing."""
 
     match_expressions: list[NodeSelectorRequirement] | None = None
     match_fields: list[NodeSelectorRequirement] | None = None
 
 
 class NodeSelector(Struct, frozen=True):
-    """``allocation.nodeSelector``: one matching term is enough."""
+    """``allocation.nodeSelector``: a node selector, of which one matching term is enough."""
 
     node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
 
@@ -113,7 +113,7 @@ def _compare_integers(operator: str, value: str | None, values: list[str]) -> bo
 
 
 def matches_node_selector(selector: NodeSelector | None, *, name: str, labels: dict[str, str] | None) -> bool:
-    """Whether a node satisfies the selector (component-helpers ``nodeaffinity``); no selector means every node."""
+    """Report whether a node satisfies the selector (component-helpers ``nodeaffinity``); None selects every node."""
     if selector is None:
         return True
     labels = labels or {}
@@ -129,9 +129,9 @@ def matches_node_selector(selector: NodeSelector | None, *, name: str, labels: d
 
 
 def selected_node_names(selector: NodeSelector) -> frozenset[str] | None:
-    """Return the only names that nodes can have which satisfy the selector; None if it is not by names.
+    """Return the only names that nodes selected by the selector can have; None if it does not select by names.
 
-    Devices of one node make selectors of one name, and clusters have many nodes: those need not all be asked.
+    Devices of one node result in selectors with one name, so that callers need not check all nodes of a cluster.
     """
     names: set[str] = set()
     for term in selector.node_selector_terms:

@@ -1,23 +1,23 @@
-"""Pods, as far as scheduling, claims and the kubelet's progress go."""
+"""Pods, as far as scheduling, claims and the progress of the kubelet are concerned."""
 
 from typing import Final
 
 from dra.model.meta import ObjectMeta, Struct
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
-"""The kubelet publishes these only after it has unprepared the pod's devices (specs/dra-upstream.md §4)."""
+"""Phases that the kubelet publishes only after it has unprepared the pod's devices (kubelet, SyncTerminatingPod)."""
 
 POD_READY_TO_START_CONTAINERS: Final = "PodReadyToStartContainers"
-"""True implies that the devices were prepared for the current sandbox (specs/dra-upstream.md §5)."""
+"""Condition that is true only if the devices were prepared for the current sandbox (kubelet, SyncPod)."""
 
 POD_SCHEDULED: Final = "PodScheduled"
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-"""Whoever ends a pod for a reason that is not the pod's own says so first: a Job's podFailurePolicy may ask."""
+"""Condition that a component sets before it ends a pod for an external reason; a podFailurePolicy may check it."""
 
 
 class PodResourceClaim(Struct, frozen=True):
-    """``spec.resourceClaims[]``: a claim by name, or a template a claim of the pod's own is made from."""
+    """``spec.resourceClaims[]`` of a Pod: the name of a claim, or a template from which the pod's claim is made."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -25,26 +25,26 @@ class PodResourceClaim(Struct, frozen=True):
 
 
 class SchedulingGate(Struct, frozen=True):
-    """``spec.schedulingGates[]``: can be put on at creation only, and taken away later."""
+    """``spec.schedulingGates[]`` of a Pod: can be added only at creation, and be removed later."""
 
     name: str = ""
 
 
 class SchedulingGroup(Struct, frozen=True):
-    """``spec.schedulingGroup`` (1.36, GenericWorkload)."""
+    """``spec.schedulingGroup`` of a Pod (1.36, GenericWorkload)."""
 
     pod_group_name: str | None = None
 
 
 class Volume(Struct, frozen=True):
-    """``spec.volumes[]``: only the kinds that make binding slow are told apart."""
+    """``spec.volumes[]`` of a Pod: only the kinds that slow down binding have a field."""
 
     persistent_volume_claim: dict[str, object] | None = None
     ephemeral: dict[str, object] | None = None
 
 
 class PodSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Pod."""
 
     node_name: str = ""
     priority: int = 0
@@ -56,7 +56,7 @@ class PodSpec(Struct, frozen=True):
 
 
 class PodCondition(Struct, frozen=True):
-    """``status.conditions[]``."""
+    """``status.conditions[]`` of a Pod."""
 
     type: str = ""
     status: str = ""
@@ -66,20 +66,20 @@ class PodCondition(Struct, frozen=True):
 
 
 class PodResourceClaimStatus(Struct, frozen=True):
-    """``status.resourceClaimStatuses[]``: which claim was made from which template entry."""
+    """``status.resourceClaimStatuses[]`` of a Pod: the claim that was generated for an entry with a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class PodExtendedResourceClaimStatus(Struct, frozen=True):
-    """``status.extendedResourceClaimStatus``: the claim that the scheduler made for extended resources."""
+    """``status.extendedResourceClaimStatus`` of a Pod: the claim that the scheduler created for extended resources."""
 
     resource_claim_name: str = ""
 
 
 class PodStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a Pod."""
 
     phase: str = ""
     conditions: list[PodCondition] | None = None
@@ -89,7 +89,7 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """A pod."""
+    """A Pod, as far as claims depend on pods."""
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
@@ -97,22 +97,22 @@ class Pod(Struct, frozen=True):
 
     @property
     def bound_or_nominated(self) -> bool:
-        """Whether it uses its claims, or a binding cycle may be under way; nobody can bind a pod that is deleted."""
+        """Whether the pod is bound, or a binding cycle may be in progress; a pod that is being deleted is not bound."""
         nominated = bool(self.status.nominated_node_name) and not self.metadata.deleting
         return not self.terminal and (bool(self.spec.node_name) or nominated)
 
     @property
     def terminal(self) -> bool:
-        """Whether the pod's containers have ended for good."""
+        """Whether all containers of the pod have ended for good."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """The names of the gates still on it."""
+        """The names of the remaining scheduling gates of the pod."""
         return tuple(gate.name for gate in self.spec.scheduling_gates or ())
 
     def condition(self, kind: str) -> PodCondition | None:
-        """Return the condition of that type, if any."""
+        """Return the condition of the given type, if the pod has it."""
         for condition in self.status.conditions or ():
             if condition.type == kind:
                 return condition
@@ -120,11 +120,11 @@ class Pod(Struct, frozen=True):
 
 
 def claim_names(pod: Pod) -> tuple[str, ...]:
-    """Return the names of the claims the pod uses, without repetition, in the order of its spec.
+    """Return the names of the claims that the pod uses, without duplicates, in the order of the spec.
 
-    A template entry counts once its claim has been generated and is named in the status; a status entry with no name
-    means that none is needed (``resourceClaimStatuses[].resourceClaimName`` may be null). The claim that the scheduler
-    makes for extended resources stands in the status only, and comes last.
+    An entry with a template counts once its claim is generated and named in the status. A status entry without a name
+    means that no claim is needed (``resourceClaimStatuses[].resourceClaimName`` may be null). The claim that the
+    scheduler creates for extended resources appears only in the status, and comes last.
     """
     extended = pod.status.extended_resource_claim_status
     if not pod.spec.resource_claims and extended is None:
@@ -137,9 +137,10 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
 
 
 def generated_claim_names(pod: Pod) -> tuple[str, ...]:
-    """Return those of them that only ``status.resourceClaimStatuses`` names: anybody may have put them there.
+    """Return the claims of a pod that only ``status.resourceClaimStatuses`` names, which may be forged.
 
-    The pod may use such a claim only if that was made for it, or for its PodGroup; else its kubelet refuses it.
+    Any client that may write the status can add a name. The pod may use such a claim only if the claim was generated
+    for the pod or for its PodGroup; otherwise the pod's kubelet rejects the claim.
     """
     statuses = pod.status.resource_claim_statuses
     if not statuses:

@@ -1,4 +1,4 @@
-"""What decides who has to leave for whom: PriorityClasses and PodDisruptionBudgets."""
+"""PriorityClasses and PodDisruptionBudgets: the inputs to preemption."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,7 @@ PREEMPT_NEVER: Final = "Never"
 
 
 class PriorityClass(Struct, frozen=True):
-    """A name for a number; one of them may be that of pods which name none."""
+    """A PriorityClass: a priority under a name; one class may be the default for pods that name none."""
 
     metadata: ObjectMeta
     value: int = 0
@@ -22,13 +22,13 @@ class PriorityClass(Struct, frozen=True):
 
 
 class LabelSelector(Struct, frozen=True):
-    """``selector``: one that says nothing is about no pod, in the version of budgets that there is."""
+    """``selector`` of a PodDisruptionBudget; an empty selector matches no pod, as in kube-scheduler's preemption."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[NodeSelectorRequirement] | None = None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is about something with these labels."""
+        """Report whether the selector matches an object with these labels."""
         wanted, more = self.match_labels or {}, self.match_expressions or ()
         if not (wanted or more):
             return False
@@ -36,28 +36,28 @@ class LabelSelector(Struct, frozen=True):
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
-    """``status``, which the disruption controller writes."""
+    """``status`` of a PodDisruptionBudget, which the disruption controller writes."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
-    """Pod → when its end was asked for: it is counted already."""
+    """Name of a pod → time of its eviction; ``disruptionsAllowed`` counts such a pod already."""
 
 
 class PodDisruptionBudget(Struct, frozen=True):
-    """How many pods of an application may be ended at a time."""
+    """A PodDisruptionBudget: the number of pods of an application that may be evicted at a time."""
 
     metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
     def about(self, pod: ObjectMeta) -> bool:
-        """Whether ending that pod is counted."""
+        """Report whether the budget counts an eviction of the pod."""
         selector = self.spec.selector
         return (
             self.metadata.namespace == pod.namespace

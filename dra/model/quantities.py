@@ -1,7 +1,7 @@
 """Exact Kubernetes quantities (apimachinery ``resource.Quantity``).
 
-Amounts are added and compared exactly: half a CPU three times is 1500m, never 1.4999. A ``Fraction`` holds every
-quantity that the API accepts, so there is one type and no rounding rule to forget.
+Amounts are added and compared exactly: three times half a CPU is 1500m, never 1.4999. A ``Fraction`` holds every
+quantity that the API accepts, so one type suffices and no code has to remember a rounding rule.
 """
 
 import re
@@ -31,11 +31,11 @@ _SUFFIXES: Final[dict[str, Fraction]] = {
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 
 _LONGEST: Final = 128
-"""Characters. The API server writes every quantity in a tenth of that; annotations hold whatever somebody put there."""
+"""Maximum number of characters. The API server writes every quantity in a tenth; annotations may hold any text."""
 
 
 _DIGITS: Final = 18
-"""What fits into 64 bits for certain."""
+"""Number of decimal digits that always fit into 64 bits."""
 
 _NANO: Final = 10**9
 
@@ -48,7 +48,7 @@ class MalformedQuantityError(ValueError):
 
 
 class Format(Enum):
-    """The family of suffixes that a quantity is written with (apimachinery ``resource.Format``)."""
+    """The family of suffixes with which a quantity is written (apimachinery ``resource.Format``)."""
 
     BINARY_SI = auto()  # 512Mi
     DECIMAL_SI = auto()  # 1500m, 2, 12k
@@ -58,7 +58,7 @@ class Format(Enum):
 def parse(text: str | int) -> Fraction:
     """Return the exact amount: ``"1500m"`` → 3/2, ``"2Gi"`` → 2147483648, ``"1e3"`` → 1000.
 
-    Raises MalformedQuantityError. Digits of other scripts, spaces and a bare sign are refused, as upstream does.
+    Raises MalformedQuantityError. Digits of other scripts, spaces and a bare sign are rejected, as upstream does.
     """
     given = str(text)
     if len(given) > _LONGEST:
@@ -82,10 +82,10 @@ def format_of(text: str | int) -> Format:
 
 
 def canonical(amount: Fraction, format_: Format = Format.DECIMAL_SI) -> str:
-    """Return an amount as apimachinery writes a quantity of that format: a whole number, the greatest suffix that fits.
+    """Return an amount as apimachinery writes a quantity of that format: an integer with the largest possible suffix.
 
-    Binary suffixes are for whole amounts from 1024 on; below that, and for fractions, a quantity is written with
-    decimal ones. What is less than a billionth is rounded up to one.
+    Binary suffixes are for integers from 1024 on; smaller amounts and fractions are written with decimal suffixes.
+    Amounts are rounded up to the next billionth.
     """
     if format_ is Format.BINARY_SI and amount.denominator == 1 and abs(amount) >= 1024:  # noqa: PLR2004
         return _suffixed(amount.numerator, 1024, _BINARY)
@@ -101,10 +101,10 @@ def canonical(amount: Fraction, format_: Format = Format.DECIMAL_SI) -> str:
 
 
 def reserialize(text: str | int) -> str:
-    """Return a quantity as apimachinery writes it down again: canonical, but for what its parser takes for that.
+    """Return a quantity as apimachinery serializes it after parsing: in canonical form, with the parser's exceptions.
 
     The parser keeps texts whose digits do not end in three zeros, and whose exponent is a multiple of three once the
-    point is moved to the end: ``1e0`` and ``1.500`` stay as they are. Raises MalformedQuantityError.
+    decimal point is moved to the end: ``1e0`` and ``1.500`` stay as they are. Raises MalformedQuantityError.
     """
     given, amount, format_ = str(text), parse(text), format_of(text)
     match = _QUANTITY.fullmatch(given)
@@ -121,7 +121,7 @@ def reserialize(text: str | int) -> str:
 
 
 def _suffixed(number: int, unit: int, suffixes: tuple[str, ...]) -> str:
-    """Return a number, counted in the first of the suffixes, with the greatest one that keeps it whole."""
+    """Return a number, given in units of the first suffix, with the largest suffix that keeps the number whole."""
     *_, last = suffixes
     for suffix in suffixes:
         if number % unit or suffix == last:

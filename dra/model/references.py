@@ -1,7 +1,7 @@
-"""How objects are named in claims: workload references and ``status.reservedFor`` entries.
+"""References to objects in claims: workload references and entries of ``status.reservedFor``.
 
-kubectl's notation is the one people know: ``RESOURCE[.GROUP]/NAME``, as in ``jobs.batch/train`` or ``pods/x``
-(specs/kep-5194.md, "Carrying the fields").
+References are written in kubectl's notation, which users know: ``RESOURCE[.GROUP]/NAME``, as in ``jobs.batch/train`` or
+``pods/x``.
 """
 
 import re
@@ -19,16 +19,16 @@ _UNKNOWN: Final = Uid("")
 
 
 class MalformedReferenceError(ValueError):
-    """A text that is no ``RESOURCE[.GROUP]/NAME``."""
+    """A text that is no reference of the form ``RESOURCE[.GROUP]/NAME``."""
 
 
 def _quoted(text: str) -> str:
-    """Return what somebody wrote, fit for a message: annotations may be a quarter of a megabyte long."""
+    """Return a user's text, quoted and shortened for a message: annotations may be a quarter of a megabyte long."""
     return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
 
 
 class GroupResource(Struct, frozen=True):
-    """A kind of object as URLs and RBAC name it: plural resource and API group ("" is the core group)."""
+    """A kind of object, named as in URLs and RBAC: plural resource and API group ("" is the core group)."""
 
     resource: str
     group: str = ""
@@ -38,7 +38,7 @@ class GroupResource(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``jobs.batch`` or ``pods``.
+        """Return the kind that a text such as ``jobs.batch`` or ``pods`` names.
 
         Raises MalformedReferenceError: the resource must be a DNS label, the group a DNS subdomain; anything else
         could not be part of a URL path.
@@ -54,24 +54,24 @@ class GroupResource(Struct, frozen=True):
 
     @property
     def unversioned(self) -> "GroupResource":
-        """The same without a version, which kubectl takes between resource and group: ``jobs.v1.batch``."""
+        """The kind without a version, which kubectl accepts between resource and group: ``jobs.v1.batch``."""
         version, _, group = self.group.partition(".")
         return GroupResource(resource=self.resource, group=group) if _VERSION.fullmatch(version) else self
 
 
 POD_GROUPS: Final = GroupResource(resource="podgroups", group="scheduling.k8s.io")
-"""PodGroups (KEP-5729, off by default up to 1.37): an entry of one lets all its pods use the claim."""
+"""PodGroups (KEP-5729, off by default up to 1.37): an entry for a PodGroup lets all its pods use the claim."""
 
 
 RESERVATIONS: Final = GroupResource(resource="reservations", group="scheduling.koordinator.sh")
-"""Koordinator's Reservations: an entry of one keeps a claim allocated for pods to come. They are in no namespace."""
+"""Koordinator's Reservations, cluster-scoped: an entry for a Reservation keeps a claim allocated for future pods."""
 
 
 class ConsumerReference(Struct, frozen=True):
     """One entry of ``status.reservedFor``, and the value of the KEP's ``spec.reservedFor``.
 
-    The object is in the claim's namespace. The API server checks neither kind nor existence
-    (specs/dra-upstream.md §1), only that uids are unique in a list.
+    The object is in the claim's namespace. The API server checks neither kind nor existence, only that uids are unique
+    in a list (upstream's validation).
     """
 
     api_group: str = ""
@@ -84,7 +84,7 @@ class ConsumerReference(Struct, frozen=True):
 
     @property
     def group_resource(self) -> GroupResource:
-        """The kind of the consumer."""
+        """The kind of the consumer, without its name."""
         return GroupResource(resource=self.resource, group=self.api_group)
 
     @property
@@ -99,12 +99,12 @@ class ConsumerReference(Struct, frozen=True):
 
     @property
     def is_reservation(self) -> bool:
-        """Whether the entry keeps the claim for pods to come."""
+        """Whether the entry stands for a Reservation, which keeps the claim for future pods."""
         return self.resource == RESERVATIONS.resource and self.api_group == RESERVATIONS.group
 
     @classmethod
     def parse(cls, text: str, *, uid: Uid = _UNKNOWN) -> Self:
-        """Read ``jobs.batch/train``. Raises MalformedReferenceError."""
+        """Return the reference that a text such as ``jobs.batch/train`` denotes. Raises MalformedReferenceError."""
         kind, slash, name = text.partition("/")
         if not slash or not (len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name)):
             raise MalformedReferenceError(

@@ -1,8 +1,8 @@
-"""Order of resourceVersions: upstream promises since 1.35 that they compare as numbers."""
+"""The order of resourceVersions: upstream guarantees since 1.35 that they compare as numbers."""
 
 
 def is_newer(version: str, known: str) -> bool:
-    """Whether a resourceVersion is later than another one; where nobody can tell, each other one is."""
+    """Report whether a resourceVersion is later than a known one; if they are not numbers, any other one is later."""
     try:
         return int(version) > int(known)
     except ValueError:
@@ -10,5 +10,5 @@ def is_newer(version: str, known: str) -> bool:
 
 
 def list_covers(list_version: str, version: str) -> bool:
-    """Whether a list certainly is not older than a version of an object."""
+    """Report whether a list is certainly not older than a version of an object."""
     return list_version.isdecimal() and version.isdecimal() and int(list_version) >= int(version)

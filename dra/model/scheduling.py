@@ -1,4 +1,4 @@
-"""What of pods and nodes decides where a pod can run: only schedulers read it, so all others are spared its size."""
+"""Fields of pods and nodes that only schedulers read, kept apart so that other components need no memory for them."""
 
 from typing import Any, Final
 
@@ -13,20 +13,20 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class ContainerClaim(Struct, frozen=True):
-    """``resources.claims[]``: a claim of the pod that a container uses, by the pod's name for it."""
+    """``resources.claims[]`` of a container: the pod's name for a claim that the container uses."""
 
     name: str = ""
 
 
 class ResourceRequirements(Struct, frozen=True):
-    """``resources``: what is asked for; limits are the kubelet's business, the API server made requests of them."""
+    """``resources``: the requests; the kubelet enforces limits, and the API server has turned limits into requests."""
 
     requests: dict[str, str | int] | None = None
     claims: list[ContainerClaim] | None = None
 
 
 class ContainerPort(Struct, frozen=True):
-    """``containers[].ports[]``, as far as the host is concerned."""
+    """``containers[].ports[]``, as far as ports of the host are concerned."""
 
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -34,17 +34,17 @@ class ContainerPort(Struct, frozen=True):
 
 
 class Container(Struct, frozen=True):
-    """``containers[]`` and ``initContainers[]``."""
+    """An entry of ``containers[]`` or ``initContainers[]``."""
 
     name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
-    """``Always`` makes an init container run beside the others."""
+    """``Always`` makes an init container run alongside the other containers."""
     ports: list[ContainerPort] | None = None
 
 
 class Toleration(Struct, frozen=True):
-    """``tolerations[]``."""
+    """``tolerations[]`` of a Pod."""
 
     key: str = ""
     operator: str = "Equal"
@@ -53,19 +53,19 @@ class Toleration(Struct, frozen=True):
 
 
 class NodeAffinity(Struct, frozen=True):
-    """``nodeAffinity``."""
+    """``nodeAffinity`` of a Pod, as far as it is required."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
 class Affinity(Struct, frozen=True):
-    """``affinity``; what is said about other pods is not heeded."""
+    """``affinity`` of a Pod; affinity to other pods is ignored."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class SchedulerPodSpec(PodSpec, frozen=True):
-    """``spec``."""
+    """``spec`` of a Pod, with the fields that a scheduler reads."""
 
     scheduler_name: str = DEFAULT_SCHEDULER
     priority_class_name: str = ""
@@ -80,7 +80,7 @@ class SchedulerPodSpec(PodSpec, frozen=True):
 
 
 class ContainerStatus(Struct, frozen=True):
-    """``containerStatuses[]``: what its kubelet has given it, while a resize in place is under way."""
+    """``containerStatuses[]``: the resources that the kubelet has allocated, for an in-place resize in progress."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -88,22 +88,22 @@ class ContainerStatus(Struct, frozen=True):
 
 
 class NodeAllocatableClaimStatus(Struct, frozen=True):
-    """``status.nodeAllocatableResourceClaimStatuses[]``: what of its node's resources a pod has through a claim."""
+    """``status.nodeAllocatableResourceClaimStatuses[]``: the node's resources that a pod uses through a claim."""
 
     resource_claim_name: str = ""
     containers: list[str] | None = None
-    """Those that use the claim."""
+    """Names of the containers that use the claim."""
     mapping: list[dict[str, Any]] | None = None
     overhead: list[dict[str, Any]] | None = None
     resources: dict[str, str | int] | None = None
-    """What 1.36 has in place of both."""
+    """The field of 1.36 that mapping and overhead replace."""
 
 
 class SchedulerPodStatus(PodStatus, frozen=True):
-    """``status``."""
+    """``status`` of a Pod, with the fields that a scheduler reads."""
 
     start_time: str | None = None
-    """Of two pods of one priority the older is the more important."""
+    """Time that orders pods of equal priority: the older pod is more important."""
 
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
@@ -113,19 +113,19 @@ class SchedulerPodStatus(PodStatus, frozen=True):
 
 
 class SchedulerPod(Pod, frozen=True):
-    """A pod with all that a scheduler asks for."""
+    """A Pod with all fields that a scheduler reads."""
 
     spec: SchedulerPodSpec = SchedulerPodSpec()
     status: SchedulerPodStatus = SchedulerPodStatus()
 
 
 class SchedulerNodeStatus(NodeStatus, frozen=True):
-    """``status``."""
+    """``status`` of a Node, with the fields that a scheduler reads."""
 
     allocatable: dict[str, str | int] | None = None
 
 
 class SchedulerNode(Node, frozen=True):
-    """A node with all that a scheduler asks for."""
+    """A Node with all fields that a scheduler reads."""
 
     status: SchedulerNodeStatus = SchedulerNodeStatus()

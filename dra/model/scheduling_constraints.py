@@ -1,4 +1,4 @@
-"""What of a pod's scheduling constraints this engine does not decide: read only where their presence matters."""
+"""Scheduling constraints of a pod that the engine does not evaluate, read where their presence matters."""
 
 from typing import Any
 
@@ -6,29 +6,29 @@ from dra.model.scheduling import Affinity, SchedulerPod, SchedulerPodSpec
 
 
 class InterPodAffinity(Affinity, frozen=True):
-    """``affinity``, with what it says about other pods."""
+    """``affinity`` of a Pod, including affinity to other pods."""
 
     pod_affinity: dict[str, Any] | None = None
     pod_anti_affinity: dict[str, Any] | None = None
 
 
 class FullSchedulerPodSpec(SchedulerPodSpec, frozen=True):
-    """``spec``."""
+    """``spec`` of a Pod, with all constraints on where the pod can run."""
 
     affinity: InterPodAffinity | None = None
     topology_spread_constraints: list[dict[str, Any]] | None = None
 
 
 class FullSchedulerPod(SchedulerPod, frozen=True):
-    """A pod with all constraints on where it can run, heeded here or not."""
+    """A Pod with all constraints on where it can run, whether the engine evaluates them or not."""
 
     spec: FullSchedulerPodSpec = FullSchedulerPodSpec()
 
 
 def has_undecided_constraints(pod: SchedulerPod) -> bool:
-    """Whether volumes, other pods or topology may exclude nodes that this engine would take.
+    """Report whether volumes, other pods or topology may exclude nodes that this engine would accept.
 
-    Of a pod that was read without its constraints only the volumes are known.
+    If the pod was read without its constraints, only its volumes are known.
     """
     spec = pod.spec
     if any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()):

@@ -1,4 +1,4 @@
-"""ResourceSlices (resource.k8s.io/v1): which devices a driver offers where."""
+"""ResourceSlices (resource.k8s.io/v1): the devices that a driver publishes, with the nodes that can use them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dra.model.taints import DeviceTaint
 
 
 class ResourcePool(Struct, frozen=True):
-    """``spec.pool``: only the slices of the highest generation count, and only if all of them are there."""
+    """``spec.pool``: only the slices with the highest generation count, and only if all of them exist."""
 
     name: str = ""
     generation: int = 0
@@ -18,7 +18,7 @@ class ResourcePool(Struct, frozen=True):
 
 
 class Device(Struct, frozen=True):
-    """``spec.devices[]``; attributes and capacities stay plain data, CEL reads them."""
+    """``spec.devices[]`` of a ResourceSlice; attributes and capacities stay plain data, as CEL reads them."""
 
     name: str = ""
     attributes: dict[str, Any] | None = None
@@ -33,13 +33,13 @@ class Device(Struct, frozen=True):
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     node_allocatable_resources: dict[str, Any] | None = None
-    """What it is or costs of the node's own resources (alpha: DRANodeAllocatableResources), as 1.37 has it."""
+    """Resources of the node that the device is or costs (alpha: DRANodeAllocatableResources), as in 1.37."""
     node_allocatable_resource_mappings: dict[str, Any] | None = None
-    """The same, as 1.36 has it."""
+    """Resources of the node that the device is, as in 1.36."""
 
 
 class ResourceSliceSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a ResourceSlice."""
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
@@ -52,30 +52,30 @@ class ResourceSliceSpec(Struct, frozen=True):
 
 
 class ResourceSlice(Struct, frozen=True):
-    """A part of a driver's pool of devices."""
+    """A ResourceSlice: a part of a driver's pool of devices."""
 
     metadata: ObjectMeta
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
 class TaintedDevice(Struct, frozen=True):
-    """``spec.devices[]``, of which only the taints are asked for."""
+    """``spec.devices[]`` of a ResourceSlice, reduced to taints."""
 
     name: str = ""
     taints: list[DeviceTaint] | None = None
 
 
 class ResourceSliceTaintsSpec(Struct, frozen=True):
-    """``spec``, likewise."""
+    """``spec`` of a ResourceSlice, reduced to the taints of devices."""
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
     node_name: str | None = None
     devices: list[TaintedDevice] | None = None
-    """Those with taints; the others are let go as soon as they are read."""
+    """Devices with taints; other devices are dropped as soon as they are decoded."""
 
     offered: int = msgspec.field(default=0, name="-")
-    """How many there were."""
+    """Number of devices in the slice, with and without taints."""
 
     def __post_init__(self) -> None:
         if not self.offered:
@@ -84,7 +84,7 @@ class ResourceSliceTaintsSpec(Struct, frozen=True):
 
 
 class ResourceSliceTaints(Struct, frozen=True):
-    """A ResourceSlice without all that makes it big: a cluster has thousands, and eviction reads them all."""
+    """A ResourceSlice without its large fields: a cluster has thousands, and eviction reads all of them."""
 
     metadata: ObjectMeta
     spec: ResourceSliceTaintsSpec = ResourceSliceTaintsSpec()

@@ -1,8 +1,8 @@
-"""The workload a claim is reserved for: the KEP's fields, in whichever form the API server can carry them.
+"""The workload reservation of a claim: KEP-5194's fields, in the form that the API server can store.
 
-An API server that knows KEP-5194 has ``spec.reservedFor`` and ``status.allocation.reservedForAnyPod``; a stock one
-drops both, so they live in annotations there (specs/kep-5194.md, "Carrying the fields"). The fields win. Nothing
-outside this module knows that there are two forms.
+An API server with KEP-5194 has ``spec.reservedFor`` and ``status.allocation.reservedForAnyPod``. An API server without
+it drops both, so annotations hold them there. The fields take precedence. No code outside of this module knows that
+there are two forms.
 """
 
 import hashlib
@@ -15,64 +15,65 @@ from dra.model.meta import Struct, Uid
 from dra.model.references import ConsumerReference
 
 RESERVED_FOR: Final = "reserve.dra/reserved-for"
-"""Set by the creator of the claim: ``RESOURCE[.GROUP]/NAME``."""
+"""Annotation with the reference to the workload, ``RESOURCE[.GROUP]/NAME``, set by the creator of the claim."""
 
 RESERVED_FOR_UID: Final = "reserve.dra/reserved-for-uid"
-"""The uid of that object; left out when the claim comes before the workload, then written back by the controller."""
+"""Annotation with the workload's uid; the controller adds it if the claim was created before the workload."""
 
 RESOLVED_UID: Final = "reserve.dra/resolved-uid"
-"""The same uid again if the controller filled it in: such a one is forgotten at release, the creator's never."""
+"""Annotation with the same uid if the controller added it: the controller removes only such a uid on release."""
 
 RESOLVED_FOR: Final = "reserve.dra/resolved-for"
-"""The reference for which the controller found that uid: after the reference is edited the uid is another object's."""
+"""Annotation with the reference that the controller resolved; once it is edited, the uid is another object's."""
 
 RESERVED_FOR_ANY_POD: Final = "reserve.dra/reserved-for-any-pod"
-"""``"true"`` stands for ``status.allocation.reservedForAnyPod``."""
+"""Annotation that, with the value ``"true"``, stands for ``status.allocation.reservedForAnyPod``."""
 
 ENTERED_ALLOCATION: Final = "reserve.dra/entered-allocation"
-"""Digest of the allocation the workload entry was made for: a missing entry was then released by its owner."""
+"""Annotation with the digest of the allocation that got a workload entry; if that entry is missing, its owner has
+released the claim."""
 
 PRE_LIST: Final = "reserve.dra/pre-list"
-"""``"true"`` on a claim without a workload, or on a pod: waiting pods are listed before they are scheduled."""
+"""Annotation ``"true"`` on a claim without a workload, or on a pod: waiting pods are listed before scheduling."""
 
 FORCE_RELEASE: Final = "reserve.dra/force-release"
-"""Set by a person, to the claim's own uid: what cannot be known for certain shall not keep the claim any more."""
+"""Annotation that a user sets to the claim's own uid: uncertain knowledge shall no longer keep the claim."""
 
 NO_UID: Final = Uid("")
-"""An identity that is not known yet."""
+"""The uid of an object whose identity is not known yet."""
 
 RESOLVED_UID_ANNOTATIONS: Final = frozenset({RESERVED_FOR_UID, RESOLVED_UID, RESOLVED_FOR})
-"""Annotations that remember a uid found by the controller."""
+"""Annotations that record a uid found by the controller."""
 
 _ENTRY_ANNOTATIONS: Final = (RESERVED_FOR_ANY_POD, ENTERED_ALLOCATION)
 
 
 class WorkloadReservation(Struct, frozen=True):
-    """What a claim says about the workload it is reserved for."""
+    """The reservation of a claim for a workload, as the claim states it."""
 
     reference: ConsumerReference
-    """The workload; its uid is empty as long as nobody has told it."""
+    """The workload; its uid is empty until the creator or the controller sets it."""
 
     native: bool = False
-    """Whether the API server has the KEP's fields: then the scheduler makes the entry with the allocation."""
+    """Whether the API server has the KEP's fields: then the scheduler adds the entry with the allocation."""
 
     any_pod: bool = False
     """Whether any pod that references the claim may use the present allocation, listed or not."""
 
     entered: str = ""
-    """Digest of the allocation for which the entry was last made; empty if there is no such mark."""
+    """Digest of the allocation for which the entry was last added; empty if the claim has no such annotation."""
 
     resolved: bool = False
-    """Whether the uid was found by the controller rather than told by the creator."""
+    """Whether the controller found the uid; otherwise the creator set it."""
 
     former: Uid = NO_UID
-    """The uid that the controller found before the reference was edited; empty if it was not."""
+    """The uid that the controller found before the reference was edited; empty if it was not edited."""
 
 
 def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
-    """Return the workload reservation of a claim, or None if it has none.
+    """Return the workload reservation of a claim; None if the claim has none.
 
-    Raises MalformedReferenceError if the annotation cannot be read; the text tells how to write it.
+    Raises MalformedReferenceError if the annotation cannot be parsed; the text explains the format.
     """
     meta = claim.metadata
     allocation = claim.status.allocation
@@ -99,8 +100,8 @@ def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
 class _DigestedResult(Struct, frozen=True):
     """The fields of a device result that have always been part of a digest, under their names and in their order.
 
-    A release that learns of further fields must make the same digest of an allocation as the release before, or each
-    workload that has released its claim would be entered again.
+    A release that knows further fields must compute the same digest of an allocation as the release before. Otherwise
+    each workload that has released its claim would be entered again.
     """
 
     request: str = ""
@@ -116,7 +117,7 @@ class _DigestedResult(Struct, frozen=True):
 
 
 def allocation_digest(allocation: AllocationResult) -> str:
-    """Return 16 hex digits that tell one allocation of a claim from the next (devices, nodes and timestamp)."""
+    """Return 16 hex digits that distinguish allocations of a claim: a hash of devices, nodes and timestamp."""
     results = allocation.devices.results
     digested = None if results is None else [_digested(each) for each in results]
     identity = (digested, allocation.node_selector, allocation.allocation_timestamp)
@@ -128,19 +129,19 @@ def _digested(result: DeviceRequestAllocationResult) -> _DigestedResult:
 
 
 def entry_annotations(allocation: AllocationResult) -> dict[str, str | None]:
-    """Return the annotations that remember an entry made for this allocation."""
+    """Return the annotations that record an entry added for this allocation."""
     return {RESERVED_FOR_ANY_POD: "true", ENTERED_ALLOCATION: allocation_digest(allocation)}
 
 
 def resolved_uid_annotations(claim: ResourceClaim, uid: Uid) -> dict[str, str | None]:
-    """Return the annotations that remember a uid found by the controller for the claim's reference."""
+    """Return the annotations that record a uid found by the controller for the claim's reference."""
     return {RESERVED_FOR_UID: uid, RESOLVED_UID: uid, RESOLVED_FOR: claim.metadata.annotation(RESERVED_FOR)}
 
 
 def annotation_removals(claim: ResourceClaim, *, uid_too: bool) -> dict[str, str | None]:
-    """Return the removal (key: None) of those of our annotations that are present on the claim.
+    """Return the removal (key: None) of the annotations that the controller has added to the claim.
 
-    The creator's reference stays; the uid goes (``uid_too``) only if the controller had filled it in.
+    The creator's reference stays; the uid is removed (``uid_too``) only if the controller had added it.
     """
     meta = claim.metadata
     stale = [key for key in _ENTRY_ANNOTATIONS if meta.annotation(key) is not None]

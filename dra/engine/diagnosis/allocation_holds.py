@@ -27,7 +27,7 @@ def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[Alloc
 
     `soon` is the instant of the view; at `SETTLED_INSTANT` all deadlines have passed.
     """
-    # A guard stands for vanished pods only in a process that does not know why the guard was added: the controller does.
+    # A guard stands for vanished pods only in a process that does not know why it was added: the controller knows.
     view = _replace(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
     if view.allocation is None or _is_freed(view, policy, soon):
         return ()

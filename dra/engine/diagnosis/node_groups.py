@@ -1,4 +1,4 @@
-"""Where a pod could run, and the obstacles on the other nodes; nodes with the same obstacles form one group.
+"""Groups of nodes with the same obstacles, for a pod that is not scheduled.
 
 The order and the functions are those of the local plane's scheduler. But while that scheduler stops at the first
 obstacle, all obstacles are reported here: a node that lacks one thing is more useful to the reader than a node that
