@@ -1,5 +1,5 @@
-"""The life of Reservations: placed through a placeholder, told who uses them, ended in time, deleted a day later.
+"""The loop of Reservations: find a node through a placeholder, report owner pods, expire, delete a day later.
 
-Everything is decided in `dra.engine.reservations.lifecycle`; here is what it is told, and what comes of its answers.
-Where a reservation goes and who enters it is the extender's business (`controller.extender`).
+All decisions are made in `dra.engine.reservations.lifecycle`; this package feeds it with observations and applies its
+actions. The extender (`controller.extender`) decides on which node a reservation is placed and which pods use it.
 """

@@ -1,4 +1,4 @@
-"""The loop of reservations: one at a time is brought to what the engine wants."""
+"""The reconcile loop of reservations: brings one reservation after another to what the engine decides."""
 
 import asyncio
 import logging
@@ -56,27 +56,28 @@ from dra.telemetry.logs import reconcile_id
 
 WORKERS: Final = 8
 MAX_ROUNDS: Final = 4
-"""Decisions in a row on one reservation."""
+"""Maximum number of decisions on one reservation in one reconciliation."""
 
 RETRY_BACKOFF: Final = (0.2, 30.0)
 CREATE_BACKOFF: Final = (2.0, 60.0)
-"""Seconds, first and longest, before a placeholder that was refused is tried again: quotas change by other people."""
+"""Seconds, first and longest, until a rejected placeholder is created again: quotas are changed by users."""
 
 BAD_REQUEST: Final = 400
-"""A pod that the API server cannot decode: a field of the template has a value of another type."""
+"""HTTP status for a pod that the API server cannot decode: a field of the template has a value of another type."""
 
 STATUS_DEBOUNCE: Final = 3.0
-"""Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them,
-and the owners of a Job come within seconds."""
+"""Seconds from the binding or end of an owner pod to the status that reports it, for reservations with several owner
+pods: one write covers them all, and the pods of a Job come within seconds.
+"""
 
 STATUS_INTERVAL: Final = 5.0
-"""Seconds between two such writes of one status, as long as owners come and go."""
+"""Minimum seconds between two such writes of one status, as long as owner pods come and go."""
 
 NODE_CHECK_INTERVAL: Final = 5.0
-"""Seconds between two looks at whether reservations have lost their nodes."""
+"""Seconds between two checks for reservations whose node is gone."""
 
 MAX_SLEEP: Final = 600.0
-"""Seconds after which a deadline by the time of day is looked at again: that may jump."""
+"""Maximum seconds until a wall-clock deadline is checked again: the wall clock may jump."""
 
 ACTION: Final = "Reserve"
 
@@ -84,30 +85,30 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ReservationEventHandler(Protocol):
-    """Who wants to know of reservations: whoever keeps their claims."""
+    """A handler of reservation events: the component that maintains the claims of reservations."""
 
     holds_devices: bool
-    """Whether the claims of their templates can be held."""
+    """Whether the claims of templates can be held."""
 
     def observe_reservation(self, uid: Uid, reservation: Reservation, /) -> None:
-        """Take in a reservation."""
+        """Handle an added or updated reservation."""
 
     def reservation_unreadable(self, uid: Uid, /) -> None:
-        """The reservation is there, and cannot be read."""
+        """Handle a reservation that exists and cannot be read."""
 
     def forget_reservation(self, uid: Uid, /) -> None:
-        """The reservation is certainly gone."""
+        """Handle a reservation that is certainly deleted."""
 
     def woken(self) -> None:
-        """These were all for now."""
+        """Handle the end of a batch of events."""
 
 
 class _ReservationGoneError(Exception):
-    """The watch has shown the end of a reservation since its plan was made."""
+    """The reservation was deleted after its plan was made."""
 
 
 class ReservationLoop:
-    """Watches reservations and their pods, decides and writes."""
+    """Watches reservations and their pods, decides, and writes."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
         self,
@@ -120,9 +121,9 @@ class ReservationLoop:
         listener: ReservationEventHandler | None = None,
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
     ) -> None:
-        """``nodes`` is somebody else's reflector: which nodes there are.
+        """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
-        ``listener`` is told of all reservations, before anything is decided here.
+        ``listener`` receives the events of all reservations before this loop decides anything.
         """
         self._client = client
         self._recorder = recorder
@@ -151,14 +152,14 @@ class ReservationLoop:
         )
         self._unreadable: dict[Uid, tuple[UnstructuredObject, str]] = {}
         self._written: dict[Uid, Instant] = {}
-        """When each reservation's status was last written."""
+        """Reservation → when its status was last written."""
 
     async def watch(self) -> None:
-        """Watch until cancelled; raises RewoundError."""
+        """Watch reservations and pods until cancelled; raises ServerRestoredError."""
         await self._reflectors.run()
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Reconcile reservations until cancelled, once all caches are synced."""
         await self._nodes.synced.wait()
         await self._reflectors.synced()
         self._acting = True
@@ -174,21 +175,21 @@ class ReservationLoop:
             self._acting = False
 
     async def _check_nodes(self) -> NoReturn:
-        """Look at reservations whose node is not to be seen, until cancelled: nodes are somebody else's to watch."""
+        """Requeue reservations whose node is not in the cache, until cancelled: another component watches nodes."""
         while True:
             await asyncio.sleep(NODE_CHECK_INTERVAL)
             self.roster.dirty.update(self.roster.homeless(self._nodes.objects))
             self._wake()
 
     async def synced(self) -> None:
-        """Wait until all reservations are known."""
+        """Wait until all reservations are in the cache."""
         await self._reservations.synced.wait()
 
     def troubles(self) -> list[str]:
-        """Return what keeps us from knowing reservations; empty when ready."""
+        """Return why reservations or pods are not in the cache; empty when ready."""
         return self._reflectors.troubles()
 
-    # What is seen
+    # Events from watches
 
     def _take(self, changes: list[Change[UnstructuredObject]]) -> None:
         for change in changes:
@@ -228,7 +229,7 @@ class ReservationLoop:
             return
         self._unreadable.pop(uid, None)
         before = self.roster.observe(uid, obj.metadata.resource_version, reservation, now=self._clock.now())
-        if self._listener is not None and before is not reservation:  # else older than what is known
+        if self._listener is not None and before is not reservation:  # otherwise older than the cached version
             self._listener.observe_reservation(uid, reservation)
         placed = reservation.status.phase is ReservationPhase.AVAILABLE
         if placed and before is not None and before.status.phase is ReservationPhase.PENDING and self._acting:
@@ -263,7 +264,7 @@ class ReservationLoop:
             uid = settling.pop()
             self._queue.at(uid, max(now + STATUS_DEBOUNCE, self._written.get(uid, float("-inf")) + STATUS_INTERVAL))
 
-    # What is done
+    # Reconciliation
 
     async def _turn(self, uid: Uid) -> float:
         found = self.roster.get(uid)
@@ -277,7 +278,7 @@ class ReservationLoop:
             self._queue.at(uid, self._clock.now() + delay)
         except ServerRestoredError:
             raise
-        except _ReservationGoneError:  # it went while its turn waited for an answer
+        except _ReservationGoneError:  # deleted while a request was in flight
             self._retries.succeeded(uid)
         except Exception:  # noqa: BLE001 - one reservation must not stop all others
             delay = self._retries.failed(uid, RETRY_BACKOFF)
@@ -289,7 +290,7 @@ class ReservationLoop:
         return 0.0
 
     async def reconcile(self, uid: Uid) -> None:
-        """Bring one reservation to what the engine wants. Raises ApiError."""
+        """Bring one reservation to the state that the engine decides. Raises ApiError."""
         if uid in self._unreadable:
             await self._report_unreadable(*self._unreadable[uid])
             return
@@ -319,7 +320,7 @@ class ReservationLoop:
                 return
 
     async def _gone(self, node: str) -> bool:
-        """Ask about a node that the watch does not show: that may be behind, and the node the newest of all."""
+        """Return whether a live list shows no such node either; the watch may lag behind a node just created."""
         only = Selection(fields=f"metadata.name={node}")
         pages = [page async for page in self._client.list_pages(NODES, PartialObjectMetadata, selection=only)]
         return not any(page.items for page in pages)
@@ -385,7 +386,7 @@ class ReservationLoop:
                 within=self._within(),
             )
         except AlreadyExists:
-            return  # the watch will show it
+            return  # the watch will deliver it
         except ApiError as error:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
                 raise
@@ -428,7 +429,7 @@ class ReservationLoop:
             self._forget(uid)
 
     async def _report_unreadable(self, obj: UnstructuredObject, text: str) -> None:
-        """Tell in a condition why an object is not one of ours: nothing else is done about it."""
+        """Report in a condition why an object cannot be read as a Reservation; no other action follows."""
         status = obj.content.get("status")
         given = status.get("conditions") if isinstance(status, dict) else None
         conditions = [each for each in given or () if isinstance(each, dict)]

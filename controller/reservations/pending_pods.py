@@ -1,4 +1,4 @@
-"""Pods that wait, and the reservations that may be theirs: who applies where placeholders keep the room."""
+"""The pods without a node, and the reservations that may admit each pod, for mode yielding."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -16,22 +16,22 @@ from dra.model.scheduling import SchedulerPod
 class _PendingPod(Struct, frozen=True):
     pod: SchedulerPod
     claimant: PodInfo | None
-    """None: an annotation of it cannot be read, nobody lets it in."""
+    """None if an annotation of the pod cannot be parsed: no reservation admits the pod then."""
 
 
 class PendingPods:
-    """Pods without a node, filed by what they may enter. Each change returns the reservations that it concerns."""
+    """The cache of pods without a node; each update returns the reservations that it affects."""
 
     def __init__(self) -> None:
         self.news = False
-        """Whether a pod behind our gate has come, or has changed."""
+        """Whether a pod with our scheduling gate was added or changed."""
         self._pods: dict[Uid, _PendingPod] = {}
         self._holdings: dict[Uid, ReservationInfo] = {}
         self._candidates = OwnerIndex()
         self._naming: dict[Uid, set[Uid]] = {}
 
     def observe(self, pod: SchedulerPod) -> set[Uid]:
-        """Take in a pod."""
+        """Add or update a pod; return the affected reservations."""
         uid = pod.metadata.uid
         concerned = set(self.candidates(uid))
         self._pods.pop(uid, None)
@@ -45,13 +45,13 @@ class PendingPods:
         return concerned | set(self.candidates(uid)) | self.reservations_naming(uid)
 
     def forget(self, uid: Uid) -> set[Uid]:
-        """A pod is gone, or has a node."""
+        """Forget a deleted pod; return the affected reservations."""
         concerned = set(self.candidates(uid)) | self.reservations_naming(uid)
         self._pods.pop(uid, None)
         return concerned
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> set[Uid]:
-        """Take in a reservation."""
+        """Add or update a reservation; return the affected reservations."""
         holding = reservation_info.from_reservation(reservation)
         before = self._holdings.get(uid)
         self._name(before.listed if before is not None else frozenset(), holding.listed, uid)
@@ -60,7 +60,7 @@ class PendingPods:
         return self._competing_reservations(uid)
 
     def forget_reservation(self, uid: Uid) -> set[Uid]:
-        """A reservation is gone."""
+        """Forget a deleted reservation; return the other affected reservations."""
         concerned = self._competing_reservations(uid) - {uid}
         before = self._holdings.pop(uid, None)
         self._name(before.listed if before is not None else frozenset(), frozenset(), uid)
@@ -68,7 +68,7 @@ class PendingPods:
         return concerned
 
     def holding(self, uid: Uid) -> ReservationInfo:
-        """Return a reservation that is known."""
+        """Return a reservation by uid. Raises KeyError for an unknown uid."""
         return self._holdings[uid]
 
     def reservations_naming(self, uid: Uid) -> set[Uid]:
@@ -76,21 +76,24 @@ class PendingPods:
         return self._naming.get(uid, set())
 
     def candidates(self, uid: Uid) -> tuple[Uid, ...]:
-        """Return the reservations that may be a pod's."""
+        """Return the reservations whose owners may match a pod."""
         known = self._pods.get(uid)
         return tuple(self._candidates.of(known.claimant)) if known is not None and known.claimant is not None else ()
 
     def claimant(self, uid: Uid) -> PodInfo | None:
-        """Return a pod that waits, as reservations see it."""
+        """Return a pending pod as reservations see it; None if unknown or not readable."""
         known = self._pods.get(uid)
         return known.claimant if known is not None else None
 
     def gated(self) -> Iterator[SchedulerPod]:
-        """Yield the pods behind our gate."""
+        """Yield the pods with our scheduling gate."""
         return (each.pod for each in self._pods.values() if well_known.SCHEDULING_GATE in each.pod.gates)
 
     def applicants(self, uid: Uid) -> Iterator[tuple[SchedulerPod, PodInfo, tuple[Uid, ...]]]:
-        """Yield the pods that want room, may enter a reservation, and are in none; and what else they may enter."""
+        """Yield pods that wait for capacity and may use the reservation, each with all of its candidates.
+
+        Pods that a reservation names already are left out.
+        """
         for key, each in self._pods.items():
             if each.claimant is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
                 continue
@@ -99,7 +102,7 @@ class PendingPods:
                 yield each.pod, each.claimant, candidates
 
     def told(self, uid: Uid, *, but: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
-        """Yield the pods that wait and were told to enter a reservation, but for those that its status names."""
+        """Yield pending pods whose annotation names a reservation, except the pods in `but`."""
         for key, each in self._pods.items():
             if (
                 key not in but
@@ -109,7 +112,7 @@ class PendingPods:
                 yield each.pod
 
     def _competing_reservations(self, uid: Uid) -> set[Uid]:
-        """Return what else the pods may enter that may enter a reservation: they choose anew."""
+        """Return the reservations, this one included, that share a candidate pod with it: such a pod chooses again."""
         found = {uid}
         for each in self._pods.values():
             if each.claimant is not None and uid in (candidates := self._candidates.of(each.claimant)):

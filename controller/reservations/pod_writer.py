@@ -1,4 +1,4 @@
-"""What is written to pods when placeholders give way: who is inside, for which node, and that our gate is open."""
+"""The writer of pods during the handover: marks owner pods as inside, nominates pods, removes our scheduling gate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ from dra.model.scheduling import SchedulerPod
 
 
 class StalePodError(Exception):
-    """A pod is not what was decided on; it is to be read."""
+    """A pod has changed since the decision and must be read again."""
 
     def __init__(self, key: Key, uid: Uid) -> None:
         super().__init__(f"pod {key[0]}/{key[1]}: is gone, or another one")
@@ -30,10 +30,10 @@ class StalePodError(Exception):
 
 
 class PodWriter:
-    """Writes to pods. What is answered is known at once: the next move is decided on it."""
+    """Patches pods and caches each response at once, since the next step is decided on it."""
 
     def __init__(self, client: Client, *, roster: ReservationCache, within: Callable[[], float]) -> None:
-        """``within``: how long a write may take."""
+        """Create the writer; ``within`` returns the timeout of a write in seconds."""
         self._client = client
         self._roster = roster
         self._within = within
@@ -43,7 +43,7 @@ class PodWriter:
         reservation: Reservation,
         move: NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate | ClearReservationAllocated,
     ) -> None:
-        """Make a move. Raises ChangedError, and ApiError."""
+        """Apply one step of the handover to its pod. Raises StalePodError and ApiError."""
         try:
             match move:
                 case NominatePlaceholder():
@@ -63,7 +63,7 @@ class PodWriter:
             raise StalePodError(move.key, move.uid) from error
 
     async def open(self, move: RemoveSchedulingGate) -> None:
-        """Take our gate off, and no other one. Raises NotFound and Conflict."""
+        """Remove our scheduling gate from a pod, and no other gate. Raises NotFound and Conflict."""
         pod = await self._client.get(PODS, move.key, SchedulerPod)
         if pod.metadata.uid != move.uid or well_known.SCHEDULING_GATE not in pod.gates:
             return

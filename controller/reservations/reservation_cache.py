@@ -1,6 +1,6 @@
-"""What the controller knows of reservations and their pods, and what it has asked about live.
+"""The controller's cache of reservations and their pods, and of what live reads of pods have shown.
 
-Where placeholders stay, it knows all pods that wait, too: those who may enter a reservation are found among them.
+In mode yielding the cache holds all pending pods as well: candidates for reservations are found among them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,19 +24,20 @@ from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
 
 BINDING_TIMEOUT: Final = BIND_HORIZON
-"""Seconds for which a pod that a status names, and that is not bound, may still be."""
+"""Seconds for which an unbound pod that a status names may still be bound."""
 
 
 BINDING_EXPECTED: Final = 5.0
-"""Seconds for which a pod that a status names is expected to be shown bound, before it is read: a bind takes less, and
-one read for each owner would be a request for each owner."""
+"""Seconds for which the watch is expected to show a pod that a status names as bound, before it is read live: a binding
+takes less, and reading each owner pod would cost one request for each.
+"""
 
 BACKOFF_AFTER_UNUSED: Final = 300.0
-"""Seconds for which a pod that was given room and did not take it is given none: others may want it."""
+"""Seconds for which a pod that did not use its capacity is admitted by no reservation: other pods may want it."""
 
 
 def is_reservation_pod(pod: SchedulerPod) -> bool:
-    """Whether a pod is kept: a placeholder, or in a reservation. The rest of a cluster costs no memory."""
+    """Return whether the cache keeps a pod: a placeholder or a pod in a reservation. Other pods cost no memory."""
     return (
         pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED) is not None
         or placeholders.reservation_uid_of(pod.metadata) is not None
@@ -44,25 +45,27 @@ def is_reservation_pod(pod: SchedulerPod) -> bool:
 
 
 def is_reservation_or_pending_pod(pod: SchedulerPod) -> bool:
-    """Whether a pod is kept where owners are looked for: all that wait."""
+    """Return whether the cache keeps a pod in mode yielding: a pod of a reservation, or any pending pod."""
     return (not pod.spec.node_name and not pod.terminal) or is_reservation_pod(pod)
 
 
 class _UnboundPod(Struct, frozen=True):
     consumer: AssignedPod
     until: Instant
-    """One sum, for the queue and for the decision: two that ought to be equal differ by a rounding, and a reservation
-    that is due while its pod is not yet would be looked at again and again at the same instant."""
+    """Time of the next live read, computed once for both the queue and the decision: two sums that ought to be equal
+    differ by a rounding, and a reservation that is due before its pod would be reconciled again and again at the same
+    instant.
+    """
 
 
 class ReservationCache:
-    """Reservations by uid, pods by the reservation that they say they are in."""
+    """The cache of reservations by uid, and of pods by the reservation that their annotation names."""
 
     def __init__(self, *, kind: PlaceholderMode = PlaceholderMode.REPLACED) -> None:
         self.dirty: set[Uid] = set()
-        """The reservations about which there is news."""
+        """Reservations to reconcile at once."""
         self.settling: set[Uid] = set()
-        """Those whose owners come and go: their news may wait for more."""
+        """Reservations whose owner pods have come or gone: they can wait for further changes."""
         self.kind = kind
         self.waiting = PendingPods()
         self._short: dict[Uid, WallTime] = {}
@@ -80,7 +83,10 @@ class ReservationCache:
         self._refused: dict[Uid, str] = {}
 
     def observe(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> Reservation | None:
-        """Take in a reservation; return what was known of it. Older news than what is known are ignored."""
+        """Add or update a reservation; return the version cached before.
+
+        An older version than the cached one is ignored; then the argument itself is returned.
+        """
         before = self._reservations.get(uid)
         known = self._versions.get(uid, "")
         if known.isdecimal() and version.isdecimal() and int(version) < int(known):
@@ -98,7 +104,7 @@ class ReservationCache:
         return before
 
     def forget(self, uid: Uid) -> None:
-        """A reservation is gone."""
+        """Forget a deleted reservation and what was recorded about it."""
         for memory in (
             self._reservations,
             self._versions,
@@ -118,11 +124,11 @@ class ReservationCache:
         return None if found is None else (found, self._versions[uid])
 
     def uids(self) -> Iterable[Uid]:
-        """Return all reservations."""
+        """Return the uids of all reservations."""
         return tuple(self._reservations)
 
     def observe_pod(self, pod: SchedulerPod) -> None:
-        """Take in a pod."""
+        """Add or update a pod."""
         annotations.trim_annotations(
             pod.metadata, asked_for=well_known.RETAINED_POD_ANNOTATIONS, longest=well_known.MAX_ANNOTATION_LENGTH
         )
@@ -144,12 +150,12 @@ class ReservationCache:
                 self._mark_owners_changed(said)
 
     def homeless(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
-        """Return the reservations whose node is not among those that there are."""
+        """Return the reservations whose node is not among the given nodes."""
         placed = ((uid, each.status.node_name) for uid, each in self._reservations.items())
         return tuple(uid for uid, node in placed if node and ("", node) not in nodes)
 
     def forget_pod(self, pod: SchedulerPod, *, certain: bool = True) -> None:
-        """A pod is gone; or, if that is not certain, it does not say any more that it is in a reservation."""
+        """Forget a deleted pod, or if that is not `certain`, one whose annotation may just be gone."""
         uid = pod.metadata.uid
         reservation = placeholders.reservation_uid_of(pod.metadata)
         if reservation is not None:
@@ -166,20 +172,23 @@ class ReservationCache:
         for said, inside in list(self._inside.items()):
             if uid in inside:
                 del inside[uid]
-                if certain:  # else it is asked about
+                if certain:  # otherwise a live read follows
                     self._ended.setdefault(said, set()).add(uid)
                 self._mark_owners_changed(said)
                 if not inside:
                     del self._inside[said]
 
     def _mark_owners_changed(self, uid: Uid) -> None:
-        """An owner has come or gone. A reservation that many may use hears of all owners of a second at once."""
+        """Mark a reservation for reconciliation after an owner pod has come or gone.
+
+        A reservation that several pods may use collects the changes of a few seconds first.
+        """
         reservation = self._reservations.get(uid)
         shared = reservation is not None and not statuses.names_owner_before_binding(reservation)
         (self.settling if shared and self.kind is PlaceholderMode.REPLACED else self.dirty).add(uid)
 
     def _look_again(self, uid: Uid, pod: SchedulerPod | None) -> None:
-        """A pod that was not bound when it was read is bound, or gone: what was read is not true any more."""
+        """Drop the live reads of a pod that was unbound when it was read and has since been bound or deleted."""
         if pod is not None and not pod.spec.node_name:
             return
         for reservation, asked in self._asked.items():
@@ -187,7 +196,7 @@ class ReservationCache:
                 self.dirty.add(reservation)
 
     def answer(self, uid: Uid, asked: Uid, pod: SchedulerPod | None, *, now: Instant) -> None:
-        """Take in a live read of a pod that a reservation's status names; None: there is none with this uid."""
+        """Record the live read of a pod that a reservation's status names; None: no pod with this uid exists."""
         found = self._reservations.get(uid)
         before = self._asked.get(uid, {}).pop(asked, None)
         if found is None:
@@ -198,7 +207,7 @@ class ReservationCache:
             if asked in self._pods:
                 self._pods[asked] = pod
                 self._inside.setdefault(uid, {})[asked] = None
-            else:  # perhaps no watch of ours will ever show it, nor its end
+            else:  # our watch may never show the pod, nor its end
                 inside = AssignedPod(uid=asked, key=pod.metadata.key, amounts=amounts.pod_amounts(pod))
                 self._asked.setdefault(uid, {})[asked] = _UnboundPod(consumer=inside, until=now + BINDING_TIMEOUT)
         elif pod.spec.node_name or (before is not None and now >= before.until):
@@ -214,11 +223,11 @@ class ReservationCache:
         self.dirty.add(uid)
 
     def eligible_from(self, pod: Uid) -> Instant:
-        """Return from when on a pod that did not take its room may be given some again; `NEVER` if it may now."""
+        """Return when a pod that did not use its capacity may be admitted again; `NEVER` for any other pod."""
         return self._passed_over.get(pod, NEVER)
 
     def ask_again(self, uid: Uid) -> tuple[Instant, tuple[AssignedPod, ...]]:
-        """Return when the pods of a reservation that are not bound are to be read once more, and which."""
+        """Return when the unbound pods of a reservation are to be read live again, and these pods."""
         asked = self._asked.get(uid, {})
         return (
             min((each.until for each in asked.values()), default=NEVER),
@@ -226,17 +235,17 @@ class ReservationCache:
         )
 
     def expected_bound_until(self, uid: Uid) -> Instant:
-        """Return when the last pod that the status names is expected no more; `NEVER` if it names none."""
+        """Return when the last pod that the status names is overdue to be shown as bound; `NEVER` if it names none."""
         return max(self._named.get(uid, {}).values(), default=NEVER) + BINDING_EXPECTED
 
     def refused(self, uid: Uid, text: str) -> None:
-        """The API server would not have the placeholder."""
-        if self._refused.get(uid) != text:  # the same once more is no news: it is tried again in a while
+        """Record the error with which the API server rejected the placeholder."""
+        if self._refused.get(uid) != text:  # the same error again changes nothing: the creation is retried later
             self._refused[uid] = text
             self.dirty.add(uid)
 
     def record_shortage(self, uid: Uid, since: WallTime | None) -> None:
-        """Remember since when placeholders wait for room that is their own; None: they do not."""
+        """Record since when placeholders have lacked part of the capacity; None: they lack nothing."""
         if since is None:
             self._short.pop(uid, None)
         else:
@@ -245,7 +254,7 @@ class ReservationCache:
     def view(
         self, uid: Uid, *, nodes: Mapping[Key, Node], devices: bool = False, now: Instant = 0.0
     ) -> ReservationView | None:
-        """Return what there is to know about a reservation; `nodes` are those that there are.
+        """Return everything that decisions about a reservation read; `nodes` are the existing nodes.
 
         `devices` is whether the claims of its template can be held.
         """
@@ -267,7 +276,7 @@ class ReservationCache:
         )
 
     def may_remove_gate(self, pod: SchedulerPod, *, nodes: Mapping[Key, Node]) -> bool:
-        """Whether no reservation can be expected to take a pod that waits behind our gate."""
+        """Return whether no reservation is expected to admit a pod that waits behind our scheduling gate."""
         if not placeholder_handover.waits_for_capacity(pod) or self.waiting.reservations_naming(pod.metadata.uid):
             return False
         claimant = self.waiting.claimant(pod.metadata.uid)
@@ -312,7 +321,7 @@ class ReservationCache:
         )
 
     def _applicants(self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant) -> tuple[SchedulerPod, ...]:
-        """Return the pods that may enter a reservation before others."""
+        """Return the pods that choose this reservation first, of all reservations that admit them now."""
         found = []
         for pod, claimant, candidates in self.waiting.applicants(uid):
             if self._passed_over.get(pod.metadata.uid, 0.0) > now:

@@ -1,7 +1,7 @@
-"""The pods behind our gate for whom there is no reservation: they go their way.
+"""The scheduling gates of pods that no reservation will admit: our gate is removed from such pods.
 
-Whom a reservation takes, that reservation's loop lets go, when there is room. All others are looked at here when a pod
-comes or a reservation changes.
+The gate of a pod that a reservation admits is removed by that reservation's loop, once the capacity is there. All other
+gated pods are checked here when a pod is added or a reservation changes.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.reflector import Reflector
 
 DEBOUNCE: Final = 0.1
-"""Seconds in which reservations can name whom they take; and between two rounds."""
+"""Seconds until gated pods are checked, so that reservations name their owner pods first; also between two rounds."""
 
 RETRY: Final = 5.0
 
@@ -24,7 +24,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class SchedulingGateRemover:
-    """Opens them."""
+    """Removes our scheduling gate from pods that no reservation will admit."""
 
     def __init__(self, giving: PodWriter, *, roster: ReservationCache, nodes: Reflector[Any], clock: Clock) -> None:
         self._giving = giving
@@ -34,11 +34,11 @@ class SchedulingGateRemover:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Schedule a check of all gated pods."""
         self._woken.set()
 
     async def run(self) -> NoReturn:
-        """Open gates, until cancelled."""
+        """Remove scheduling gates until cancelled."""
         while True:
             await self._woken.wait()
             await asyncio.sleep(DEBOUNCE)
@@ -49,7 +49,7 @@ class SchedulingGateRemover:
                 await asyncio.sleep(RETRY)
 
     async def _round(self) -> bool:
-        """Return whether all has been done that is to be done now."""
+        """Remove all gates that may be removed; return whether no removal has to be retried."""
         done = True
         for pod in list(self._roster.waiting.gated()):
             if self._roster.may_remove_gate(pod, nodes=self._nodes.objects):
@@ -57,7 +57,7 @@ class SchedulingGateRemover:
                 try:
                     await self._giving.open(RemoveSchedulingGate(key=key, uid=pod.metadata.uid))
                 except (NotFound, Conflict):
-                    pass  # the watch will tell
+                    pass  # the watch delivers the change
                 except ApiError as error:
                     _log.warning("pod %s/%s: its gate is not opened yet: %s", *key, error)
                     done = False

@@ -1,1 +1,1 @@
-"""Reservation (scheduling.koordinator.sh/v1alpha1): capacity that is kept for pods which do not exist yet."""
+"""The API of Reservations (scheduling.koordinator.sh/v1alpha1): capacity held for pods that need not exist yet."""

@@ -1,11 +1,11 @@
-"""The CustomResourceDefinition of Reservations, made from their model: there is one description of them, the model.
+"""The CustomResourceDefinition of Reservations, generated from the one description of their fields.
 
-pydantic's JSON schema is turned into a structural one: references are resolved, optional is not nullable, defaults are
-only those that Koordinator's schema has (what is absent must stay absent: whether `ttl` was given decides about the
-24 h). Rules in CEL refuse what the engine could only answer with a condition. Each begins with what is wrong, since the
-API server puts the path of the field before it.
+The pydantic model is that description. Its JSON schema is turned into a structural schema: references are resolved, optional fields are not nullable,
+and defaults are only those of Koordinator's schema (an absent field must stay absent: whether `ttl` was given decides
+about the default of 24 h). CEL rules reject what the engine could only report in a condition. Each message begins with
+the error, since the API server puts the path of the field before it.
 
-Koordinator's own definition may be installed instead; all that is read here is in both.
+Koordinator's own CustomResourceDefinition may be installed instead; it has all fields that are read here.
 """
 
 from collections.abc import Mapping
@@ -110,11 +110,11 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
         ],
     },
 }
-"""What a place's schema has beyond the model: what is refused at admission and tolerated in reading."""
+"""Additions to the schema of a path: admission rejects more than the parser, which must read what exists already."""
 
 
 def custom_resource_definition() -> SchemaNode:
-    """Return the manifest."""
+    """Return the manifest of the CustomResourceDefinition."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -150,7 +150,7 @@ def custom_resource_definition() -> SchemaNode:
 
 
 def openapi_schema() -> SchemaNode:
-    """Return the structural schema."""
+    """Return the structural schema of a Reservation."""
     described = Reservation.model_json_schema(by_alias=True)
     found = _structural_schema(described, described.get("$defs", {}), "")
     found["properties"]["metadata"] = {"type": "object"}

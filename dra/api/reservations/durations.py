@@ -1,6 +1,7 @@
-"""Durations as Go reads and prints them: ``24h``, ``1h30m``, ``1.5h``, ``250ms``; printed ``24h0m0s``.
+"""The durations of Go: parsed from ``24h``, ``1h30m``, ``1.5h`` or ``250ms``, formatted as ``24h0m0s``.
 
-``spec.ttl`` is one. Kept in nanoseconds, as Go does: what is read is exact, and no two texts of one length differ.
+``spec.ttl`` is a duration. Values are nanoseconds, as in Go: parsing is exact, and texts of equal length of time have
+equal values.
 """
 
 import functools
@@ -9,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 SECOND: Final = 10**9
-"""Nanoseconds."""
+"""Nanoseconds of one second."""
 
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND}
 _HOUR: Final = 3600 * SECOND
@@ -19,12 +20,12 @@ _MAX_DURATION: Final = 2**63 - 1
 
 
 class MalformedDurationError(ValueError):
-    """A text that is no duration."""
+    """A text cannot be parsed as a duration."""
 
 
-@functools.lru_cache(maxsize=1024)  # a reservation is read for each of its versions, its ttl is the same in all
+@functools.lru_cache(maxsize=1024)  # a reservation is parsed once per version, with the same ttl each time
 def parse_duration(text: str) -> int:
-    """Return the nanoseconds: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
+    """Return the nanoseconds of a duration: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
     match = _WHOLE.fullmatch(text) if len(text) <= 64 else None  # noqa: PLR2004 - no duration is longer in earnest
     if match is None:
         raise MalformedDurationError(f"{text[:64]!r} is no duration; write it as in: 24h, 90m, 1h30m, or 0s")
@@ -36,7 +37,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """Return the text that Go prints: ``5400000000000`` → ``"1h30m0s"``, 0 → ``"0s"``."""
+    """Return the text that Go prints for a duration: ``5400000000000`` → ``"1h30m0s"``, 0 → ``"0s"``."""
     if nanoseconds < 0:
         return f"-{format_duration(-nanoseconds)}"
     if nanoseconds < SECOND:

@@ -1,12 +1,12 @@
-"""What people write into a Reservation, and what its status says; frozen, used by the engine as it is.
+"""The Reservation API as pydantic models: spec, status and the metadata that is read; frozen, used by the engine as is.
 
-Strict in ``spec``, which people write: a typo must not silently mean the default, so unknown fields are refused by
-name. Tolerant where machines write (``metadata``, ``status``), and where a mistake must be answered by a condition on
-the object instead of by not reading it at all: a label selector that cannot be read, an owner that says nothing. Such
-are refused at admission (`definition`), yet may have got into the cluster before.
+Strict in ``spec``, which users write: a typo must not silently mean the default, so unknown fields are rejected by
+name. Lenient in ``metadata`` and ``status``, which machines write, and wherever an error must be reported in a
+condition instead of making the object unreadable: an invalid label selector, an empty owner. Admission rejects such
+objects (`crd`), but they may have been created before.
 
-``spec.template`` is kept as plain data: it goes into a pod as it is, unknown fields included. A null is an absent
-field everywhere, as it is for Go.
+``spec.template`` is kept as plain data: it is copied into a pod as it is, unknown fields included. A null counts as an
+absent field everywhere, as in Go.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ PLURAL: Final = "reservations"
 
 
 class MalformedReservationError(ValueError):
-    """An object that is no Reservation; the text names it and the paths of the fields that are wrong."""
+    """An object is no valid Reservation; the text contains its name and the paths of the wrong fields."""
 
 
 class _StrictModel(BaseModel):
@@ -50,8 +50,8 @@ class _StrictModel(BaseModel):
         extra="forbid",
         alias_generator=AliasGenerator(alias=to_camel),
         populate_by_name=True,
-        use_attribute_docstrings=True,  # kubectl explain shows them
-        defer_build=True,  # most who import this read no Reservation: building takes 40 ms
+        use_attribute_docstrings=True,  # for kubectl explain
+        defer_build=True,  # most importers read no Reservation, and building takes 40 ms
     )
 
     @model_validator(mode="before")
@@ -61,7 +61,7 @@ class _StrictModel(BaseModel):
 
 
 class _LenientModel(_StrictModel):
-    """Written by machines: fields that a newer version has are nothing to us."""
+    """A model of what machines write: unknown fields, as of newer versions, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -90,7 +90,7 @@ Duration = Annotated[
     PlainSerializer(durations.format_duration, return_type=str),
     WithJsonSchema({"type": "string", "maxLength": 64}),
 ]
-"""Nanoseconds; a text in documents."""
+"""Nanoseconds; in documents a text such as 1h30m."""
 
 Timestamp = Annotated[
     datetime,
@@ -108,30 +108,30 @@ FreeFormObject = Annotated[
 
 
 class AllocatePolicy(StrEnum):
-    """Whether an owner may take more than is reserved; absent is `DEFAULT`."""
+    """The policy whether owner pods may take more than is reserved; absent means `DEFAULT`."""
 
     DEFAULT = ""
-    """Like Aligned, but not on one node with the others."""
+    """Like Aligned, but such a reservation shares no node with those of other policies."""
 
     ALIGNED = "Aligned"
-    """First what is reserved, the rest from the node."""
+    """Owner pods take what is reserved first, and the rest from the node."""
 
     RESTRICTED = "Restricted"
-    """Only what is reserved."""
+    """Owner pods take only what is reserved."""
 
 
 class PreAllocationMode(StrEnum):
-    """Which running pods a reservation may be put over."""
+    """The running pods that a reservation may be placed over: owner pods (Default) or labelled pods (Cluster)."""
 
     DEFAULT = "Default"
-    """Those that match its owners."""
+    """Pods that match an owner."""
 
     CLUSTER = "Cluster"
-    """Those that are labelled for it."""
+    """Pods with label ``pod.koordinator.sh/is-pre-allocatable``."""
 
 
 class TaintEffect(StrEnum):
-    """What a taint does; none of them ends a pod here."""
+    """The effect of a reservation's taint; no effect evicts running pods."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -139,18 +139,18 @@ class TaintEffect(StrEnum):
 
 
 class ReservationPhase(StrEnum):
-    """Where a reservation is in its life."""
+    """The phase of a reservation's life."""
 
     PENDING = "Pending"
     AVAILABLE = "Available"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     WAITING = "Waiting"
-    """Known to the schema, never set."""
+    """Part of the schema, never set."""
 
 
 class ObjectReference(_LenientModel):
-    """An object; of an owner, what is empty is not compared."""
+    """A reference to an object; in an owner, empty fields are not compared."""
 
     kind: StrictStr = ""
     namespace: StrictStr = ""
@@ -162,7 +162,7 @@ class ObjectReference(_LenientModel):
 
 
 class ReservationControllerReference(_StrictModel):
-    """The workload whose pods these are; it may not exist yet, so neither uid nor apiVersion is needed."""
+    """The workload whose pods are owners; it may not exist yet, so neither uid nor apiVersion is required."""
 
     api_version: StrictStr = ""
     kind: StrictStr = ""
@@ -174,7 +174,7 @@ class ReservationControllerReference(_StrictModel):
 
 
 class LabelSelectorRequirement(_StrictModel):
-    """``matchExpressions[]``."""
+    """One requirement of a label selector (``matchExpressions[]``)."""
 
     key: StrictStr = ""
     operator: StrictStr = ""
@@ -182,14 +182,14 @@ class LabelSelectorRequirement(_StrictModel):
 
 
 class LabelSelector(_StrictModel):
-    """Labels that a pod must have; of all namespaces."""
+    """The labels that a pod must have; pods of all namespaces match."""
 
     match_labels: Labels = {}
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
 class ReservationOwner(_StrictModel):
-    """One description of pods that may use the reservation: all that it says must hold."""
+    """A description of pods that may use the reservation; all parts that are given must match."""
 
     object: ObjectReference | None = None
     controller: ReservationControllerReference | None = None
@@ -197,7 +197,7 @@ class ReservationOwner(_StrictModel):
 
 
 class ReservationTaint(_StrictModel):
-    """Repels pods that do not tolerate it in their reservation affinity."""
+    """Repels pods that do not tolerate the taint in their reservation affinity."""
 
     key: StrictStr
     value: StrictStr = ""
@@ -209,47 +209,47 @@ class ReservationTaint(_StrictModel):
 
 
 class PreAllocationPolicy(_StrictModel):
-    """How running pods are taken in."""
+    """The way in which a reservation is placed over running pods."""
 
     mode: PreAllocationMode = PreAllocationMode.DEFAULT
     enable_multiple: StrictBool = False
 
 
 class ReservationSpec(_StrictModel):
-    """What is reserved, for whom, until when."""
+    """The capacity to reserve, its owners, and its lifetime."""
 
     template: FreeFormObject
-    """A pod template: its requests are what is reserved, its constraints say where."""
+    """A pod template: its requests are reserved, its constraints decide on which node."""
 
     owners: Annotated[tuple[ReservationOwner, ...], Field(json_schema_extra={"minItems": 1, "maxItems": 1024})]
-    """For whom; one that matches is enough."""
+    """Pods that may use the reservation; one matching owner is enough."""
 
     ttl: Duration | None = None
-    """How long after its creation it ends; 0s: never. 24h if expires is not given, either."""
+    """Lifetime after creation; 0s means unlimited. If neither ttl nor expires is given, 24h."""
 
     expires: Timestamp | None = None
-    """When it ends; if ttl is given, too, the earlier counts."""
+    """Time at which the reservation ends; if ttl is given, too, the earlier counts."""
 
     pre_allocation: StrictBool = False
-    """Whether it may be placed over running pods, whose place it takes when they end."""
+    """Whether the reservation may be placed over running pods, whose place it takes when they end."""
 
     pre_allocation_policy: PreAllocationPolicy | None = None
     allocate_once: StrictBool = True
-    """Whether the first owner ends it."""
+    """Whether the first owner pod uses the reservation up."""
 
     allocate_policy: Annotated[
         AllocatePolicy, WithJsonSchema({"type": "string", "enum": ["Aligned", "Restricted"]})
     ] = AllocatePolicy.DEFAULT
-    """What owners may take; absent: what is reserved first, then of the node."""
+    """What owner pods may take; if absent, what is reserved first, then from the node."""
 
     unschedulable: StrictBool = False
-    """Whether new owners are kept away."""
+    """Whether new owner pods are kept away."""
 
     taints: Annotated[tuple[ReservationTaint, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
 class ReservationCondition(_LenientModel):
-    """``conditions[]``."""
+    """A condition of a reservation (``conditions[]``)."""
 
     type: StrictStr
     status: StrictStr
@@ -260,29 +260,29 @@ class ReservationCondition(_LenientModel):
 
 
 class ReservationStatus(_LenientModel):
-    """What became of it."""
+    """The observed state of a reservation."""
 
     phase: Annotated[ReservationPhase, BeforeValidator(lambda given: given or ReservationPhase.PENDING)] = (
         ReservationPhase.PENDING
     )
     conditions: tuple[ReservationCondition, ...] = ()
     current_owners: tuple[ObjectReference, ...] = ()
-    """The pods that use it."""
+    """Pods that use the reservation."""
 
     node_name: StrictStr = ""
     allocatable: ResourceQuantities = {}
-    """What is held."""
+    """Amounts that are held."""
 
     allocated: ResourceQuantities = {}
-    """What its owners have of that; they may have more than is held."""
+    """Amounts that owner pods take of these resources; may exceed what is held."""
 
     def condition(self, kind: str) -> ReservationCondition | None:
-        """Return the condition of that type, if any."""
+        """Return the condition of the given type, if any."""
         return next((each for each in self.conditions if each.type == kind), None)
 
 
 class ReservationMetadata(_LenientModel):
-    """``metadata``."""
+    """The fields of ``metadata`` that are read."""
 
     name: StrictStr = ""
     uid: StrictStr = ""
@@ -294,7 +294,7 @@ class ReservationMetadata(_LenientModel):
 
 
 class Reservation(_LenientModel):
-    """A reservation."""
+    """A reservation of capacity on a node for pods that need not exist yet."""
 
     metadata: ReservationMetadata = ReservationMetadata()
     spec: ReservationSpec
@@ -302,7 +302,7 @@ class Reservation(_LenientModel):
 
 
 def parse_reservation(content: Mapping[str, Any]) -> Reservation:
-    """Return an object of the API. Raises MalformedReservationError."""
+    """Return the Reservation in an object of the API. Raises MalformedReservationError."""
     try:
         return Reservation.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -313,5 +313,5 @@ def parse_reservation(content: Mapping[str, Any]) -> Reservation:
 
 
 def to_document(part: BaseModel) -> dict[str, Any]:
-    """Return a part of an object as the API has it: what is empty or the default is left out."""
+    """Return a part of an object as in the API, without empty fields and defaults."""
     return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -1,7 +1,7 @@
-"""What of a reservation's template cannot be used: the schema leaves it free-form, so anything may stand there.
+"""The validation of a reservation's template, which the schema leaves free-form.
 
-Looked at is what we read ourselves, or put into the placeholder: of fields that are nobody's the API server takes no
-notice, and of wrong values in well-formed ones it tells when the placeholder is made. Amounts are read in `amounts`.
+Validated are the fields that this program reads or copies into the placeholder. The API server ignores unknown fields,
+and reports wrong values in well-formed fields when the placeholder is created. Amounts are parsed in `amounts`.
 """
 
 import re
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 MAX_DEPTH: Final = 64
-"""Levels of a template. A pod has less than twenty; thousands exceed what can be copied and sent."""
+"""Maximum levels of a template. A pod has fewer than twenty; thousands are too deep to copy and send."""
 
 _SHOWN_PATH_PARTS: Final = 5
-"""Parts of a path that is too long."""
+"""Parts that are shown of a path that is too deep."""
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 _Shape = type | dict[str, Any]
-"""A type, or an object with these fields; others are free."""
+"""A type, or an object with these fields; other fields are free."""
 
 _NODE_SELECTOR_SHAPE: Final = {"nodeSelectorTerms": list}
 _TEMPLATE_SHAPE: Final[dict[str, Any]] = {
@@ -41,7 +41,7 @@ _TYPE_NAMES: Final = {str: "a text", int: "a whole number", list: "a list", dict
 
 
 def validate_template(template: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong, each with the path of the field; what is too deep hides all else."""
+    """Yield the errors in a template, each with the path of the field; one that is too deep has no other errors."""
     if (path := _too_deep_path(template)) is not None:
         yield (
             f"{path}: is nested more than {MAX_DEPTH} levels deep, as no pod is; take it out of the template, in "
@@ -70,18 +70,18 @@ def _field(given: object, field: str) -> object:
 
 
 def _type_errors(given: object, shape: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a type, or fields with theirs
-    """Yield what is not as `shape` has it."""
+    """Yield the fields whose type is not that of `shape`."""
     kind = dict if isinstance(shape, dict) else shape
     if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
         yield f"{path}: must be {_TYPE_NAMES[kind]}, as in a Pod"
     elif isinstance(shape, dict) and isinstance(given, dict):
         for field, each in given.items():
-            if each is not None and (inner := shape.get(field)) is not None:  # a null is an absent field
+            if each is not None and (inner := shape.get(field)) is not None:  # a null counts as an absent field
                 yield from _type_errors(each, inner, f"{path}.{field}")
 
 
 def _too_deep_path(template: Mapping[str, Any]) -> str | None:
-    """Return the beginning of a path that is too long."""
+    """Return the beginning of a path that is too deep; None if no path is."""
     waiting: list[tuple[int, tuple[str, ...], object]] = [(0, ("spec.template",), template)]
     while waiting:
         level, path, each = waiting.pop()
