@@ -1,4 +1,4 @@
-"""Pods and workloads as their controllers read them; templates stay plain data, since they are only copied."""
+"""Pods and workloads as their controllers read them; templates stay plain data, because they are only copied."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -17,7 +17,7 @@ SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount"
 
 
 class Condition(Struct, frozen=True):
-    """A condition of any object."""
+    """A condition in the status of any object."""
 
     type: str = ""
     status: str = ""
@@ -29,7 +29,7 @@ class Condition(Struct, frozen=True):
 
 
 class ContainerStatus(Struct, frozen=True):
-    """``status.containerStatuses[]``."""
+    """``status.containerStatuses[]`` of a Pod, as far as controllers read statuses."""
 
     name: str = ""
     restart_count: int = 0
@@ -37,7 +37,7 @@ class ContainerStatus(Struct, frozen=True):
 
 
 class PodSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Pod, as far as controllers read the spec."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -45,7 +45,7 @@ class PodSpec(Struct, frozen=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a Pod, as far as controllers read the status."""
 
     phase: str = ""
     conditions: list[Condition] | None = None
@@ -53,7 +53,7 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """A pod."""
+    """A Pod with the fields that controllers read."""
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
@@ -61,17 +61,17 @@ class Pod(Struct, frozen=True):
 
     @property
     def terminal(self) -> bool:
-        """Whether its containers have ended for good."""
+        """Report whether the pod's containers have ended for good."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def active(self) -> bool:
-        """Whether it works, or will."""
+        """Report whether the pod is neither terminal nor being deleted."""
         return not self.terminal and self.metadata.deletion_timestamp is None
 
     @property
     def ready_since(self) -> str | None:
-        """When it became ready; None if it is not."""
+        """Return the time when the pod became ready; None if the pod is not ready."""
         for condition in self.status.conditions or ():
             if condition.type == "Ready" and condition.status == "True":
                 return condition.last_transition_time or ""
@@ -79,24 +79,24 @@ class Pod(Struct, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether it is ready."""
+        """Report whether the pod is ready."""
         return self.ready_since is not None
 
     @property
     def restarts(self) -> int:
-        """How often its containers were started again."""
+        """Return the number of restarts of the pod's containers."""
         return sum(each.restart_count for each in self.status.container_statuses or ())
 
 
 class PodTemplateSpec(Struct, frozen=True):
-    """``spec.template``: metadata and spec as plain data."""
+    """``spec.template`` of a workload: metadata and spec as plain data."""
 
     metadata: dict[str, Any] | None = None
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ReplicaSetSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a ReplicaSet, as far as controllers read the spec."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
@@ -105,7 +105,7 @@ class ReplicaSetSpec(Struct, frozen=True):
 
 
 class ReplicaSetStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a ReplicaSet, as far as controllers read the status."""
 
     replicas: int = 0
     fully_labeled_replicas: int = 0
@@ -115,7 +115,7 @@ class ReplicaSetStatus(Struct, frozen=True):
 
 
 class ReplicaSet(Struct, frozen=True):
-    """A ReplicaSet."""
+    """A ReplicaSet with the fields that controllers read."""
 
     metadata: ObjectMeta
     spec: ReplicaSetSpec = ReplicaSetSpec()
@@ -123,7 +123,7 @@ class ReplicaSet(Struct, frozen=True):
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """Return the owner that manages an object."""
+    """Return the owner reference of an object's controller."""
     for owner in metadata.owner_references or ():
         if owner.controller:
             return owner
@@ -131,22 +131,22 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
 
 
 def controller_references(resource: Resource, metadata: ObjectMeta) -> list[dict[str, Any]]:
-    """Return the owner references of what a controller creates for an object."""
+    """Return the owner references of objects that a controller creates for an object."""
     reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": metadata.name, "uid": metadata.uid}
     return [{**reference, "controller": True, "blockOwnerDeletion": True}]
 
 
 def pod_from_template(template: PodTemplateSpec, *, name: str, owners: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a pod made from a template; `name` is a prefix."""
+    """Return a pod made from a template; `name` is the prefix of its generated name."""
     metadata = {k: v for k, v in (template.metadata or {}).items() if k in ("labels", "annotations", "finalizers")}
     return {"metadata": {**metadata, "generateName": name, "ownerReferences": owners}, "spec": template.spec}
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return an API time."""
+    """Return the datetime of an API timestamp; None if there is none."""
     return datetime.fromisoformat(text) if text else None
 
 
 def by_uid(objects: Iterable[Pod]) -> dict[Uid, Pod]:
-    """Return pods by uid."""
+    """Return a mapping of pods by uid."""
     return {each.metadata.uid: each for each in objects}

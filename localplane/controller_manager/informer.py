@@ -1,7 +1,7 @@
-"""What the controllers know of one kind: what was watched, and what their own writes were answered.
+"""An informer: the objects of one kind as watched, and as the controllers' own writes returned them.
 
-So that a controller that has created a pod counts it before its watch tells of it, and needs no expectations. Rules:
-the newer version counts; an object that is gone stays gone, however late an answer about it comes.
+A controller that has created a pod therefore counts the pod before its watch delivers it, and needs no expectations.
+Rules: the newer version counts; a deleted object stays deleted, however late a response about it arrives.
 """
 
 from collections import OrderedDict
@@ -24,17 +24,17 @@ T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 MAX_TOMBSTONES: Final = 50_000
-"""Uids of objects that are gone."""
+"""Maximum number of remembered uids of deleted objects."""
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Told of every change, also of one's own; `gone` with the last that was known."""
+    """Receives every change, including the controllers' own writes; `gone` comes with the last known version."""
 
     def __call__(self, obj: T_contra, /, *, gone: bool) -> None: ...  # noqa: D102 - the class says it
 
 
 class Informer(Generic[T]):
-    """Objects of one kind, by key, by uid and by controlling owner."""
+    """Caches the objects of one kind by key, by uid and by controlling owner."""
 
     def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, chance: Random) -> None:
         self.resource = resource
@@ -45,7 +45,7 @@ class Informer(Generic[T]):
         self._observers: list[ResourceEventHandler[T]] = []
 
     def tell(self, observer: ResourceEventHandler[T]) -> None:
-        """Tell somebody of all changes to come."""
+        """Add a handler that receives all future changes."""
         self._observers.append(observer)
 
     def get(self, key: Key) -> T | None:
@@ -57,11 +57,11 @@ class Informer(Generic[T]):
         return tuple(self._owned.get(uid, {}).values())
 
     def count(self, uid: Uid) -> int:
-        """Return how many objects an owner controls."""
+        """Return the number of objects that an owner controls."""
         return len(self._owned.get(uid, ()))
 
     def observe(self, obj: T) -> None:
-        """Take in an object as it is now."""
+        """Store the current version of an object."""
         meta = obj.metadata
         if meta.uid in self._gone:
             return
@@ -78,7 +78,7 @@ class Informer(Generic[T]):
         self._announce(obj, gone=False)
 
     def deleting(self, obj: T, wall: str) -> None:
-        """Take in that an object was asked to go; its next version tells the same."""
+        """Mark an object as being deleted before its next version arrives and says the same."""
         known = self.objects.get(obj.metadata.key)
         if known is None or known.metadata.uid != obj.metadata.uid or known.metadata.deleting:
             return
@@ -89,7 +89,7 @@ class Informer(Generic[T]):
         self._announce(marked, gone=False)
 
     def forget(self, meta: ObjectMeta) -> None:
-        """Take in that an object is gone."""
+        """Remove a deleted object and remember its uid."""
         self._gone[meta.uid] = None
         if len(self._gone) > MAX_TOMBSTONES:
             self._gone.popitem(last=False)

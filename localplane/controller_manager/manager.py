@@ -1,4 +1,4 @@
-"""All workload controllers in one component."""
+"""The controller manager: all workload controllers in one component."""
 
 import asyncio
 from random import Random
@@ -30,7 +30,7 @@ from localplane.controller_manager.replicaset_controller import ReplicaSetContro
 
 
 class ControllerManager:
-    """Watches once for all of them. `run` never returns; cancel it."""
+    """Runs all controllers on shared informers; `run` never returns, so cancel it."""
 
     def __init__(self, client: Client, *, clock: Clock, chance: Random) -> None:
         pods = Informer(client, PODS, Pod, clock=clock, chance=chance)
@@ -62,7 +62,7 @@ class ControllerManager:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run all controllers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for mirror in self._mirrors:
                 group.create_task(mirror.reflector.run(), name=f"reflect {mirror.resource.label} for workloads")

@@ -1,4 +1,4 @@
-"""Namespaces: each has a service account, and takes its contents with it when it goes."""
+"""The namespace controller: creates default service accounts, and empties namespaces that are deleted."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,13 +14,13 @@ from localplane.controller_manager.slow_start import slow_start_batch
 from localplane.workqueue import WorkQueue
 
 RETRY_SECONDS: Final = 1.0
-"""When contents that have not gone are looked at again."""
+"""Seconds until a namespace that still has contents is checked again."""
 
 DEFAULT_SERVICE_ACCOUNT: Final = "default"
 
 
 class NamespaceController:
-    """Empties namespaces that are deleted, and gives the others their service account."""
+    """Empties namespaces that are being deleted, and creates the service account of all others."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class NamespaceController:
         accounts.tell(self._account_changed)
 
     async def run(self) -> None:
-        """Work until cancelled; to be started when both mirrors are complete."""
+        """Reconcile namespaces until cancelled; start this when both informers have synced."""
         await self._agenda.serve(self._sync)
 
     def _namespace_changed(self, namespace: PartialObjectMetadata, *, gone: bool) -> None:
@@ -62,13 +62,13 @@ class NamespaceController:
             try:
                 body = {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}
                 made = await self._client.create(SERVICE_ACCOUNTS, body, model=PartialObjectMetadata, namespace=name)
-            except (AlreadyExists, NotFound, Forbidden):  # Forbidden: it began to go meanwhile
+            except (AlreadyExists, NotFound, Forbidden):  # Forbidden: its deletion has begun meanwhile
                 return None
             self._accounts.observe(made)
         return None
 
     async def _empty(self, name: str) -> float | None:
-        """Delete what is in a namespace; when nothing is left, let the namespace go."""
+        """Delete the contents of a namespace; when nothing is left, finalize the namespace."""
         left = 0
         for resource in (PODS, *(each for each in self._kinds() if each.namespaced and each != PODS), EVENTS):
             left += await self._clear(resource, name)
@@ -85,14 +85,14 @@ class NamespaceController:
         return None
 
     async def _clear(self, resource: Resource, namespace: str) -> int:
-        """Delete all objects of a kind; return how many there were."""
+        """Delete all objects of a kind; return the number of objects found."""
         found: list[PartialObjectMetadata] = []
         try:
             async for page in self._client.list_pages(
                 resource, PartialObjectMetadata, selection=Selection(namespace=namespace)
             ):
                 found += page.items
-        except NotFound:  # the kind is gone
+        except NotFound:  # the kind no longer exists
             return 0
 
         async def delete(obj: PartialObjectMetadata) -> None:

@@ -1,6 +1,6 @@
-"""ReplicaSets: as many pods of a template as are wanted.
+"""The ReplicaSet controller: keeps the desired number of pods of a template.
 
-Orphans that the selector would match are not adopted.
+Orphans that match the selector are not adopted.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from localplane.controller_manager.slow_start import slow_start_batch
 from localplane.workqueue import WorkQueue
 
 BATCH_SECONDS: Final = 0.1
-"""How long changes of pods are gathered."""
+"""Seconds that changes of pods are batched."""
 
 BURST_REPLICAS: Final = 500
-"""Pods that are created or deleted between two looks."""
+"""Maximum number of pods that are created or deleted between two syncs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSetPlan:
-    """What to do; `status` is a merge patch."""
+    """The next changes for a ReplicaSet; `status` is a merge patch."""
 
     create: int = 0
     delete: tuple[Pod, ...] = ()
@@ -45,7 +45,7 @@ class ReplicaSetPlan:
 
 
 def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> ReplicaSetPlan:
-    """Return what to do for a ReplicaSet."""
+    """Return the next changes for a ReplicaSet."""
     active = [pod for pod in pods if pod.active]
     missing = replicas.spec.replicas - len(active)
     if not replicas.metadata.deleting:
@@ -75,7 +75,7 @@ def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> Repli
 
 
 def seconds_to_available(pod: Pod, min_ready_seconds: int, *, now: datetime) -> float:
-    """Return how long a ready pod has to stay ready until it counts as available."""
+    """Return the seconds that a ready pod has to stay ready until it counts as available."""
     since = parse_time(pod.ready_since)
     if not min_ready_seconds or since is None:
         return 0.0
@@ -83,7 +83,7 @@ def seconds_to_available(pod: Pod, min_ready_seconds: int, *, now: datetime) -> 
 
 
 def _deletion_rank(pod: Pod) -> tuple[bool, bool, bool, int, str]:
-    """Return who goes first: what has come least far, then what fails, then the youngest."""
+    """Return the sort key for deletion: the least progressed pod first, then the most restarts, then by age."""
     young = -(parse_time(pod.metadata.creation_timestamp) or _EPOCH).timestamp()
     running = pod.status.phase == "Running"
     return (bool(pod.spec.node_name), running, pod.ready, -pod.restarts, f"{young:020.0f}")
@@ -93,7 +93,7 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 
 class ReplicaSetController:
-    """The shell."""
+    """Keeps the pods of ReplicaSets at the desired number."""
 
     def __init__(self, client: Client, *, sets: Informer[ReplicaSet], pods: Informer[Pod], clock: Clock) -> None:
         self._client = client
@@ -105,7 +105,7 @@ class ReplicaSetController:
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled; to be started when both mirrors are complete."""
+        """Reconcile ReplicaSets until cancelled; start this when both informers have synced."""
         await self._agenda.serve(self._sync)
 
     def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:

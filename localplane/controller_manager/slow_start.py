@@ -1,4 +1,4 @@
-"""Doing the same thing to many objects: in batches that double, so that what fails for all fails only once."""
+"""Batches of doubling size for the same call on many objects, so that a failure common to all happens only once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def slow_start_batch(items: Sequence[T], act: Callable[[T], Awaitable[None]], *, largest: int = 500) -> None:
-    """Act on all items; after the first batch with a failure raises that and leaves the rest."""
+    """Call `act` on all items in batches; after the first batch with a failure, raise the failure and skip the rest."""
     first, size = 0, 1
     while first < len(items):
         results = await asyncio.gather(*map(act, items[first : first + size]), return_exceptions=True)

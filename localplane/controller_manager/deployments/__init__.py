@@ -1,1 +1,1 @@
-"""Deployments: one ReplicaSet for each template, replaced step by step."""
+"""The Deployment controller: one ReplicaSet for each pod template, with rolling or recreating updates."""

@@ -1,4 +1,4 @@
-"""The shell of the Deployment controller."""
+"""The Deployment controller's shell: reads informers, carries out plans and writes to the API server."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from localplane.workqueue import WorkQueue
 
 
 class DeploymentController:
-    """Makes ReplicaSets and changes their sizes."""
+    """Creates ReplicaSets of Deployments and scales them."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class DeploymentController:
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled; to be started when the mirrors are complete."""
+        """Reconcile Deployments until cancelled; start this when the informers have synced."""
         await self._agenda.serve(self._sync)
 
     def _deployment_changed(self, deployment: Deployment, *, gone: bool) -> None:
@@ -50,7 +50,7 @@ class DeploymentController:
             self._agenda.touch((replicas.metadata.namespace, owner.name))
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
-        """Recreate waits for pods of older templates to be gone, which no ReplicaSet tells."""
+        """Sync the Deployment of a deleted pod: Recreate waits for old pods, whose end no ReplicaSet reports."""
         owner = controller_of(pod.metadata)
         if gone and owner is not None and owner.kind == "ReplicaSet":
             replicas = self._sets.get((pod.metadata.namespace, owner.name))
@@ -69,13 +69,13 @@ class DeploymentController:
         return None
 
     async def _do(self, deployment: Deployment, plan: DeploymentPlan) -> bool:
-        """Do what is planned; return whether that has changed anything."""
+        """Carry out a plan; return whether any object has changed."""
         namespace = deployment.metadata.namespace
         if plan.create is not None:
             key = (namespace, plan.create["metadata"]["name"])
             try:
                 created = await self._client.create(REPLICA_SETS, plan.create, model=ReplicaSet, namespace=namespace)
-            except AlreadyExists:  # an attempt before this one did succeed
+            except AlreadyExists:  # an earlier attempt has succeeded
                 created = await self._client.get(REPLICA_SETS, key, ReplicaSet)
             self._sets.observe(created)
         for replicas, patch in plan.patches:

@@ -1,7 +1,7 @@
-"""What is to be done for a Deployment now: pure, and made again after each step.
+"""Decides the next step for a Deployment: pure, and repeated after each step.
 
-Sizes move so that never more than ``replicas + maxSurge`` pods are there, and never fewer than ``replicas -
-maxUnavailable`` are available because of us: ReplicaSets of older templates give up unhealthy pods first.
+Sizes change so that there are never more than ``replicas + maxSurge`` pods, and that scaling never leaves fewer than
+``replicas - maxUnavailable`` pods available. ReplicaSets of older templates lose their unhealthy pods first.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from localplane.controller_manager.deployments.deployment_types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentPlan:
-    """What to do; all patches are merge patches."""
+    """The next changes for a Deployment; all patches are merge patches."""
 
     create: dict[str, Any] | None = None
     patches: tuple[tuple[ReplicaSet, dict[str, Any]], ...] = ()
     delete: tuple[ReplicaSet, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)
-    """Of the Deployment."""
+    """Annotations to set on the Deployment."""
     status: dict[str, Any] | None = None
     wake: float | None = None
 
 
 def decide(deployment: Deployment, sets: Sequence[ReplicaSet], *, busy: bool, now: datetime) -> DeploymentPlan:
-    """Return what to do; `busy`: whether pods of older templates are still there, ended ones left aside."""
+    """Return the next plan; `busy` is whether pods of older templates that have not ended still exist."""
     if deployment.metadata.deleting:
         return DeploymentPlan()
     wanted = template_contents(deployment.spec.template)
@@ -58,7 +58,7 @@ def decide(deployment: Deployment, sets: Sequence[ReplicaSet], *, busy: bool, no
 
 
 def _sync_revision(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> DeploymentPlan | None:
-    """Return what makes the current template the last of the history; None if it is."""
+    """Return a plan that gives the current template the newest revision; None if it has the newest."""
     number = max((revision(each) for each in old), default=0) + 1
     if revision(current) < number:
         return DeploymentPlan(patches=((current, {"metadata": {"annotations": {REVISION_ANNOTATION: str(number)}}}),))
@@ -97,14 +97,14 @@ def _new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[
 
 
 def _rolling_sizes(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """Return the sizes that the ReplicaSets should have next."""
+    """Return the next sizes of the ReplicaSets in a rolling update."""
     wanted, now = deployment.spec.replicas, current.spec.replicas
     there = now + sum(each.spec.replicas for each in old)
     grown = now + min(max(wanted + deployment.surge - there, 0), max(wanted - now, 0))
     sizes = {current.metadata.name: min(grown, wanted)}
     least = wanted - deployment.unavailable
     spare = there - least - (now - current.status.available_replicas)
-    for each in old:  # unhealthy pods first: they serve nobody
+    for each in old:  # unhealthy pods first, because they serve no requests
         lame = min(each.spec.replicas - each.status.available_replicas, max(spare, 0))
         sizes[each.metadata.name] = each.spec.replicas - max(lame, 0)
         spare -= max(lame, 0)
@@ -118,7 +118,7 @@ def _rolling_sizes(deployment: Deployment, current: ReplicaSet, old: Sequence[Re
 
 
 def _paused_sizes(deployment: Deployment, current: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """Return the sizes of a paused Deployment: the one that is in use follows, several stay as they are."""
+    """Return the sizes of a paused Deployment: a single ReplicaSet in use is scaled, several keep their sizes."""
     used = [each for each in (current, *old) if each is not None and each.spec.replicas]
     if len(used) > 1:
         return {}
@@ -139,7 +139,7 @@ def _scale_or_report(
     sizes: dict[str, int],
     now: datetime,
 ) -> DeploymentPlan:
-    """Return the changes of sizes, or if there are none the status."""
+    """Return a plan with the changed sizes, or with the status if no size changes."""
     bounds = _replicas_annotations(deployment)
     patches = []
     for each in (*old, current):
@@ -222,7 +222,7 @@ def _status(
 def _condition(
     deployment: Deployment, kind: str, state: tuple[str, str, str], *, fresh: bool, now: datetime
 ) -> dict[str, Any]:
-    """Return a condition with its times: of the last transition, and of the last news."""
+    """Return a condition with the times of its last transition and of its last update."""
     before, wall = deployment.condition(kind), rfc3339(now)
     since, updated = wall, wall
     if before is not None and before.status == state[0]:

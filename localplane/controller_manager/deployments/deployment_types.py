@@ -1,4 +1,4 @@
-"""Deployments, as their controller reads them."""
+"""Deployments as their controller reads them."""
 
 import hashlib
 from typing import Any, Final
@@ -9,7 +9,7 @@ from dra.model.meta import ObjectMeta, Struct
 from localplane.controller_manager.api_types import Condition, PodTemplateSpec, ReplicaSet
 
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
-"""The label by which the pods of the ReplicaSets are told apart."""
+"""Label that distinguishes the pods of a Deployment's ReplicaSets."""
 
 REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 DESIRED_REPLICAS_ANNOTATION: Final = "deployment.kubernetes.io/desired-replicas"
@@ -19,21 +19,21 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class RollingUpdate(Struct, frozen=True):
-    """``spec.strategy.rollingUpdate``."""
+    """``spec.strategy.rollingUpdate`` of a Deployment."""
 
     max_surge: int | str = "25%"
     max_unavailable: int | str = "25%"
 
 
 class RolloutStrategy(Struct, frozen=True):
-    """``spec.strategy``."""
+    """``spec.strategy`` of a Deployment."""
 
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate | None = None
 
 
 class DeploymentSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Deployment, as far as the controller reads the spec."""
 
     replicas: int = 1
     selector: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -46,7 +46,7 @@ class DeploymentSpec(Struct, frozen=True):
 
 
 class DeploymentStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a Deployment, as far as the controller reads the status."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -58,7 +58,7 @@ class DeploymentStatus(Struct, frozen=True):
 
 
 class Deployment(Struct, frozen=True):
-    """A Deployment."""
+    """A Deployment with the fields that the controller reads."""
 
     metadata: ObjectMeta
     spec: DeploymentSpec = DeploymentSpec()
@@ -66,7 +66,7 @@ class Deployment(Struct, frozen=True):
 
     @property
     def surge(self) -> int:
-        """How many pods there may be beyond the wanted ones."""
+        """Return the maximum number of pods beyond the desired replicas."""
         if self.spec.strategy.type == "Recreate":
             return 0
         rolling = self.spec.strategy.rolling_update or RollingUpdate()
@@ -74,7 +74,7 @@ class Deployment(Struct, frozen=True):
 
     @property
     def unavailable(self) -> int:
-        """How many of the wanted pods may be missing."""
+        """Return the maximum number of desired pods that may be unavailable."""
         if self.spec.strategy.type == "Recreate":
             return self.spec.replicas
         rolling = self.spec.strategy.rolling_update or RollingUpdate()
@@ -82,12 +82,12 @@ class Deployment(Struct, frozen=True):
         return 1 if found == 0 and self.surge == 0 else min(found, self.spec.replicas)
 
     def condition(self, kind: str) -> Condition | None:
-        """Return one of its conditions."""
+        """Return the Deployment's condition of a type."""
         return next((c for c in self.status.conditions or () if c.type == kind), None)
 
 
 def _resolve_int_or_percent(amount: int | str, total: int, *, up: bool) -> int:
-    """Return a number, or a share of a total."""
+    """Return an absolute number, or a percentage of a total."""
     if isinstance(amount, int):
         return amount
     share = int(amount.removesuffix("%") or 0) * total
@@ -95,7 +95,7 @@ def _resolve_int_or_percent(amount: int | str, total: int, *, up: bool) -> int:
 
 
 def template_contents(template: PodTemplateSpec) -> dict[str, Any]:
-    """Return a template without the label that we put on it."""
+    """Return a template without the label that the controller adds."""
     metadata = dict(template.metadata or {})
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != POD_TEMPLATE_HASH}
     metadata.pop("creationTimestamp", None)
@@ -103,7 +103,7 @@ def template_contents(template: PodTemplateSpec) -> dict[str, Any]:
 
 
 def template_hash(template: PodTemplateSpec) -> str:
-    """Return ten letters that tell one template from the next."""
+    """Return a hash of ten letters and digits that distinguishes templates."""
     number = int.from_bytes(
         hashlib.sha256(msgspec.json.encode(template_contents(template), order="sorted")).digest()[:8]
     )
@@ -111,6 +111,6 @@ def template_hash(template: PodTemplateSpec) -> str:
 
 
 def revision(replicas: ReplicaSet) -> int:
-    """Return the number of a ReplicaSet's template in the history of its Deployment."""
+    """Return the revision of a ReplicaSet's template in the history of its Deployment."""
     text = replicas.metadata.annotation(REVISION_ANNOTATION) or ""
     return int(text) if text.isdecimal() else 0

@@ -1,1 +1,1 @@
-"""Garbage collection by owner references: background, foreground, orphan."""
+"""Garbage collection by owner references: background, foreground and orphan deletion."""

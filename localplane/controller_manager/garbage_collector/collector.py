@@ -1,6 +1,6 @@
-"""The shell of the garbage collector: watches all kinds, custom ones included, and does what the graph says.
+"""The garbage collector's shell: watches all kinds, including custom ones, and carries out the graph's actions.
 
-Events are left out: they refer to nobody and go by themselves.
+Events are not watched: they have no owners and expire by themselves.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ BUILTIN: Final = (
     SLICES,
     DEVICE_CLASSES,
 )
-"""Kinds that nobody else here watches."""
+"""Kinds that no other controller watches."""
 
 UNKNOWN_KIND_RETRY_SECONDS: Final = 30.0
-"""How long to wait before an owner of an unknown kind is looked for again."""
+"""Seconds until an owner of an unknown kind is looked up again."""
 
 
 class _Names(Struct, frozen=True):
@@ -68,14 +68,14 @@ class _DefinitionSpec(Struct, frozen=True):
 
 
 class CustomResourceDefinition(Struct, frozen=True):
-    """A CustomResourceDefinition."""
+    """A CustomResourceDefinition with the fields that name its kind."""
 
     metadata: ObjectMeta
     spec: _DefinitionSpec = _DefinitionSpec()
 
     @property
     def resource(self) -> Resource | None:
-        """The kind it defines, in one version that is served."""
+        """Return the kind that is defined, in its first served version; None if no version is served."""
         spec = self.spec
         version = next((each.name for each in spec.versions if each.served), None)
         if version is None or not spec.names.plural:
@@ -84,7 +84,7 @@ class CustomResourceDefinition(Struct, frozen=True):
 
 
 class GarbageCollector:
-    """Deletes what nobody owns any more."""
+    """Deletes objects whose owners are all gone."""
 
     def __init__(self, client: Client, *, mirrors: tuple[Informer[Any], ...], clock: Clock, chance: Random) -> None:
         self.graph = DependencyGraph()
@@ -93,7 +93,7 @@ class GarbageCollector:
         self._chance = chance
         self._agenda: WorkQueue[Uid] = WorkQueue(clock)
         self._resources: dict[tuple[str, str], Resource] = {}
-        """By group and kind."""
+        """Watched kinds, by group and kind."""
         self._custom: dict[str, tuple[Resource, asyncio.Task[None]]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._mirrors = mirrors
@@ -112,11 +112,11 @@ class GarbageCollector:
 
     @property
     def kinds(self) -> tuple[Resource, ...]:
-        """All kinds that are served and watched."""
+        """Return all kinds that are served and watched."""
         return tuple(self._resources.values())
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Collect garbage until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for reflector in self._reflectors:
@@ -154,7 +154,7 @@ class GarbageCollector:
                     pass
 
     def _take_definitions(self, changes: list[Change[CustomResourceDefinition]]) -> None:
-        """Watch the kinds that are defined, and no others."""
+        """Watch exactly the custom kinds that are defined."""
         assert self._group is not None  # noqa: S101 - the reflector runs in it
         for change in changes:
             if not isinstance(change, Upserted | Deleted):
@@ -172,7 +172,7 @@ class GarbageCollector:
                 self._custom[name] = (wanted, task)
 
     async def _sync(self, uid: Uid) -> float | None:
-        """Do with an object what is to be done; return when to look again."""
+        """Carry out the actions for an object; return when to try again."""
         item = self.graph.items.get(uid)
         for action in self.graph.decide(uid):
             assert item is not None  # noqa: S101 - who is not there needs nothing
@@ -181,7 +181,7 @@ class GarbageCollector:
         return None
 
     async def _do(self, item: GraphNode, action: GarbageAction) -> bool:
-        """Do one thing; return False if that has to wait."""
+        """Carry out one action; return False if the action has to wait."""
         try:
             match action:
                 case LookUpOwner(owner):
@@ -231,7 +231,7 @@ class GarbageCollector:
         self._observed(item.resource, changed, gone=False)
 
     async def _reread(self, item: GraphNode) -> None:
-        """See what has become of an object that somebody else has written, or that another one has replaced."""
+        """Re-read an object that another client has written, or that another object has replaced."""
         try:
             found = await self._client.get(item.resource, item.meta.key, PartialObjectMetadata)
         except NotFound:

@@ -1,11 +1,11 @@
-"""Who owns whom: what is known of all objects, and what is to be done with one of them. Pure.
+"""The graph of owners and dependents, and the actions that follow for one object: pure.
 
-1. An object goes when it has owners and none of them is there any more. While one is, references to those that are gone
-   are taken away.
-2. An owner that is deleted in the foreground stays until no dependent that blocks its deletion is left; its dependents
+1. An object with owners is deleted when none of its owners exists any longer. While one exists, references to missing
+   owners are removed.
+2. An owner that is deleted in the foreground stays until no dependent that blocks its deletion is left. Its dependents
    are deleted, in the foreground too if they have dependents of their own.
-3. An owner that is deleted as an orphanage stays until no dependent refers to it.
-4. An owner that nobody has seen is looked up before it counts as gone.
+3. An owner that is deleted with the orphan policy stays until no dependent refers to it.
+4. An owner that was never observed is looked up before it counts as gone.
 """
 
 from collections.abc import Iterable
@@ -17,43 +17,43 @@ from dra.model.meta import ObjectMeta, OwnerReference, Uid
 
 FINALIZER_DELETE_DEPENDENTS: Final = "foregroundDeletion"
 FINALIZER_ORPHAN_DEPENDENTS: Final = "orphan"
-"""The API's own finalizers, by which a deletion says how it is to proceed."""
+"""Kubernetes' own finalizers, which record the propagation policy of a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An object."""
+    """An object in the dependency graph."""
 
     resource: Resource
     meta: ObjectMeta
 
     @property
     def owners(self) -> list[OwnerReference]:
-        """Its owners."""
+        """Return the owner references of the object."""
         return self.meta.owner_references or []
 
     def ending(self, how: str) -> bool:
-        """Whether it is being deleted that way."""
+        """Report whether the object is being deleted with this finalizer."""
         return self.meta.deleting and how in (self.meta.finalizers or ())
 
 
 @dataclass(frozen=True, slots=True)
 class LookUpOwner:
-    """Find out whether an owner is there."""
+    """An action: look up in the API server whether an owner exists."""
 
     owner: OwnerReference
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteObject:
-    """Delete the object."""
+    """An action: delete the object with a propagation policy."""
 
     propagation: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveOwnerReferences:
-    """Take references away from an object: the item itself, or one of its dependents."""
+    """An action: remove owner references from the object itself or from one of its dependents."""
 
     item: GraphNode
     owners: tuple[Uid, ...]
@@ -61,7 +61,7 @@ class RemoveOwnerReferences:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Take the API's finalizer off the object."""
+    """An action: remove a deletion finalizer from the object."""
 
     finalizer: str
 
@@ -71,20 +71,20 @@ GarbageAction: TypeAlias = LookUpOwner | DeleteObject | RemoveOwnerReferences | 
 
 @dataclass
 class DependencyGraph:
-    """All objects, by uid, and their dependents."""
+    """Holds all objects by uid, and the dependents of each owner."""
 
     items: dict[Uid, GraphNode] = field(default_factory=dict)
     dependents: dict[Uid, dict[Uid, None]] = field(default_factory=dict)
-    """Also of owners that nobody has seen."""
+    """Uids of dependents by owner, including owners that were never observed."""
     gone: dict[Uid, None] = field(default_factory=dict)
-    """Owners that certainly are not there, as long as somebody refers to them."""
+    """Owners that are known to be gone, as long as an object refers to them."""
 
     def put(self, item: GraphNode) -> list[Uid]:
-        """Take in an object as it is now; return who is to be looked at because of it."""
+        """Store a version of an object; return the uids to process because of it."""
         uid = item.meta.uid
         before = self.items.get(uid)
         if before is not None and int(before.meta.resource_version) > int(item.meta.resource_version):
-            return []  # a watch that lags behind the answer to one of our writes
+            return []  # a watch that lags behind the response to a write of this collector
         self.items[uid] = item
         after = {owner.uid for owner in item.owners}
         for owner in before.owners if before is not None else ():
@@ -104,12 +104,12 @@ class DependencyGraph:
             before is not None and before.ending(FINALIZER_DELETE_DEPENDENTS)
         ):
             news += self.dependents.get(uid, ())
-        if moved and before is not None:  # who waits for a dependent looks whether it still does
+        if moved and before is not None:  # an owner that waits for its dependents checks again
             news += (owner.uid for owner in before.owners if owner.uid in self.items)
         return news
 
     def remove(self, uid: Uid) -> list[Uid]:
-        """Take in that an object is gone; return who is to be looked at because of it."""
+        """Remove a deleted object; return the uids to process because of it."""
         item = self.items.pop(uid, None)
         news = list(self.dependents.get(uid, ()))
         if news:
@@ -121,12 +121,12 @@ class DependencyGraph:
         return news
 
     def absent(self, uid: Uid) -> None:
-        """An owner was looked up and is not there."""
+        """Record that a looked-up owner does not exist."""
         if self.dependents.get(uid):
             self.gone[uid] = None
 
     def decide(self, uid: Uid) -> list[GarbageAction]:
-        """Return what is to be done with an object."""
+        """Return the actions for an object."""
         item = self.items.get(uid)
         if item is None:
             return []
@@ -143,12 +143,12 @@ class DependencyGraph:
         return self._judged(item)
 
     def _has_absent_owner(self, item: GraphNode) -> bool:
-        """Whether not all owners of an object are there for good; most pods are not worth a second look."""
+        """Report whether an owner is unknown or deleted in the foreground; most pods need no second look."""
         owners = (self.items.get(owner.uid) for owner in item.owners)
         return any(owner is None or owner.ending(FINALIZER_DELETE_DEPENDENTS) for owner in owners)
 
     def _judged(self, item: GraphNode) -> list[GarbageAction]:
-        """Return what follows from how the owners of an object are."""
+        """Return the actions that follow from the state of an object's owners."""
         owners = [(owner.uid, self.items.get(owner.uid)) for owner in item.owners]
         solid = [uid for uid, owner in owners if owner is not None and not owner.ending(FINALIZER_DELETE_DEPENDENTS)]
         if solid:

@@ -1,1 +1,1 @@
-"""The Job controller: what upstream's does, decided in one place and done by a small shell."""
+"""The Job controller: upstream's rules, decided by pure functions and carried out by a small shell."""

@@ -1,4 +1,4 @@
-"""The shell of the Job controller: decides, does, and decides again until a Job needs nothing."""
+"""The Job controller's shell: decides, acts, and repeats until a Job needs nothing more."""
 
 import asyncio
 import contextlib
@@ -34,14 +34,14 @@ from localplane.controller_manager.slow_start import slow_start_batch
 from localplane.workqueue import WorkQueue
 
 BATCH_SECONDS: Final = 0.25
-"""How long changes of pods are gathered: ten thousand of them are to be a few writes of the Job."""
+"""Seconds that changes of pods are batched, so that ten thousand changes become a few writes of the Job."""
 
 BATCH_SECONDS_PER_POD: Final = 0.0001
-"""The same for a Job of many: counting its pods takes a twentieth of that, and upstream gathers for a second."""
+"""Seconds per pod that a large Job is batched: counting takes a twentieth of that; upstream batches for a second."""
 
 
 class JobController:
-    """Creates the pods of Jobs, counts them, and ends Jobs."""
+    """Creates and counts the pods of Jobs, and finishes Jobs."""
 
     def __init__(
         self, client: Client, *, jobs: Informer[Job], pods: Informer[Pod], recorder: EventRecorder, clock: Clock
@@ -55,12 +55,12 @@ class JobController:
         self._orphans: WorkQueue[Key] = WorkQueue(clock)
         self._failures: dict[Uid, BackoffRecord] = {}
         self._unknown_owners: dict[Key, set[Uid]] = {}
-        """Owners of pods under a Job's name that were not the Job as we know it."""
+        """Owner uids of pods that name a Job but do not match the uid of the cached Job."""
         jobs.tell(self._job_changed)
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled; to be started when both mirrors are complete."""
+        """Reconcile Jobs until cancelled; start this when both informers have synced."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._agenda.serve(self._sync), name="jobs")
             group.create_task(self._orphans.serve(self._let_go), name="orphans of jobs")
@@ -86,7 +86,7 @@ class JobController:
             self._agenda.at(key, self._clock.now() + gathering)
 
     async def _sync(self, key: Key) -> float | None:
-        """Do for a Job what can be done; return when to look again."""
+        """Carry out all possible steps for a Job; return when to sync the Job again."""
         while True:
             if key in self._unknown_owners:
                 await self._release_orphaned_pods(key)
@@ -136,11 +136,11 @@ class JobController:
             self._pods.deleting(pod, rfc3339(self._clock.wall()))
 
     async def _drop(self, pod: Pod) -> None:
-        await self._release(pod)  # raises if it could not: with its finalizer it would be counted as a failure
+        await self._release(pod)  # raises on failure: a pod deleted with its finalizer would count as a failure
         await self._delete(pod)
 
     async def _release(self, pod: Pod) -> None:
-        """Take our finalizer off, and nobody else's."""
+        """Remove the Job tracking finalizer of a pod, and keep all other finalizers."""
         meta = pod.metadata
         rest = [each for each in meta.finalizers or () if each != JOB_TRACKING_FINALIZER]
         body: dict[str, Any] = {"metadata": {"finalizers": rest or None}}
@@ -167,7 +167,7 @@ class JobController:
         self._pods.observe(found)
 
     async def _write(self, job: Job, plan: JobPlan) -> bool:
-        """Write the status; return whether that has changed anything."""
+        """Write the status; return whether the Job has changed."""
         assert plan.status is not None  # noqa: S101 - the caller has looked
         meta = job.metadata
         try:
@@ -193,7 +193,7 @@ class JobController:
         return changed.metadata.resource_version != meta.resource_version
 
     async def _expire(self, job: Job) -> float | None:
-        """Delete a Job that has been over for long enough."""
+        """Delete a finished Job when its TTL has expired; return when that will be."""
         finished, seconds = job.finished, job.spec.ttl_seconds_after_finished
         if finished is None or seconds is None or job.metadata.deleting:
             return None
@@ -206,15 +206,15 @@ class JobController:
         return None
 
     async def _let_go(self, key: Key) -> None:
-        """Take the finalizer off a pod that nobody controls any more."""
+        """Remove the finalizer of a pod that no controller owns any longer."""
         pod = self._pods.get(key)
         if pod is not None and has_tracking_finalizer(pod) and controller_of(pod.metadata) is None:
             await self._release(pod)
 
     async def _release_orphaned_pods(self, key: Key) -> None:
-        """Let go of the pods of a Job that is gone, also if another one has its name; a live read tells which is there.
+        """Release the pods of a Job that is gone, even if a new Job has its name.
 
-        Our watch of Jobs may be behind the one of pods.
+        The Job is read from the API server, because the watch of Jobs may lag behind the watch of pods.
         """
         uids = self._unknown_owners.pop(key)
         owned = (pod for uid in sorted(uids) for pod in self._pods.owned(uid))
@@ -241,7 +241,7 @@ def _controller_uid(pod: Pod) -> Uid | None:
 
 
 def _with_completion_index(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec whose containers are told their index."""
+    """Return a pod spec whose containers get their completion index as an environment variable."""
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{JOB_COMPLETION_INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
     told = dict(spec)

@@ -1,7 +1,7 @@
-"""What is to be done for a Job now: pure, and made again after each step until nothing is left.
+"""Decides the next step for a Job: pure, and repeated after each step until nothing is left.
 
-Order: pods first (end those of a Job that is over, take away surplus ones, create missing ones), then the status, then
-the finalizers of the pods that the status has taken note of. Not done: ``backoffLimitPerIndex``, ``maxFailedIndexes``,
+Order: pods first (delete those of a finished Job, delete surplus pods, create missing ones), then the status, then the
+finalizers of the pods that the status has recorded. Not implemented: ``backoffLimitPerIndex``, ``maxFailedIndexes``,
 adoption of orphans.
 """
 
@@ -20,36 +20,36 @@ from localplane.controller_manager.jobs.pod_counts import PodCounts, count_pods,
 from localplane.controller_manager.jobs.pod_failures import BackoffRecord, match_pod_failure_policy
 
 MAX_PODS_PER_SYNC: Final = 500
-"""Pods that are created, deleted or counted between two looks at the Job."""
+"""Maximum number of pods that are created, deleted or counted between two syncs of a Job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """What to do, in this order; `status` is a merge patch."""
+    """The next steps for a Job, in order; `status` is a merge patch."""
 
     end: tuple[Pod, ...] = ()
     """Pods to delete that will be counted."""
     drop: tuple[Pod, ...] = ()
-    """Pods to delete that will not: their finalizers go first."""
+    """Pods to delete that will not be counted: their finalizers are removed first."""
     create: tuple[int | None, ...] = ()
-    """Indexes of pods to create."""
+    """Completion indexes of the pods to create; None for pods without an index."""
     status: dict[str, Any] | None = None
     release: tuple[Pod, ...] = ()
     failures: BackoffRecord = field(default_factory=BackoffRecord)
-    """To be remembered once the status has been written."""
+    """Backoff record to remember once the status is written."""
     events: tuple[tuple[str, str, str], ...] = ()
-    """Type, reason and note of what is to be told then."""
+    """Type, reason and note of events to record once the status is written."""
     wake: float | None = None
-    """Seconds after which to look again."""
+    """Seconds until the next sync, if no event comes before."""
 
     @property
     def moves_pods(self) -> bool:
-        """Whether pods come or go, after which all is to be decided anew."""
+        """Report whether pods are created or deleted, after which the decision is made again."""
         return bool(self.end or self.drop or self.create)
 
 
 def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datetime) -> JobPlan:
-    """Return what to do."""
+    """Return the next steps for a Job."""
     if job.finished is not None or job.metadata.deleting:
         return JobPlan(release=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
     found = count_pods(job, pods)
@@ -72,7 +72,7 @@ def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datet
 
 
 def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
-    """Bring the number of pods at work to what it should be."""
+    """Return a plan that brings the number of active pods to the desired one."""
     active = len(found.active)
     if job.completions is None:
         wanted = active if found.succeeded else job.parallelism
@@ -97,7 +97,7 @@ def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
 
 
 def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, ...]:
-    """Return pods to take away: those whose index is wrong or double, then those that have come least far."""
+    """Return pods to delete: first those with a wrong or duplicate index, then the least progressed ones."""
     rest, found, seen = active, list[Pod](), set[int | None]()
     if job.indexed:
         rest = []
@@ -114,7 +114,7 @@ def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, .
 def _track_status(
     job: Job, found: PodCounts, *, over: JobOutcome | None, failures: BackoffRecord, now: datetime, wake: float | None
 ) -> JobPlan:
-    """Count the pods that have ended, and tell how the Job stands."""
+    """Return a plan that counts ended pods and updates the status of the Job."""
     release = _pods_to_count(job, found, over=over)
     succeeded, failed = dict.fromkeys(found.succeeded_uids), dict.fromkeys(found.failed_uids)
     completed, policy = set(found.completed), job.spec.pod_failure_policy
@@ -156,7 +156,7 @@ def _counts_as_failure(pod: Pod, policy: dict[str, Any] | None) -> bool:
 
 
 def _pods_to_count(job: Job, found: PodCounts, *, over: JobOutcome | None) -> list[Pod]:
-    """Return pods that can be counted and let go: those that have ended, all when the Job is over."""
+    """Return pods to count and release: those that have ended, or all if the Job is over."""
     candidates = (pod for pod in found.pods if has_tracking_finalizer(pod))
     ended = (p for p in candidates if over is not None or p.status.phase == "Succeeded" or is_pod_failed(job, p))
     return list(islice(ended, MAX_PODS_PER_SYNC))
@@ -165,7 +165,7 @@ def _pods_to_count(job: Job, found: PodCounts, *, over: JobOutcome | None) -> li
 def _add_conditions(
     job: Job, status: dict[str, Any], *, over: JobOutcome | None, busy: bool, now: datetime
 ) -> tuple[tuple[str, str, str], ...]:
-    """Add conditions and times to a status; return what is to be told."""
+    """Add conditions and times to a status; return the events to record."""
     wall = rfc3339(now)
     known = {c.type: c for c in job.status.conditions or ()}
     conditions = [_condition(c.type, c.status, c.reason, c.message, c.last_transition_time) for c in known.values()]
@@ -209,7 +209,7 @@ def _condition(kind: str, status: str, reason: str, message: str, since: str | N
 
 
 def _present_status(job: Job, status: dict[str, Any]) -> dict[str, Any]:
-    """Return what the present status says of the fields of a new one."""
+    """Return the current values of the fields of a new status."""
     now = job.status
     conditions = [
         _condition(c.type, c.status, c.reason, c.message, c.last_transition_time) for c in now.conditions or ()

@@ -1,10 +1,10 @@
-"""Sets of completion indexes as they are written: ``1,3-5,7``."""
+"""Sets of completion indexes in their text form: ``1,3-5,7``."""
 
 from collections.abc import Iterable, Iterator
 
 
 def parse_indexes(text: str, *, limit: int) -> set[int]:
-    """Return the indexes below a limit; what cannot be read is not there."""
+    """Return the indexes below a limit; unreadable parts are skipped."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -17,7 +17,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
     """Return the shortest text for a set of indexes."""
     parts: list[str] = []
     for first, last in _intervals(sorted(indexes)):
-        # Two neighbours are written one by one, as upstream does.
+        # Two neighbours are listed separately, as upstream does.
         parts.append(str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}")
     return ",".join(parts)
 

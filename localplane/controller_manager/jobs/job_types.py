@@ -1,4 +1,4 @@
-"""Jobs, as their controller reads them."""
+"""Jobs as their controller reads them."""
 
 from typing import Any, Final
 
@@ -6,21 +6,21 @@ from dra.model.meta import ObjectMeta, Struct
 from localplane.controller_manager.api_types import Condition, Pod, PodTemplateSpec
 
 JOB_TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-"""The finalizer that keeps a pod until it has been counted."""
+"""Finalizer that keeps a pod until the pod has been counted."""
 
 JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_CONTROLLER_NAME: Final = "kubernetes.io/job-controller"
 
 
 class UncountedTerminatedPods(Struct, frozen=True):
-    """``status.uncountedTerminatedPods``."""
+    """``status.uncountedTerminatedPods`` of a Job."""
 
     succeeded: list[str] | None = None
     failed: list[str] | None = None
 
 
 class JobSpec(Struct, frozen=True):
-    """``spec``; the server has filled in the defaults."""
+    """``spec`` of a Job; the API server has set the defaults."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -37,7 +37,7 @@ class JobSpec(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    """``status``."""
+    """``status`` of a Job, as far as the controller reads the status."""
 
     conditions: list[Condition] | None = None
     start_time: str | None = None
@@ -52,7 +52,7 @@ class JobStatus(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A Job."""
+    """A Job with the fields that the controller reads."""
 
     metadata: ObjectMeta
     spec: JobSpec = JobSpec()
@@ -60,48 +60,48 @@ class Job(Struct, frozen=True):
 
     @property
     def indexed(self) -> bool:
-        """Whether each of its pods has an index."""
+        """Report whether each of the Job's pods has a completion index."""
         return self.spec.completion_mode == "Indexed"
 
     @property
     def completions(self) -> int | None:
-        """How many pods are to succeed; None: any success ends the Job."""
+        """Return the number of pods that must succeed; None if any success completes the Job."""
         if self.spec.completions is None and self.spec.parallelism is None:
             return 1
         return self.spec.completions
 
     @property
     def parallelism(self) -> int:
-        """How many pods may work at a time."""
+        """Return the maximum number of pods that run at a time."""
         return 1 if self.spec.parallelism is None else self.spec.parallelism
 
     @property
     def backoff_limit(self) -> int:
-        """How many pods may fail."""
+        """Return the maximum number of pods that may fail."""
         return 6 if self.spec.backoff_limit is None else self.spec.backoff_limit
 
     @property
     def replaces_failed_only(self) -> bool:
-        """Whether a pod is replaced only once it has ended, not already when it is deleted."""
+        """Report whether a pod is replaced only once it has ended, and not when its deletion begins."""
         return self.spec.pod_replacement_policy == "Failed" or self.spec.pod_failure_policy is not None
 
     @property
     def ours(self) -> bool:
-        """Whether no other controller manages it."""
+        """Report whether this controller manages the Job."""
         return self.spec.managed_by in (None, JOB_CONTROLLER_NAME)
 
     def condition(self, kind: str) -> Condition | None:
-        """Return a condition that is True."""
+        """Return a condition of the Job that is True."""
         return next((c for c in self.status.conditions or () if c.type == kind and c.status == "True"), None)
 
     @property
     def finished(self) -> Condition | None:
-        """The condition by which it is over, if it is."""
+        """Return the condition that marks the Job as finished, if there is one."""
         return self.condition("Complete") or self.condition("Failed")
 
 
 def has_tracking_finalizer(pod: Pod) -> bool:
-    """Whether a pod has not been counted for good."""
+    """Report whether a pod has not been counted for good."""
     return JOB_TRACKING_FINALIZER in (pod.metadata.finalizers or ())
 
 

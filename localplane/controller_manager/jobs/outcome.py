@@ -1,4 +1,4 @@
-"""Whether a Job is over, and how: the criteria in upstream's order and words."""
+"""Decides whether a Job is over, and with which outcome: the criteria in upstream's order and words."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ SUCCESS_CRITERIA_MET: Final = "SuccessCriteriaMet"
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How it ends; told at once by the interim condition, and by the final one when no pod is left at work."""
+    """The outcome of a Job: reported at once by the interim condition, and by the final one when no pod is left."""
 
     reason: str
     message: str
@@ -24,17 +24,17 @@ class JobOutcome:
 
     @property
     def interim(self) -> str:
-        """The condition that comes first."""
+        """Return the type of the condition that is added first."""
         return SUCCESS_CRITERIA_MET if self.success else FAILURE_TARGET
 
     @property
     def final(self) -> str:
-        """The condition that comes last."""
+        """Return the type of the condition that is added last."""
         return "Complete" if self.success else "Failed"
 
 
 def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | None:
-    """Return the outcome of a Job whose pods that still work are to be ended."""
+    """Return the outcome of a Job whose active pods have to be ended."""
     told = job.condition(SUCCESS_CRITERIA_MET)
     if told is not None:
         return JobOutcome(told.reason, told.message, success=True)
@@ -53,7 +53,7 @@ def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | 
 
 
 def completion_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
-    """Return the outcome of a Job that has done what it should."""
+    """Return the outcome of a Job that has completed."""
     if found.active:
         return None
     enough = found.succeeded > 0 if job.completions is None else found.succeeded >= job.completions
@@ -63,7 +63,7 @@ def completion_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
 
 
 def seconds_to_deadline(job: Job, *, now: datetime) -> float | None:
-    """Return how long it may still work; None: for ever."""
+    """Return the seconds until the Job's active deadline; None without a deadline."""
     limit, began = job.spec.active_deadline_seconds, parse_time(job.status.start_time)
     if limit is None or began is None or job.spec.suspend:
         return None
@@ -80,7 +80,7 @@ def _failure_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
 
 
 def _past_backoff_limit_on_failure(job: Job, found: PodCounts) -> bool:
-    """Whether the containers of its pods, which are restarted in place, have been restarted too often."""
+    """Report whether the containers of the Job's pods, which restart in place, have reached the backoff limit."""
     if job.spec.template.spec.get("restartPolicy") != "OnFailure":
         return False
     restarts = sum(pod.restarts for pod in found.pods if not pod.terminal)

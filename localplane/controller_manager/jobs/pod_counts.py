@@ -1,9 +1,9 @@
-"""How a Job's pods stand: counted for good, ended and not counted yet, at work.
+"""Counts of a Job's pods: counted for good, ended but not yet counted, and active.
 
-A pod that ends is counted in three steps, so that none is forgotten or counted twice whatever fails in between:
-1. its uid is written into ``uncountedTerminatedPods`` (of an Indexed success: its index into ``completedIndexes``),
-2. its finalizer is taken off,
-3. its uid leaves the list and the counter grows, in one write.
+A pod that ends is counted in three steps, so that no failure in between loses a pod or counts it twice:
+1. its uid is added to ``uncountedTerminatedPods`` (for an Indexed success: its index to ``completedIndexes``),
+2. its finalizer is removed,
+3. its uid leaves the list and the counter is increased, in one write.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from localplane.controller_manager.jobs.pod_failures import match_pod_failure_po
 
 @dataclass(slots=True)
 class PodCounts:
-    """What is known; the first two lists are those of ``uncountedTerminatedPods``, cleaned."""
+    """The counts of a Job's pods; the uid lists are those of ``uncountedTerminatedPods`` without released pods."""
 
     pods: Sequence[Pod]
     succeeded_uids: list[str]
@@ -25,39 +25,39 @@ class PodCounts:
     counted_succeeded: int
     counted_failed: int
     completed: set[int]
-    """Indexes that are in the status."""
+    """Completion indexes that the status contains."""
     active: list[Pod] = field(default_factory=list)
     terminating: list[Pod] = field(default_factory=list)
     new_succeeded: list[Pod] = field(default_factory=list)
     new_failed: list[Pod] = field(default_factory=list)
     failed: int = 0
-    """All failures that count."""
+    """Number of all failures that count."""
     succeeded: int = 0
-    """All successes."""
+    """Number of all successes."""
     done: set[int] = field(default_factory=set)
-    """All indexes that have succeeded."""
+    """Completion indexes of all successes."""
 
     @property
     def ready(self) -> int:
-        """How many are ready."""
+        """Return the number of ready pods."""
         return sum(pod.ready for pod in self.active)
 
 
 def is_pod_failed(job: Job, pod: Pod) -> bool:
-    """Whether a pod is taken for failed."""
+    """Report whether a pod is treated as failed."""
     if pod.status.phase == "Failed":
         return True
     return not job.replaces_failed_only and pod.metadata.deleting and pod.status.phase != "Succeeded"
 
 
 def has_valid_index(job: Job, pod: Pod) -> bool:
-    """Whether a pod of an Indexed Job has an index that the Job wants; pods of others need none."""
+    """Report whether the index of a pod is valid for an Indexed Job; pods of other Jobs need no index."""
     index = completion_index(pod)
     return not job.indexed or (index is not None and index < (job.completions or 0))
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
-    """Count."""
+    """Return the counts of a Job's pods."""
     held = {pod.metadata.uid for pod in pods if has_tracking_finalizer(pod)}
     uncounted = job.status.uncounted_terminated_pods
     succeeded = [uid for uid in uncounted.succeeded or () if uid in held]

@@ -1,4 +1,4 @@
-"""What a failed pod means for its Job: the pod failure policy, and the delay before the next try."""
+"""Consequences of a failed pod for its Job: the pod failure policy, and the backoff before new pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from localplane.controller_manager.api_types import Pod, parse_time
 
 POD_FAILURE_BACKOFF: Final = 10.0
 MAX_POD_FAILURE_BACKOFF: Final = 600.0
-"""Seconds before pods are created again after failures: doubles from the first to the last."""
+"""Seconds before pods are created again after failures: doubles from the initial to the maximum delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicyResult:
-    """What a policy says of a failed pod: whether it counts, and why the whole Job fails if it does."""
+    """The result of a pod failure policy: whether a failed pod counts, and why it fails the whole Job, if so."""
 
     counts: bool = True
     fails_job: str = ""
 
 
 def match_pod_failure_policy(policy: Mapping[str, Any] | None, pod: Pod) -> FailurePolicyResult:
-    """Return the verdict of the first rule that matches."""
+    """Return the result of the first rule that matches."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         action = rule.get("action")
         why = _match_exit_codes(rule.get("onExitCodes"), pod) or _match_pod_conditions(rule.get("onPodConditions"), pod)
@@ -57,13 +57,13 @@ def _match_pod_conditions(patterns: Iterable[Mapping[str, Any]] | None, pod: Pod
 
 @dataclass(frozen=True, slots=True)
 class BackoffRecord:
-    """Failures since the last success."""
+    """A Job's pod failures since its last success."""
 
     count: int = 0
     last: datetime | None = None
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "BackoffRecord":
-        """Return the record with pods that have ended since."""
+        """Return the record updated with pods that have ended since."""
         successes, times = [finished_at(pod) for pod in succeeded], sorted(finished_at(pod) for pod in failed)
         if successes:
             since = [time for time in times if time > max(successes)]
@@ -71,7 +71,7 @@ class BackoffRecord:
         return BackoffRecord(self.count + len(times), times[-1]) if times else self
 
     def delay(self, now: datetime) -> float:
-        """Return for how many seconds no pod is to be created."""
+        """Return the seconds during which no pod may be created."""
         if self.last is None or not self.count:
             return 0.0
         pause = min(POD_FAILURE_BACKOFF * 2.0 ** min(self.count - 1, 16), MAX_POD_FAILURE_BACKOFF)
@@ -79,7 +79,7 @@ class BackoffRecord:
 
 
 def finished_at(pod: Pod) -> datetime:
-    """Return when a pod ended, as well as can be told."""
+    """Return the time when a pod ended, or the best estimate of it."""
     ends = [((c.state or {}).get("terminated") or {}).get("finishedAt") for c in pod.status.container_statuses or ()]
     if ends and all(ends):
         return max(datetime.fromisoformat(end) for end in ends if end)

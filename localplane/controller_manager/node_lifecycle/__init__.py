@@ -1,1 +1,1 @@
-"""What becomes of pods whose node is silent, tainted or gone."""
+"""The node lifecycle controller: handles pods whose node is silent, tainted or deleted."""

@@ -1,7 +1,7 @@
-"""The shell: node lifecycle, NoExecute eviction and pod garbage collection in one, since all look at a node's pods.
+"""The node lifecycle shell: node monitoring, NoExecute eviction and pod garbage collection.
 
-Only nodes whose lease has been seen are judged by it; who makes Node objects by hand has no kubelet to lose. An
-eviction counts from when the taint was first seen here.
+The three share one index of pods by node. Only nodes whose lease was observed are monitored by it, because a Node that
+a user creates by hand has no kubelet to lose. Tolerated seconds count from when the taint was first observed here.
 """
 
 from typing import Any, Final
@@ -19,13 +19,13 @@ from localplane.workqueue import WorkQueue
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 RESYNC_SECONDS: Final = 1.0
-"""When a node that was written is looked at again, if nothing is heard of it before."""
+"""Seconds until a patched node is synced again, if no event comes before."""
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
 class NodeLifecycleController:
-    """Marks silent nodes, ends pods that do not bear it, and removes pods of nodes that are gone."""
+    """Marks silent nodes, evicts pods that do not tolerate the taints, and deletes pods of deleted nodes."""
 
     def __init__(
         self, client: Client, *, nodes: Informer[Node], leases: Informer[Lease], pods: Informer[Pod], clock: Clock
@@ -37,14 +37,14 @@ class NodeLifecycleController:
         self._pods: dict[str, dict[Uid, Pod]] = {}
         self._lease_renewals: dict[str, tuple[str | None, float]] = {}
         self._tainted: dict[tuple[str, str], float] = {}
-        """When a taint of a node was first seen."""
+        """Time when a taint of a node was first observed."""
         self._missing: dict[str, float] = {}
         nodes.tell(self._node_changed)
         leases.tell(self._lease_changed)
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled; to be started when the mirrors are complete."""
+        """Reconcile nodes until cancelled; start this when the informers have synced."""
         await self._agenda.serve(self._sync)
 
     def _node_changed(self, node: Node, *, gone: bool) -> None:
@@ -78,7 +78,7 @@ class NodeLifecycleController:
             self._agenda.touch(node)
 
     async def _sync(self, name: str) -> float | None:
-        """Look at a node; return when to look again."""
+        """Reconcile a node; return when to sync the node again."""
         node, now = self._nodes.get(("", name)), self._clock.now()
         if node is None:
             return await self._gone(name)
@@ -103,7 +103,7 @@ class NodeLifecycleController:
         return min(again, default=None)
 
     async def _evict(self, node: Node) -> list[float]:
-        """End the pods that do not bear the taints of their node any longer; return when that is the case of others."""
+        """Evict the pods whose toleration of the node's taints has expired; return when further tolerations expire."""
         name, now, again = node.metadata.name, self._clock.now(), []
         taints = {(name, f"{taint.key}={taint.value}") for taint in node.evicting}
         for seen in [each for each in self._tainted if each[0] == name and each not in taints]:
@@ -114,7 +114,7 @@ class NodeLifecycleController:
         lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.evicting)
         for pod in tuple(self._pods.get(name, {}).values()):
             if pod.metadata.deleting:
-                if lost:  # somebody vouches that nothing runs there any more
+                if lost:  # with this taint, a user confirms that nothing runs on the node any longer
                     await self._end(pod, "DeletionByPodGC", "PodGC: node is out of service", force=True)
                 continue
             left = rules.min_toleration_seconds(pod, node.evicting)
@@ -129,7 +129,7 @@ class NodeLifecycleController:
         return again
 
     async def _gone(self, name: str) -> float | None:
-        """Remove the pods of a node that is not there, once that has been so for a while."""
+        """Delete the pods of a node that does not exist, after a quarantine and a read of the API server."""
         if not self._pods.get(name):
             self._missing.pop(name, None)
             return None
@@ -145,7 +145,7 @@ class NodeLifecycleController:
         return None
 
     async def _end(self, pod: Pod, reason: str, message: str, *, force: bool) -> None:
-        """Say why a pod ends and delete it; by force, if no kubelet will tell how it ended."""
+        """Write the reason for a pod's disruption and delete the pod; `force` is for pods whose kubelet is lost."""
         meta = pod.metadata
         status: dict[str, Any] = {"conditions": [_condition(reason, message, self._wall())]}
         if force and not pod.terminal:

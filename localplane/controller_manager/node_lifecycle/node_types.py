@@ -1,4 +1,4 @@
-"""Nodes and leases, as far as outages show in them."""
+"""Nodes and leases as the node lifecycle controller reads them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from dra.model.meta import ObjectMeta, Struct
 
 
 class Taint(Struct, frozen=True):
-    """``spec.taints[]``."""
+    """``spec.taints[]`` of a Node."""
 
     key: str = ""
     value: str = ""
@@ -15,19 +15,19 @@ class Taint(Struct, frozen=True):
 
 
 class NodeSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Node, as far as the controller reads the spec."""
 
     taints: list[Taint] | None = None
 
 
 class NodeStatus(Struct, frozen=True):
-    """``status``; conditions stay whole, since they are written back."""
+    """``status`` of a Node; conditions are kept whole, because they are written back."""
 
     conditions: list[dict[str, Any]] | None = None
 
 
 class Node(Struct, frozen=True):
-    """A node."""
+    """A Node with the fields that the controller reads."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
@@ -35,23 +35,23 @@ class Node(Struct, frozen=True):
 
     @property
     def ready(self) -> str:
-        """Status of its Ready condition; empty if it has none."""
+        """Return the status of the Ready condition; empty if the node has none."""
         return next((c.get("status", "") for c in self.status.conditions or () if c.get("type") == "Ready"), "")
 
     @property
     def evicting(self) -> list[Taint]:
-        """Taints that pods have to tolerate to stay."""
+        """Return the NoExecute taints, which pods have to tolerate to stay."""
         return [taint for taint in self.spec.taints or () if taint.effect == "NoExecute"]
 
 
 class LeaseSpec(Struct, frozen=True):
-    """``spec``."""
+    """``spec`` of a Lease, as far as the controller reads the spec."""
 
     renew_time: str | None = None
 
 
 class Lease(Struct, frozen=True):
-    """A lease."""
+    """A Lease with the fields that the controller reads."""
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()

@@ -1,4 +1,4 @@
-"""When a node counts as lost, which taints it has then, and how long pods bear them. Pure."""
+"""Decides when a node counts as lost, which taints it gets, and how long pods tolerate the taints: pure."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,21 +9,21 @@ from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.node_lifecycle.node_types import Node, Taint
 
 NODE_MONITOR_GRACE_PERIOD: Final = 40.0
-"""Seconds without a renewal of its lease after which nothing is known of a node any more."""
+"""Seconds without a lease renewal after which the state of a node counts as unknown."""
 
 QUARANTINE_SECONDS: Final = 40.0
-"""Seconds after which pods of a node that is not there are taken for lost."""
+"""Seconds after which pods of a node that does not exist count as lost."""
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 DEFAULT_TOLERATION_SECONDS: Final = 300.0
-"""How long a pod that says nothing about it bears that its node is not ready; upstream writes that into new pods."""
+"""Seconds that a pod without its own toleration stays on a node that is not ready; upstream adds this to new pods."""
 
 
 def unknown_conditions(node: Node, *, wall: datetime) -> list[dict[str, Any]]:
-    """Return the conditions of a node that is not heard of."""
+    """Return the conditions of a node that has stopped reporting."""
     at = rfc3339(wall)
     told = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
     return [
@@ -33,7 +33,7 @@ def unknown_conditions(node: Node, *, wall: datetime) -> list[dict[str, Any]]:
 
 
 def updated_taints(node: Node, *, wall: datetime) -> list[dict[str, str]] | None:
-    """Return all taints of a node if they are to change: ours by its Ready condition, those of others as they are."""
+    """Return all taints of a node if they have to change: only those that follow from the Ready condition do."""
     wanted = {"True": None, "False": NOT_READY, "Unknown": UNREACHABLE}.get(node.ready)
     if not node.ready:
         return None
@@ -56,7 +56,7 @@ def _taint_body(taint: Taint) -> dict[str, str]:
 
 
 def min_toleration_seconds(pod: Pod, evicting: Iterable[Taint]) -> float | None:
-    """Return for how many seconds a pod bears the taints of its node; None: for ever."""
+    """Return the seconds that a pod tolerates the taints of its node; None for an unlimited time."""
     shortest: float | None = None
     for taint in evicting:
         matching = [each for each in pod.spec.tolerations or () if _tolerates(each, taint)]
