@@ -1,8 +1,8 @@
 """Adds Reservations to a plane: the extender of real clusters, in the plane's process, called by its scheduler.
 
 The code is the same, with its own connection to the server (component ``extender``), so that faults can cut it off or
-crash it. Only HTTP between scheduler and extender is left out, and so is preemption: the plane's scheduler preempts no
-pod for a reservation.
+crash it. Only HTTP between scheduler and extender is left out, and so is preemption: the plane's scheduler does not
+preempt.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ DELETE_COUNTED_POD: Final = WeighedChoice(
     "delete the pod, which will not start here: its controller, {owner}, makes another one. A Job counts the deletion "
     "as a failure; past its backoffLimit the Job fails, and all its pods end"
 )
-"""Replaces `DELETE_POD` where the controller counts a deletion, as a Job does."""
+"""Replaces `DELETE_POD` where the controller may count a deletion, as a Job does."""
 
 REPLACING_CONTROLLER_KINDS: Final = frozenset({"daemonset", "replicaset", "replicationcontroller", "statefulset"})
 """Kinds of controllers that replace a deleted pod and do not count the deletion."""

@@ -185,5 +185,5 @@ class SimulatedReservations:
 
 
 def _next_version(version: str) -> str:
-    """Return the next resourceVersion; objects from manifests have none and start with 1."""
+    """Return the next resourceVersion; a version that is no decimal number is followed by 1."""
     return str(int(version) + 1) if version.isdecimal() else "1"
