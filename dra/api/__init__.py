@@ -1,1 +1,1 @@
-"""What humans write, as frozen pydantic models: mistakes are answered with the name of the field."""
+"""The file formats that users write, as frozen pydantic models: an error names the field with the mistake."""

@@ -1,7 +1,7 @@
-"""The values of the Helm chart, deploy/helm/dra-reserve: its values.schema.json is made from here (``make chart``).
+"""The values of the Helm chart deploy/helm/dra-reserve, from which ``make chart`` generates values.schema.json.
 
-Unknown values are refused by name, as unknown fields of the configuration are: a typo must not silently mean the
-default. What Kubernetes itself checks (tolerations, affinity and the like) is passed on as it is.
+Unknown values are rejected by name, as unknown fields of the configuration are: a typo must not silently mean the
+default. Values that Kubernetes validates itself (tolerations, affinity and the like) are passed on unchanged.
 """
 
 from enum import StrEnum
@@ -24,11 +24,14 @@ OWNED_BY_THE_CHART: Final = (
     "leaderElection.namespace",
     "leaderElection.name",
 )
-"""Fields of the configuration that have no value of their own: ports, roles and namespaces have to agree with them."""
+"""Fields of the configuration that the chart sets itself: ports, roles and namespaces have to agree with them."""
 
 
 class ChartSection(BaseModel):
-    """Frozen, camelCase in files, unknown values refused; what is said below the fields is their description."""
+    """The base of sections: frozen, camelCase in files, unknown values rejected.
+
+    The docstrings below fields become their descriptions.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -40,7 +43,7 @@ class ChartSection(BaseModel):
 
 
 class PullPolicy(StrEnum):
-    """When a node fetches the image; empty: as Kubernetes decides from the tag."""
+    """The image pull policy; empty: Kubernetes decides by the tag."""
 
     UNSAID = ""
     ALWAYS = "Always"
@@ -49,7 +52,7 @@ class PullPolicy(StrEnum):
 
 
 class GpuInventorySource(StrEnum):
-    """Where GPUs are seen."""
+    """The source from which the plugin reads the node's GPUs."""
 
     NVML = "nvml"
     SYSFS = "sysfs"
@@ -57,18 +60,18 @@ class GpuInventorySource(StrEnum):
 
 
 class Image(ChartSection):
-    """The image that deploy/Containerfile makes."""
+    """The image that deploy/Containerfile builds."""
 
     repository: Annotated[str, Field(min_length=1)] = "dra-reserve"
     tag: str = ""
     """Empty: the chart's appVersion."""
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
-    """Has precedence over the tag."""
+    """Takes precedence over the tag."""
     pull_policy: PullPolicy = PullPolicy.UNSAID
 
 
 class DisruptionBudget(ChartSection):
-    """Keeps drains from taking all replicas at once."""
+    """A PodDisruptionBudget, which keeps drains from evicting all replicas at once."""
 
     enabled: bool = True
     max_unavailable: int | str = 1
@@ -78,49 +81,49 @@ class ControllerValues(ChartSection):
     """The pods of the controller."""
 
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
-    """One acts, the others know the cluster already and take over when the lease is free."""
+    """One replica acts; the others keep their caches up to date and take over when the lease is free."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
-    """No limit of CPU: a leader that is throttled loses its lease."""
+    """No CPU limit: a leader that is throttled loses its lease."""
     priority_class_name: str = "system-cluster-critical"
-    """Pods behind our gate do not start without it."""
+    """Pods with dra-reserve's scheduling gate do not start without the controller."""
     node_selector: Labels = {}
     tolerations: list[JsonObject] = []
     affinity: JsonObject = {}
     topology_spread_constraints: list[JsonObject] = [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     ]
-    """Those without a labelSelector get the controller's."""
+    """Constraints without a labelSelector get the controller's."""
     pod_labels: Labels = {}
     pod_annotations: Labels = {}
     pod_disruption_budget: DisruptionBudget = DisruptionBudget()
 
 
 class CpuDriverValues(ChartSection):
-    """CPUs that belong to one container alone."""
+    """The CPU driver: exclusive CPUs for containers."""
 
     enabled: bool = True
     devices: Literal["individual", "grouped"] = "individual"
     """A device for each CPU, or for each NUMA node (needs DRAConsumableCapacity)."""
     reserved: Annotated[str, Field(pattern=r"^[0-9,-]*$")] = ""
-    """CPUs that are never given away, such as 0-1,32; else one core."""
+    """CPUs that are never allocated, such as 0-1,32; empty: one core."""
 
 
 class GpuDriverValues(ChartSection):
-    """GPUs."""
+    """The GPU driver: GPUs of a node, and shares of them."""
 
     enabled: bool = False
     inventory: GpuInventorySource = GpuInventorySource.NVML
     """nvml makes the container privileged, because it opens the driver's device nodes."""
     shares: bool = False
-    """Offer shares of GPUs (needs DRAConsumableCapacity)."""
+    """Publish shares of GPUs (needs DRAConsumableCapacity)."""
     nvidia_root: Annotated[str, Field(pattern="^/")] = "/"
-    """Where NVIDIA's driver is on the host; NVIDIA's operator puts it into /run/nvidia/driver."""
+    """Directory of NVIDIA's driver on the host; NVIDIA's operator uses /run/nvidia/driver."""
     simulated: JsonObject = {}
     """The GPUs of inventory simulated, as in examples/gpus/inventory-one.yaml."""
 
 
 class PluginNamespace(ChartSection):
-    """A namespace of its own: what these pods must be allowed nobody else's shall be."""
+    """A namespace for the kubelet plugin alone: no other pods should get the privileges that its pods need."""
 
     create: bool = True
     name: Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = (
@@ -139,17 +142,17 @@ class KubeletPlugin(ChartSection):
     log_level: Literal["debug", "info", "warning"] = "info"
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
     priority_class_name: str = "system-node-critical"
-    """Pods with devices neither start nor end without it."""
+    """Pods with devices neither start nor end without the plugin."""
     node_selector: Labels = {}
     tolerations: list[JsonObject] = [{"operator": "Exists"}]
-    """A node that is drained still has pods that must end."""
+    """A drained node still has pods that must end."""
     affinity: JsonObject = {}
     pod_labels: Labels = {}
     pod_annotations: Labels = {}
 
 
 class OwnersOfAnyNamespace(StrEnum):
-    """What the API server answers to a Reservation with an owner that names no namespace."""
+    """The API server's response to a Reservation with an owner that names no namespace."""
 
     WARN = "Warn"
     DENY = "Deny"
@@ -157,44 +160,45 @@ class OwnersOfAnyNamespace(StrEnum):
 
 
 class SchedulerExtender(ChartSection):
-    """The pods that kube-scheduler asks, and has bind."""
+    """The pods of the scheduler extender, which kube-scheduler calls and which binds pods."""
 
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
-    """One binds and is ready; the others take over when the lease is free."""
+    """One replica binds and is ready; the others take over when the lease is free."""
     tls_secret: Annotated[str, Field(min_length=1, max_length=253)] = "dra-reserve-extender-tls"  # noqa: S105 - its name
-    """With tls.crt and tls.key; ca.crt: who signs the scheduler's client certificate."""
+    """Secret with tls.crt and tls.key; ca.crt: the authority that signs the scheduler's client certificate."""
     client_names: list[Annotated[str, Field(min_length=1)]] = ["kube-scheduler"]
-    """Names, one of which the scheduler's client certificate must have; none: any certificate of the authority."""
+    """Names, one of which the scheduler's client certificate must have; empty: any certificate of the authority."""
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4
-    """How long a bind may take; less than httpTimeout in the scheduler's file."""
+    """Maximum seconds for a bind; less than httpTimeout in the scheduler's file."""
     node_name: str = ""
-    """Where it runs, if no scheduler without the extender is left that could place it."""
+    """Node to run on, if there is no scheduler without the extender that could place the pods."""
     resources: JsonObject = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
-    """No limit of CPU: each pod's scheduling waits for two of its answers."""
+    """No CPU limit: the scheduling of each pod waits for two of its responses."""
     priority_class_name: str = "system-cluster-critical"
-    """Without it no pod is scheduled."""
+    """Without the extender no pod is scheduled."""
     node_selector: Labels = {}
     tolerations: list[JsonObject] = []
     affinity: JsonObject = {}
     topology_spread_constraints: list[JsonObject] = [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     ]
-    """Those without a labelSelector get the extender's."""
+    """Constraints without a labelSelector get the extender's."""
     pod_labels: Labels = {}
     pod_annotations: Labels = {}
 
 
 class Reservations(ChartSection):
-    """Capacity held for pods that do not exist yet."""
+    """Capacity that is reserved for pods that do not exist yet."""
 
     enabled: bool = False
-    """Install the definition, its policies, and have the controller see to Reservations."""
+    """Install the CRD and its policies, and let the controller manage Reservations."""
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
-    """replaced: the extender is installed and holds the room, kube-scheduler must be told to ask it; yielding: pods of
-    ours keep the room and give way to owners, for clusters whose kube-scheduler cannot be configured."""
+    """replaced: the extender is installed and holds the capacity, and kube-scheduler must be configured to call it;
+    yielding: placeholder pods hold the capacity and give way to owners, for clusters whose kube-scheduler cannot be
+    configured."""
     owners_of_any_namespace: OwnersOfAnyNamespace = OwnersOfAnyNamespace.WARN
-    """Owners without a namespace let pods of every namespace in, as in Koordinator. Warn: the client is told; Deny:
-    such Reservations are refused; Allow: nothing is said."""
+    """Owners without a namespace admit pods of every namespace, as in Koordinator. Warn: the client gets a warning;
+    Deny: such Reservations are rejected; Allow: no response."""
     extender: SchedulerExtender = SchedulerExtender()
 
 
@@ -203,36 +207,36 @@ class WorkloadResource(ChartSection):
 
     group: str = ""
     resource: Annotated[str, Field(pattern="^[a-z0-9.-]+$")]
-    """In the plural: rayjobs."""
+    """Plural name of the resource: rayjobs."""
 
 
 class NetworkPolicy(ChartSection):
-    """Who may connect to the pods; the kubelet's probes are always let through."""
+    """The peers that may connect to the pods; the kubelet's probes are always allowed."""
 
     enabled: bool = True
     metrics_from: list[JsonObject] = [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     ]
-    """Peers that may read metrics, as in a NetworkPolicy's `from`; an empty list: everybody."""
+    """Peers that may read metrics, as in a NetworkPolicy's `from`; an empty list: all peers."""
     scheduler_from: list[JsonObject] = []
-    """Peers that may ask the extender: an ipBlock for each node of the control plane; an empty list: everybody."""
+    """Peers that may call the extender: an ipBlock for each node of the control plane; an empty list: all peers."""
 
 
 class PodMonitor(ChartSection):
-    """For the Prometheus operator, whose CRDs must be there."""
+    """A PodMonitor for the Prometheus operator, whose CRDs must be installed."""
 
     enabled: bool = False
     interval: str = "30s"
     labels: Labels = {}
-    """What your Prometheus selects PodMonitors by."""
+    """Labels by which your Prometheus selects PodMonitors."""
 
 
 class Alerts(ChartSection):
-    """A PrometheusRule for the Prometheus operator, whose CRDs must be there: deploy/monitoring/alerts.yaml."""
+    """A PrometheusRule for the Prometheus operator, whose CRDs must be installed: deploy/monitoring/alerts.yaml."""
 
     enabled: bool = False
     labels: Labels = {}
-    """What your Prometheus selects PrometheusRules by."""
+    """Labels by which your Prometheus selects PrometheusRules."""
 
 
 class Dashboard(ChartSection):
@@ -240,33 +244,33 @@ class Dashboard(ChartSection):
 
     enabled: bool = False
     labels: Labels = {"grafana_dashboard": "1"}
-    """What your Grafana selects dashboards by."""
+    """Labels by which your Grafana selects dashboards."""
 
 
 class ChartValues(ChartSection):
-    """Everything that can be set. What each field of `config` means: deploy/kustomize/base/config.yaml."""
+    """The values of the chart. deploy/kustomize/base/config.yaml explains each field of `config`."""
 
     mode: ControllerMode = ControllerMode.ALONGSIDE
     """replace: kube-controller-manager runs without its resourceclaim-controller; alongside: with it."""
     image: Image = Image()
     image_pull_secrets: list[JsonObject] = []
     config: ControllerConfiguration = ControllerConfiguration()
-    """The controller's configuration, but for what the chart sets itself."""
+    """The controller's configuration, except for the fields that the chart sets itself."""
     controller: ControllerValues = ControllerValues()
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
     reservations: Reservations = Reservations()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}
-    """Which policies of deploy/policies are installed."""
+    """Policies of deploy/policies that are installed, by name."""
     user_roles: bool = True
-    """Let those who have view, edit or admin see and change what dra-reserve is about."""
+    """Let users with view, edit or admin read and change the objects that dra-reserve works with."""
     priority_quota: bool = True
-    """Some managed clusters admit pods of a system priority class outside kube-system only where a quota says so."""
+    """Create a quota: some managed clusters admit pods of a system priority class outside kube-system only with one."""
     network_policy: NetworkPolicy = NetworkPolicy()
     pod_monitor: PodMonitor = PodMonitor()
     alerts: Alerts = Alerts()
     dashboard: Dashboard = Dashboard()
     common_labels: Labels = {}
     global_: Annotated[JsonObject, Field(alias="global")] = {}
-    """Nothing is read from it; Helm fills it in where this chart is another's dependency."""
+    """Not used; Helm sets it where this chart is a dependency of another one."""

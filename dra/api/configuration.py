@@ -12,7 +12,10 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class ConfigurationSection(BaseModel):
-    """Frozen, camelCase in files, unknown fields refused by name: a typo must not silently mean the default."""
+    """The base of configuration sections: frozen, camelCase in files; unknown fields are rejected by name.
+
+    A typo must not silently mean the default.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -23,34 +26,36 @@ class ConfigurationSection(BaseModel):
 
 
 class ControllerMode(StrEnum):
-    """How we share the cluster with kube-controller-manager's resourceclaim-controller."""
+    """The division of work with kube-controller-manager's resourceclaim-controller."""
 
     REPLACE = "replace"
-    """It is switched off; we do its work."""
+    """The resourceclaim-controller is disabled; dra-reserve does its work."""
 
     ALONGSIDE = "alongside"
-    """It runs as well (managed control planes); finished pods become tombstones and a list holds some 250 pods."""
+    """The resourceclaim-controller runs as well (managed control planes); finished pods become tombstones, and a list
+    holds about 250 pods."""
 
 
 class PlaceholderMode(StrEnum):
-    """What becomes of the pod that has found a place for a Reservation."""
+    """The handling of a placeholder pod once it has been scheduled for a Reservation."""
 
     REPLACED = "replaced"
-    """It is deleted: the extender, which kube-scheduler asks, holds the room."""
+    """The placeholder is deleted; the extender, which kube-scheduler calls, holds the capacity."""
 
     YIELDING = "yielding"
-    """It keeps the room until an owner comes: for clusters whose kube-scheduler cannot be configured."""
+    """The placeholder holds the capacity until an owner arrives: for clusters whose kube-scheduler cannot be
+    configured."""
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines: JSON or text."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class LogLevel(StrEnum):
-    """What is logged."""
+    """The lowest level of messages that are logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -58,24 +63,24 @@ class LogLevel(StrEnum):
 
 
 class ReleaseRule(ConfigurationSection):
-    """When the workloads of one kind have finished for good and their claims are released."""
+    """A rule for when workloads of one kind have finished for good and their claims are released."""
 
     resource: str
-    """kubectl's notation: ``jobs.batch``."""
+    """Resource in kubectl's notation: ``jobs.batch``."""
 
     expression: str
-    """CEL on ``object``, true once no more pods will be created."""
+    """CEL expression on ``object``, true once no more pods will be created."""
 
 
 class Endpoint(ConfigurationSection):
-    """Where we listen; port 0 takes a free one, which the log tells."""
+    """An address and a port to listen on; port 0 takes a free port, which the log names."""
 
     address: str = "127.0.0.1"
     port: Port = 0
 
 
 class LeaderElection(ConfigurationSection):
-    """The Lease that keeps two replicas from acting at once."""
+    """The Lease that keeps two replicas from acting at the same time."""
 
     enabled: bool = True
     namespace: str = "dra-reserve"
@@ -86,7 +91,7 @@ class LeaderElection(ConfigurationSection):
 
 
 class Logging(ConfigurationSection):
-    """Log lines go to standard error."""
+    """The format and level of log lines, which go to standard error."""
 
     format: LogFormat = LogFormat.JSON
     level: LogLevel = LogLevel.INFO
@@ -98,36 +103,38 @@ BUILT_IN_RULES: Final = tuple(
 
 
 class ControllerConfiguration(ConfigurationSection):
-    """Everything that can be set."""
+    """The configuration of the controller; all fields have defaults."""
 
     mode: ControllerMode = ControllerMode.ALONGSIDE
-    """The mode that works on every cluster; replace needs a flag of kube-controller-manager."""
+    """How to share claims with kube-controller-manager: alongside works on every cluster, replace needs one of its
+    flags."""
 
     qps: Annotated[float, Field(gt=0)] = 200.0
-    """API requests per second …"""
+    """Maximum API requests per second, on average."""
 
     burst: Annotated[int, Field(ge=1)] = 400
-    """… and how many may come at once: a window of pods is ungated in one go."""
+    """Maximum API requests at once: a window of pods is ungated in one go."""
 
     release_finished: bool = True
-    """Release the claims of finished workloads; otherwise their owners alone decide."""
+    """Release the claims of finished workloads; if false, only their owners release them."""
 
     release_rules: tuple[ReleaseRule, ...] = ()
-    """In addition to the built-in ones (Jobs, JobSets, pods); a rule for the same resource takes its place."""
+    """Rules in addition to the built-in ones (Jobs, JobSets, pods); a rule for the same resource replaces the built-in
+    one."""
 
     device_taint_eviction: bool = True
-    """Delete the pods on devices with NoExecute taints that kube-controller-manager does not see: unlisted ones."""
+    """Delete pods on devices with NoExecute taints that are not listed, and so invisible to kube-controller-manager."""
 
     reservations: bool = False
-    """See to Koordinator's Reservations."""
+    """Manage Koordinator's Reservations."""
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
-    """What holds the room of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
+    """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 
     leader_election: LeaderElection = LeaderElection()
     probes: Endpoint | None = Endpoint(port=8081)
     metrics: Endpoint | None = Endpoint(port=8080)
-    """Null: not served."""
+    """Null: metrics are not served."""
 
     logging: Logging = Logging()
 

@@ -8,56 +8,58 @@ from dra.api.configuration import ConfigurationSection, Endpoint, LeaderElection
 
 
 class TlsFiles(ConfigurationSection):
-    """PEM files; read again when they change."""
+    """The PEM files for TLS, which are re-read when they change."""
 
     certificate: str
     key: str
     client_authority: str = ""
-    """Who signs the scheduler's client certificate; without it anybody who reaches us may ask and bind."""
+    """Authority that signs the scheduler's client certificate; if empty, any client that reaches the extender may call
+    it and bind pods."""
 
     client_names: tuple[str, ...] = ("kube-scheduler",)
-    """Common names or DNS names, one of which the client certificate must have: others that the same authority has
-    signed may not ask or bind. An empty list lets in every certificate of the authority."""
+    """Common names or DNS names, one of which the client certificate must have: other clients of the same authority may
+    neither call the extender nor bind pods. An empty list accepts every certificate of the authority."""
 
 
 class ExtenderLeaderElection(LeaderElection):
-    """The Lease that keeps two replicas from binding at once."""
+    """The Lease that keeps two replicas from binding at the same time."""
 
     name: str = "dra-reserve-extender"
 
 
 class ExtenderConfiguration(ConfigurationSection):
-    """Everything that can be set."""
+    """The configuration of the scheduler extender; all fields have defaults."""
 
     serve: Endpoint = Endpoint(port=8888)
-    """Where kube-scheduler asks: the urlPrefix of its file."""
+    """Address and port for kube-scheduler: the urlPrefix of its file."""
 
     tls: TlsFiles | None = None
     """Null: plain HTTP, for a scheduler on the same machine."""
 
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4.0
-    """How long a bind may take; less than the httpTimeout of the scheduler's file, which must not give up before us."""
+    """Maximum seconds for a bind; less than the httpTimeout of the scheduler's file, so that the scheduler does not
+    give up first."""
 
     spread_reservations: bool = True
-    """Whether Reservations go to the emptiest nodes, by cpu and memory. False, where kube-scheduler packs pods
-    (MostAllocated): then its scores alone decide, which do not see what Reservations hold."""
+    """Whether Reservations go to the emptiest nodes, by cpu and memory. If false, the scores of kube-scheduler alone
+    decide, which do not see what Reservations hold; use that where kube-scheduler packs pods (MostAllocated)."""
 
     decisive_lead: Annotated[int, Field(ge=1, le=10)] | None = 2
-    """By how many of the 10 points of prioritize the best node must lead so that no score of kube-scheduler's own makes
-    up for it: ``filter`` then leaves out the nodes behind, and kube-scheduler neither scores them nor asks for their
-    points. This number × ``weight`` of the extender in the scheduler's file must be more than 10 × the weights of all
-    score plugins, which are 15 by default. Null: ``filter`` leaves out only nodes that do not fit, for a smaller
-    ``weight`` or where an extender behind this one filters, too."""
+    """Points, of the 10 of prioritize, by which the best node must lead so that no score of kube-scheduler's own can
+    outweigh the lead: ``filter`` then rejects the nodes behind, and kube-scheduler neither scores them nor asks for
+    their points. This number × ``weight`` of the extender in the scheduler's file must be more than 10 × the weights of
+    all score plugins, which are 15 by default. Null: ``filter`` rejects only nodes that do not fit, for a smaller
+    ``weight`` or where an extender after this one filters, too."""
 
     qps: Annotated[float, Field(gt=0)] = 500.0
-    """API requests per second: one for each pod, two for those that enter a reservation …"""
+    """Maximum API requests per second, on average: a pod needs one, a pod that enters a Reservation two."""
 
     burst: Annotated[int, Field(ge=1)] = 1000
-    """… and how many may come at once."""
+    """Maximum API requests at once."""
 
     leader_election: ExtenderLeaderElection = ExtenderLeaderElection()
     probes: Endpoint | None = Endpoint(port=8083)
     metrics: Endpoint | None = Endpoint(port=8082)
-    """Null: not served."""
+    """Null: metrics are not served."""
 
     logging: Logging = Logging()

@@ -1,7 +1,7 @@
-"""What the controller may have to do with the API: the rights that deploy/ grants, as data.
+"""The permissions of the controller that deploy/ grants, as data.
 
-The manifests are what an installation gets, with the reason for each right beside it; this is what a check asks for.
-A test compares the two, so that neither can be changed alone.
+An installation uses the manifests, which give the reason for each permission; the preflight check uses this module. A
+test compares the two, so that neither can be changed alone.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import msgspec
 
 
 class RolePurpose(StrEnum):
-    """What a right is for; values are the names of the roles in deploy/."""
+    """The purpose of a permission; values are the names of the roles in deploy/."""
 
     CLAIMS = "dra-reserve-controller"
     WORKLOADS = "dra-reserve-workloads"
@@ -21,7 +21,7 @@ class RolePurpose(StrEnum):
 
 
 class PolicyRule(msgspec.Struct, frozen=True):
-    """One rule of a role."""
+    """One rule of a role, as in RBAC."""
 
     group: str
     resources: tuple[str, ...]
@@ -30,7 +30,7 @@ class PolicyRule(msgspec.Struct, frozen=True):
 
 
 class Permission(msgspec.Struct, frozen=True, order=True):
-    """One thing that somebody may do."""
+    """A permission for a single verb on a single resource, or on an object of that name."""
 
     group: str
     resource: str
@@ -52,7 +52,7 @@ _DRA: Final = "resource.k8s.io"
 CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
     RolePurpose.CLAIMS: (
         PolicyRule(_DRA, ("resourceclaims",), ("get", "list", "watch", "patch", "update")),
-        PolicyRule(_DRA, ("resourceclaims",), ("reserve",)),  # asked for by deploy/policies/guards.yaml alone
+        PolicyRule(_DRA, ("resourceclaims",), ("reserve",)),  # only deploy/policies/guards.yaml checks this verb
         PolicyRule(_DRA, ("resourceclaims/status",), ("patch", "update")),
         PolicyRule(_DRA, ("resourceclaims/binding",), ("patch", "update")),
         PolicyRule("", ("pods",), ("get", "list", "watch", "patch")),
@@ -78,17 +78,17 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
     ),
 }
-"""In all namespaces."""
+"""Rules that apply in all namespaces."""
 
 NAMESPACE_ROLE_RULES: Final = (
     PolicyRule("coordination.k8s.io", ("leases",), ("get", "patch"), (LEASE_NAME,)),
     PolicyRule("coordination.k8s.io", ("leases",), ("create",)),
 )
-"""In the controller's own namespace."""
+"""Rules that apply in the controller's own namespace."""
 
 
 def permissions(rules: tuple[PolicyRule, ...]) -> Iterator[Permission]:
-    """Yield the single rights of some rules."""
+    """Yield the single permissions of some rules."""
     for rule in rules:
         for resource in rule.resources:
             for verb in rule.verbs:

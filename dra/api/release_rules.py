@@ -1,4 +1,4 @@
-"""The release rules that need no configuration, as plain data: whoever only reads a cluster needs no pydantic."""
+"""The built-in release rules as plain data, so that a process that only reads a cluster needs no pydantic."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,5 +10,5 @@ BUILT_IN_RELEASE_RULES: Final[Mapping[str, str]] = {
     ),
     "pods": "object.status.phase in ['Succeeded', 'Failed']",
 }
-"""Resource → CEL on ``object``: kinds that end by themselves. A Deployment never does: its claim is released by its
+"""Resource → CEL on ``object``, for kinds that end by themselves. A Deployment never does: its claim is released by its
 owner, or when it is deleted."""

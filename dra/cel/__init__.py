@@ -1,1 +1,1 @@
-"""The Common Expression Language: the one place where the evaluator is touched."""
+"""The Common Expression Language: device selectors, rules over objects, and the functions that Kubernetes adds."""

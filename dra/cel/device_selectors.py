@@ -1,7 +1,7 @@
 """Device selectors: ``device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0``.
 
-A domain that a device has no attribute of is an empty map, as upstream has it: ``has(device.attributes["x"].y)`` is no
-error. Whatever else goes wrong in an evaluation (an attribute that is not there) is one, and never a silent no.
+A domain without attributes of the device is an empty map, as upstream defines it: ``has(device.attributes["x"].y)`` is
+no error. Any other failure of an evaluation (such as a missing attribute) is an error, and never a silent false.
 """
 
 import re
@@ -17,28 +17,28 @@ from dra.cel.selector_fields import fields_read, project_device
 from dra.model.slices import Device
 
 DeviceInput: TypeAlias = dict[str, Any]
-"""What a selector sees as ``device``."""
+"""The value of ``device`` in a selector."""
 
 SELECTOR_EXPRESSION_MAX_LENGTH: Final = 10 * 1024
-"""Characters of an expression that an API server takes."""
+"""Maximum number of characters of an expression that an API server accepts."""
 
 RESULT_CACHE_SIZE: Final = 64
-"""Answers of a selector that are kept, for devices that differ in what it reads: users bring any number of them."""
+"""Maximum number of results kept for a selector and differing devices: users may create any number of devices."""
 
 _DOMAIN_LITERAL: Final = re.compile(r"""["']([a-z0-9][-a-z0-9.]*)["']""")
 _ENVIRONMENT: Final = environment({"device": cel.Type.DYN})
 
 
 class MalformedSelectorError(ValueError):
-    """An expression that is no CEL, or whose answer is no yes or no."""
+    """An expression that is not valid CEL, or whose result is not a boolean."""
 
 
 class SelectorError(Exception):
-    """An expression that cannot be answered for a device."""
+    """An expression that cannot be evaluated for a device."""
 
 
 class CompiledSelector:
-    """A compiled device selector; raises MalformedSelectorError."""
+    """A compiled device selector. Raises MalformedSelectorError on construction."""
 
     __slots__ = ("_answers", "_compiled", "_domains", "_reads", "expression")
 
@@ -62,9 +62,9 @@ class CompiledSelector:
         return f"Selector({self.expression!r})"
 
     def selects(self, driver: str, device: Device, seen: Callable[[], DeviceInput]) -> bool:
-        """Whether a device of a driver is meant, as `matches` says of what is ``seen`` of the device.
+        """Report whether the selector matches a device of a driver; ``seen`` returns the input for `matches`.
 
-        A device that cannot be told from one that was asked about has its answer. Raises SelectorError.
+        A device that agrees in all fields that the expression reads gets the kept result. Raises SelectorError.
         """
         if self._reads is None:
             return self.matches(seen())
@@ -83,7 +83,7 @@ class CompiledSelector:
         return answer
 
     def matches(self, device: DeviceInput) -> bool:
-        """Whether a device is meant; raises SelectorError where that cannot be told."""
+        """Report whether the selector matches a device. Raises SelectorError where the expression fails."""
         try:
             answer = self._compiled.evaluate_flat({"device": self._completed(device)})
         except EvaluationError as error:
@@ -93,7 +93,7 @@ class CompiledSelector:
         return answer
 
     def _completed(self, device: DeviceInput) -> DeviceInput:
-        """Give the device an empty map for every domain that is asked for."""
+        """Return the device with an empty map for every domain that the expression names."""
         if self._domains <= device["attributes"].keys() and self._domains <= device["capacity"].keys():
             return device
         empty: dict[str, Any] = {domain: {} for domain in self._domains}
@@ -102,12 +102,12 @@ class CompiledSelector:
 
 @lru_cache(maxsize=1024)
 def compile_selector(expression: str) -> CompiledSelector:
-    """Return the compiled selector; the same expression is compiled once. Raises MalformedSelectorError."""
+    """Return the compiled selector; an expression is compiled only once. Raises MalformedSelectorError."""
     return CompiledSelector(expression)
 
 
 def device_input(driver: str, device: Device) -> DeviceInput:
-    """Return what selectors see of a device; names without a domain are in the driver's."""
+    """Return the input of selectors for a device; names without a domain belong to the driver's domain."""
     return {
         "driver": driver,
         "allowMultipleAllocations": device.allow_multiple_allocations,
@@ -129,7 +129,7 @@ def _by_domain(
 
 
 def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that CEL has
-    """Return an attribute's value; None for one of a type that we do not know."""
+    """Return the value of an attribute; None for an attribute of an unknown type."""
     for kind in ("string", "int", "bool"):
         if kind in value:
             return _scalar(value[kind])
@@ -145,7 +145,7 @@ def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that
 
 
 def _scalar(value: object) -> object:
-    """Return a value that selectors may see; None for one that no API server holds: files may nest anything."""
+    """Return a value that selectors may see; None for other values, which files may contain but API servers do not."""
     return value if isinstance(value, str | int) else None
 
 

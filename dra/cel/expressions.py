@@ -1,7 +1,8 @@
-"""CEL expressions over named values, with everything Kubernetes lets them use.
+"""CEL expressions over named values, with all functions that Kubernetes provides.
 
-An expression is compiled once, with the types of its variables; `Malformed` says what is wrong with it in the words of
-the compiler. Evaluating gives a value or `Failed`, in the words of cel-go, which API servers use: clients see them.
+An expression is compiled once, with the types of its variables; `MalformedExpressionError` has the text of the
+compiler. An evaluation returns a value or raises `EvaluationError` with the text of cel-go, which API servers use and
+clients know.
 """
 
 import re
@@ -24,20 +25,20 @@ _EXTENSIONS: Final = (
 
 
 class MalformedExpressionError(ValueError):
-    """A text that is no expression, or one of the wrong type."""
+    """A text that is not a valid expression, or an expression of the wrong type."""
 
 
 class EvaluationError(Exception):
-    """An expression that has no value for these data."""
+    """An expression that has no value for the given data."""
 
 
 def environment(variables: Mapping[str, Any], *, pool: Any = library.DESCRIPTOR_POOL) -> Any:  # noqa: ANN401 - cel.Env
-    """Return what expressions over variables of some types are compiled in."""
+    """Return the environment in which expressions over variables of the given types are compiled."""
     return cel.NewEnv(pool, variables=dict(variables), extensions=list(_EXTENSIONS))
 
 
 class Expression:
-    """A compiled expression."""
+    """A compiled CEL expression. Raises MalformedExpressionError on construction."""
 
     __slots__ = ("_compiled", "text")
 
@@ -50,15 +51,15 @@ class Expression:
 
     @property
     def type(self) -> Any:  # noqa: ANN401 - cel.Type
-        """Return the type of its values."""
+        """The type of the expression's values."""
         return self._compiled.return_type()
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
-        """Return its value as plain Python; raises `Failed`."""
+        """Return the expression's value as plain Python. Raises EvaluationError."""
         return self.evaluate_flat(data) if not nesting.is_nested_too_deep(data) else _raise_too_deep()
 
     def evaluate_flat(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
-        """Return its value for data whose form shows that they are not nested deep; raises `Failed`."""
+        """Return the expression's value for data that are known not to be nested deep. Raises EvaluationError."""
         answer = _evaluate_raw(self._compiled, data)
         if answer.type() == cel.Type.ERROR:
             raise EvaluationError(_as_cel_go(_STATUS.sub("", str(answer.value()))))
@@ -66,7 +67,7 @@ class Expression:
 
 
 def evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
-    """Return the evaluator's answer, an error of the expression included; raises `Failed` where there is none."""
+    """Return the evaluator's result, which may be an error of the expression. Raises EvaluationError without result."""
     if nesting.is_nested_too_deep(data):
         _raise_too_deep()
     return _evaluate_raw(compiled, data)
@@ -86,7 +87,7 @@ def _evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN40
 
 
 def _compiler_error_as_cel_go(text: str) -> str:
-    """Return an error of the compiler in the words of cel-go, which points at the name that is not declared."""
+    """Return an error of the compiler in cel-go's words, which point at the undeclared name."""
     text = text.replace("null_type", "null")
     return _UNDECLARED.sub(_undeclared_reference, _MEMBER.sub(r"\1", text))
 
@@ -115,7 +116,7 @@ _WORDS: Final = (
 
 
 def _as_cel_go(text: str) -> str:
-    """Return an error in the words of cel-go where cel-cpp has others."""
+    """Return an error in cel-go's words where cel-cpp uses others."""
     for pattern, words in _WORDS:
         if pattern.fullmatch(text):
             return pattern.sub(words, text)

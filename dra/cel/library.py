@@ -1,11 +1,11 @@
 """The functions that Kubernetes adds to CEL, on top of the evaluator's own extensions.
 
 Quantities, versions, addresses and URLs are protobuf messages with one text in normal form, so that the type checker
-tells them apart and ``==`` compares them. A function that is given nonsense raises ValueError: an error of the
-expression.
+distinguishes them and ``==`` compares them. A function with invalid arguments raises ValueError, which becomes an
+error of the expression.
 
-Not here: the authorizer (nobody to ask), ``format.named`` and macros of two variables (``self.all(k, v, …)``), which
-the evaluator does not have for Python.
+Not supported: the authorizer (there is no API server to ask), ``format.named`` and macros with two variables
+(``self.all(k, v, …)``), which the evaluator does not have for Python.
 """
 
 import re
@@ -32,13 +32,13 @@ from dra.cel.memory_leaks import count_leaks
 from dra.model import quantities
 
 Message: TypeAlias = Any
-"""One of the messages below: protobuf makes their classes at run time."""
+"""One of the messages below; protobuf creates their classes at run time."""
 
 _PACKAGE: Final = "kubernetes"
 
 
 def descriptors() -> Any:  # noqa: ANN401 - protobuf's pools have no type information
-    """Return a new pool that knows the messages of the functions."""
+    """Return a new descriptor pool with the messages of the functions."""
     pool = descriptor_pool.DescriptorPool()
     for known in (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
@@ -85,7 +85,7 @@ def _valid(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def quantity(text: str) -> Message:
-    """Return a quantity as expressions know it; raises ValueError."""
+    """Return a quantity for use in expressions. Raises ValueError."""
     try:
         amount = quantities.parse(text)
     except quantities.MalformedQuantityError:
@@ -126,7 +126,7 @@ def _sign(quantity: Message) -> int:
     return _order(_amount(quantity), 0)
 
 
-# Versions: the text is as it was written, without what was forgiven.
+# Versions: the text is the given one, after normalization if that was requested.
 
 _VERSION: Final = re.compile(
     r"(?P<core>(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*))"
@@ -136,14 +136,14 @@ _VERSION: Final = re.compile(
 
 
 def _normalize_version(text: str) -> str:
-    """Return ``v1.2`` or ``01.2.3`` as the version that was meant."""
+    """Return a version such as ``v1.2`` or ``01.2.3`` in the form of semantic versions."""
     core, mark, rest = re.fullmatch(r"([0-9.]*)([-+]?)(.*)", text.removeprefix("v"), re.DOTALL).groups()  # type: ignore[union-attr]
     parts = [part.lstrip("0") or "0" if part else part for part in core.split(".")]
     return ".".join(parts + ["0"] * (3 - len(parts))) + mark + rest
 
 
 def semver(text: str, normalize: bool = False) -> Message:  # noqa: FBT001, FBT002 - as CEL calls it
-    """Return a version as expressions know it; raises ValueError."""
+    """Return a semantic version for use in expressions. Raises ValueError."""
     text = _normalize_version(text) if normalize else text
     match = _VERSION.fullmatch(text)
     if match is None or any(part.isdigit() and part != str(int(part)) for part in (match["pre"] or "").split(".")):
@@ -268,7 +268,7 @@ def _function(name: str, *overloads: tuple[Sequence[Any], Any, Callable[..., Any
 
 
 def _compare(one: Message, other: Message) -> int:
-    """Compare two quantities or two versions: to the evaluator all messages are of one type."""
+    """Compare two quantities or two versions; the overload is resolved here, as it is declared for any type."""
     if type(one) is not type(other) or _message_name(one) not in _VALUES:
         raise ValueError("no such overload")
     value = _VALUES[_message_name(one)]
@@ -344,4 +344,4 @@ FUNCTIONS: Final = cel.CelExtension(
         ),
     ],
 )
-"""For `cel.NewEnv`, together with `POOL`."""
+"""The extension for `cel.NewEnv`, together with `DESCRIPTOR_POOL`."""

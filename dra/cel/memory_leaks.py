@@ -1,9 +1,9 @@
-"""How much memory evaluations have used up for good: arguments and results of functions that are written in Python.
+"""The memory that evaluations leak: arguments and results of functions that are written in Python.
 
-cel-expr-python 0.1.3 makes a Python object of each argument, and frees neither arguments nor results: two kilobytes for
-each evaluation of a selector that compares quantities, and as much as its writer likes for long texts. To free them
-here instead ends in a segmentation fault. So a process that evaluates what its users write has to know how much it has
-lost, and to stop in time.
+cel-expr-python 0.1.3 creates a Python object for each argument, and frees neither arguments nor results: two kilobytes
+for each evaluation of a selector that compares quantities, and any amount for long texts in an expression. Freeing them
+here instead ends in a segmentation fault. So a process that evaluates expressions of its users has to count the leaked
+bytes, and to stop in time.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 MESSAGE_BYTES: Final = 640
-"""Bytes of a quantity, a version, an address or a URL, as measured."""
+"""Bytes leaked for a quantity, a version, an address or a URL, as measured."""
 
 _function_names: Final[set[str]] = set()
 _CALLED: Final = re.compile(r"([A-Za-z][A-Za-z.]*)\s*\(")
@@ -24,17 +24,17 @@ class _Leaked:
 
 
 def leaked_bytes() -> int:
-    """Return the bytes that this process has lost so far."""
+    """Return the number of bytes that this process has leaked so far."""
     return _Leaked.bytes
 
 
 def may_leak(expression: str) -> bool:
-    """Whether an expression may call one of the functions."""
+    """Report whether an expression may call a function that leaks memory."""
     return any(not _function_names.isdisjoint({name, name.rpartition(".")[2]}) for name in _CALLED.findall(expression))
 
 
 def count_leaks(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of that name, with what its calls lose counted."""
+    """Return a function that calls `run` and counts the bytes that the call leaks."""
     _function_names.update((name, name.rpartition(".")[2]))
 
     def call(*arguments: object) -> object:

@@ -1,17 +1,17 @@
-"""How deep data may be nested that expressions are evaluated for.
+"""The limit on the nesting of data for which expressions are evaluated.
 
-The evaluator converts data recursively, in C++, and a recursion that is too deep ends the process: 6,500 levels do, on
-the 8 MiB of stack that a thread has. Any object with free-form fields may be nested 10,000 levels deep.
+The evaluator converts data recursively, in C++, and a recursion that is too deep ends the process: on the 8 MiB stack
+of a thread, 6,500 levels do. Any object with free-form fields may be nested 10,000 levels deep.
 """
 
 from typing import Final
 
 NESTING_MAX: Final = 256
-"""Levels of maps and lists. The deepest objects that people write, schemas of CRDs, have some forty."""
+"""Maximum levels of maps and lists. The deepest objects that users write, schemas of CRDs, have about forty."""
 
 
 def is_nested_too_deep(value: object) -> bool:
-    """Whether plain data are nested deeper than `NESTING_MAX`; looks at each map and list once."""
+    """Report whether plain data are nested deeper than `NESTING_MAX`; each map and list is visited once."""
     level = [value]
     for _ in range(NESTING_MAX + 1):
         below: list[object] = []

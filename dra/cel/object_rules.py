@@ -1,9 +1,9 @@
-"""Yes-or-no questions about an object, written in CEL: ``object.status.phase == 'Done'``.
+"""Boolean rules over an object, written in CEL: ``object.status.phase == 'Done'``.
 
-Release rules are such questions. The evaluator is Google's (cel-cpp, through cel-expr-python); errors of an expression
-are told apart from errors of the data: a rule that cannot be compiled is refused when the configuration is read, one
-that fails on an object (a field that is not there yet) simply does not hold. An object for which the evaluator gives no
-answer at all (nested too deep, too many items) is told as such: nobody can tell whether the rule holds.
+Release rules are such rules. The evaluator is Google's (cel-cpp, through cel-expr-python). Errors of an expression and
+errors of the data are separate: a rule that cannot be compiled is rejected when the configuration is read; a rule that
+fails on an object (a field that is not set yet) is false. If the evaluator has no result at all for an object (nested
+too deep, too many items), `RuleError` says so: it is unknown whether the rule holds.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ _ENVIRONMENT: Final = cel.NewEnv(variables={"object": cel.Type.DYN})
 
 
 class MalformedRuleError(ValueError):
-    """An expression that is no CEL, or whose answer is no yes or no."""
+    """An expression that is not valid CEL, or whose result is not a boolean."""
 
 
 class RuleError(Exception):
-    """An object for which nobody can tell whether the rule holds; the text names the cause and no object."""
+    """An object for which the rule cannot be evaluated; the text names the cause but not the object."""
 
 
 class CompiledRule:
-    """A compiled question."""
+    """A compiled rule over objects. Raises MalformedRuleError on construction."""
 
     __slots__ = ("_compiled", "expression")
 
@@ -43,9 +43,9 @@ class CompiledRule:
         return f"Rule({self.expression!r})"
 
     def holds(self, content: Mapping[str, Any]) -> bool:
-        """Whether the answer for an object is yes; an evaluation error (a missing field) is a no.
+        """Report whether the rule is true for an object; an evaluation error (a missing field) counts as false.
 
-        Raises RuleError where the evaluator gives up.
+        Raises RuleError where the evaluator has no result.
         """
         try:
             answer = evaluate_raw(self._compiled, {"object": content})

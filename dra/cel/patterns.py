@@ -1,6 +1,7 @@
-"""Regular expressions as Kubernetes means them: RE2, the engine of CEL's ``matches``.
+"""Regular expressions with the syntax that Kubernetes uses: RE2, the engine of CEL's ``matches``.
 
-Not Python's `re`: its syntax differs, and it takes exponential time on patterns that anybody may put into a schema.
+Python's `re` is not an alternative: its syntax differs, and it takes exponential time on patterns that any user may put
+into a schema.
 """
 
 import re
@@ -14,7 +15,7 @@ _MATCHES: Final[Any] = _ENVIRONMENT.compile("text.matches(pattern)")
 
 
 class Pattern:
-    """A regular expression."""
+    """A regular expression in RE2's syntax."""
 
     __slots__ = ("error", "text")
 
@@ -22,16 +23,16 @@ class Pattern:
         self.text = text
         answer = _MATCHES.eval(data={"text": "", "pattern": text})
         self.error: str = _error_as_go(str(answer.value())) if answer.type() == cel.Type.ERROR else ""
-        """Why it is none, if it is none: in the words of Go's regexp."""
+        """Error of an invalid pattern, in the words of Go's regexp; empty for a valid pattern."""
 
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(text: str) -> "Pattern":
-        """Return the pattern of a text."""
+        """Return the pattern for a text, from a cache."""
         return Pattern(text)
 
     def found_in(self, text: str) -> bool:
-        """Whether a part of the text matches; never for what is no pattern."""
+        """Report whether a part of the text matches; false for an invalid pattern."""
         answer = _MATCHES.eval(data={"text": text, "pattern": self.text})
         return bool(answer.type() == cel.Type.BOOL and answer.value())
 
@@ -47,7 +48,7 @@ _WORDS: Final = {
 
 
 def _error_as_go(error: str) -> str:
-    """Return an error of RE2 for C++ in the words of RE2 for Go."""
+    """Return an error of RE2 for C++ in the words of Go's regexp."""
     found = _RE2.fullmatch(error)
     if found is None:
         return f"error parsing regexp: {error}"

@@ -1,8 +1,8 @@
-"""What a selector reads of a device, so that alike devices are asked about once.
+"""The fields of a device that a selector reads, so that equal devices are evaluated only once.
 
-Nodes of one kind offer thousands of devices that differ in names and uuids, and selectors ask for products and
-capacities. An expression whose reads of ``device`` are all spelled out (``device.attributes["gpu.example.com"].model``)
-has one answer for all devices with the same values there.
+Nodes of one kind have thousands of devices that differ in names and UUIDs, while selectors read products and
+capacities. An expression that spells out all its reads of ``device`` (``device.attributes["gpu.example.com"].model``)
+has one result for all devices with the same values in these fields.
 """
 
 import re
@@ -16,18 +16,18 @@ ALLOW_MULTIPLE_ALLOCATIONS: Final = "allowMultipleAllocations"
 
 
 class SelectorField(NamedTuple):
-    """One thing that an expression reads."""
+    """One field, or one domain of fields, that an expression reads."""
 
     of: str
     """``driver``, ``allowMultipleAllocations``, ``attributes`` or ``capacity``."""
 
     domain: str = ""
     name: str | None = None
-    """None: any name of the domain, or whether there is one."""
+    """Name of the attribute or capacity; None: any name of the domain, or whether the domain has one."""
 
 
-# A token that concerns us: a path that is spelled out, a string, or any identifier. What follows a name and an opening
-# parenthesis is a function of the whole map.
+# A relevant token: a path that is spelled out, a string, or any identifier. A name before an opening parenthesis is a
+# function of the whole map.
 _TOKEN: Final = re.compile(
     r"""
     (?<![.\w]) device \s*\.\s* (?:
@@ -42,11 +42,11 @@ _TOKEN: Final = re.compile(
 )
 
 _UNANALYSED: Final = ("\\", '"""', "'''", "//")
-"""Escapes, long strings and comments: an expression that has one is not analysed."""
+"""Escapes, long strings and comments: an expression with one of them is not analysed."""
 
 
 def fields_read(expression: str) -> frozenset[SelectorField] | None:
-    """Return all that an expression can read of ``device``; None where that cannot be told."""
+    """Return all fields of ``device`` that an expression can read; None if the expression cannot be analysed."""
     if any(sign in expression for sign in _UNANALYSED):
         return None
     found = set()
@@ -61,7 +61,7 @@ def fields_read(expression: str) -> frozenset[SelectorField] | None:
 
 
 def project_device(wanted: frozenset[SelectorField], driver: str, device: Device) -> Hashable:
-    """Return what is read of a device as the API has it: devices for which it is equal cannot be told apart."""
+    """Return the API's values of the given fields; a selector cannot distinguish devices with equal values."""
     return tuple(_field_value(read, driver, device) for read in wanted)
 
 
@@ -71,7 +71,7 @@ def _field_value(read: SelectorField, driver: str, device: Device) -> Hashable:
     if read.of == ALLOW_MULTIPLE_ALLOCATIONS:
         return device.allow_multiple_allocations
     named: Mapping[str, Any] = (device.attributes if read.of == "attributes" else device.capacity) or {}
-    own = read.domain == driver  # names without a domain are in the driver's
+    own = read.domain == driver  # names without a domain belong to the driver's domain
     if read.name is not None:
         return repr((named.get(f"{read.domain}/{read.name}"), named.get(read.name) if own else None))
     prefix = f"{read.domain}/"

@@ -1,1 +1,1 @@
-"""Opaque parameters of our drivers' devices, as people write them into DeviceClasses and ResourceClaims."""
+"""Opaque parameters for devices of dra-reserve's drivers, as users write them in DeviceClasses and ResourceClaims."""

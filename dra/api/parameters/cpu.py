@@ -1,15 +1,14 @@
-"""``CpuConfig``: which of a NUMA node's CPUs a request gets, where the driver chooses (``--cpu-devices grouped``).
+"""``CpuConfig``: the choice of CPUs within a NUMA node, where the driver chooses (``--cpu-devices grouped``).
 
-Words and meaning are Koordinator's (specs/koordinator.md C.2–C.4), so that what people know of its annotations holds
-here, too:
+Words and meaning are those of Koordinator's annotations, so that its users find what they know:
 
-* a **bind policy** is preferred (gives way when it cannot be had) or required (the claim is not prepared then), not
-  both: ``FullPCPUs`` takes whole cores, ``SpreadByPCPUs`` one thread of each core;
-* **exclusivity** keeps away from CPUs of claims with the same wish: from their cores or their NUMA nodes, if possible;
-* the **strategy** is to fill the fullest place first, or the emptiest.
+* a **bind policy** is preferred (gives way when it cannot be satisfied) or required (otherwise the claim is not
+  prepared), not both: ``FullPCPUs`` takes whole cores, ``SpreadByPCPUs`` one thread of each core;
+* the **exclusive policy** avoids CPUs of claims with the same policy: their cores or their NUMA nodes, if possible;
+* the **strategy** fills the fullest place first, or the emptiest.
 
-With a device for each CPU (``individual``) the scheduler chooses. Then a required policy is checked, since whoever
-requires whole cores must not get half of one silently; preferences have nothing left to prefer.
+With a device for each CPU (``individual``) the scheduler chooses. The driver then only checks a required policy, since
+a claim that requires whole cores must not silently get half of one; preferences have no effect.
 """
 
 from enum import StrEnum
@@ -21,14 +20,14 @@ from dra.api.parameters.opaque import Parameters
 
 
 class CpuBindPolicy(StrEnum):
-    """How CPUs lie on cores."""
+    """The way in which CPUs are distributed over cores."""
 
     FULL_PCPUS = "FullPCPUs"
     SPREAD_BY_PCPUS = "SpreadByPCPUs"
 
 
 class CpuExclusivePolicy(StrEnum):
-    """What claims with the same wish do not share, where there is room."""
+    """The scope that claims with the same policy do not share, if possible."""
 
     NONE = "None"
     PCPU_LEVEL = "PCPULevel"
@@ -36,18 +35,18 @@ class CpuExclusivePolicy(StrEnum):
 
 
 class NumaAllocateStrategy(StrEnum):
-    """Which of several places that fit."""
+    """The order in which several places that fit are considered."""
 
     MOST_ALLOCATED = "MostAllocated"
     LEAST_ALLOCATED = "LeastAllocated"
 
 
 class CpuConfig(Parameters):
-    """Opaque parameters for ``cpu.reserve.dra``."""
+    """Opaque parameters for devices of ``cpu.reserve.dra``."""
 
     required_bind_policy: CpuBindPolicy | None = Field(default=None, alias="requiredCPUBindPolicy")
     preferred_bind_policy: CpuBindPolicy | None = Field(default=None, alias="preferredCPUBindPolicy")
-    """Neither: FullPCPUs is preferred."""
+    """Without any policy, FullPCPUs is preferred."""
 
     exclusivity: CpuExclusivePolicy = Field(default=CpuExclusivePolicy.NONE, alias="preferredCPUExclusivePolicy")
     strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
@@ -60,5 +59,5 @@ class CpuConfig(Parameters):
 
     @property
     def bind_policy(self) -> CpuBindPolicy:
-        """The policy, required or preferred."""
+        """The bind policy, required or preferred."""
         return self.required_bind_policy or self.preferred_bind_policy or CpuBindPolicy.FULL_PCPUS

@@ -1,14 +1,14 @@
-"""``GpuConfig``: how the devices of ``gpu.reserve.dra`` are shared by the containers of a claim.
+"""``GpuConfig``: the way in which the containers of a claim share devices of ``gpu.reserve.dra``.
 
-Every container of a claim gets the whole GPU: sharing is about how processes on it take turns. Field names are those of
-NVIDIA's driver, where it has them, so that manifests can be carried over.
+Every container of a claim gets the whole GPU: sharing is about how processes alternate on a GPU. Field names are those
+of NVIDIA's driver, where it has them, so that manifests can be carried over.
 
-* ``TimeSlicing`` is what a GPU does by itself; the interval is how long one process computes before the next does.
-* ``MPS`` is refused: it needs a control daemon for each claim, and no such thing is made here.
-* A memory limit cannot be enforced without MPS: time-sliced processes allocate from one memory, and the driver knows no
-  quota (``CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`` is read by the MPS daemon alone). What can be done is to tell the
-  containers, which then can configure their framework. Since a limit that does not limit is a trap, whoever writes one
-  has to say that advice is enough: ``enforcement: Advisory``.
+* ``TimeSlicing`` is what a GPU does by itself; the interval is how long one process computes before the next one does.
+* ``MPS`` is rejected: it needs a control daemon for each claim, which this driver does not create.
+* A memory limit cannot be enforced without MPS: time-sliced processes allocate from one memory, and the NVIDIA driver
+  has no quota (only the MPS daemon reads ``CUDA_MPS_PINNED_DEVICE_MEM_LIMIT``). The driver can only pass the limit to
+  the containers, which then can configure their framework. Since a limit without effect is a trap, the user has to
+  state that advice is enough: ``enforcement: Advisory``.
 """
 
 from enum import StrEnum
@@ -23,11 +23,11 @@ Quantity = Annotated[
     BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
     Field(pattern=r"^0*[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$", max_length=64),
 ]
-"""A positive number of bytes, as Kubernetes writes it."""
+"""A positive number of bytes, as a Kubernetes quantity."""
 
 
 class TimeSliceInterval(StrEnum):
-    """How long a process has the GPU for itself."""
+    """The time for which one process has the GPU to itself."""
 
     DEFAULT = "Default"
     SHORT = "Short"
@@ -45,22 +45,22 @@ def _refuse_mps(value: object) -> object:
 
 
 class GpuSharingStrategy(StrEnum):
-    """How processes share a GPU."""
+    """The way in which processes share a GPU."""
 
     TIME_SLICING = "TimeSlicing"
 
 
 class TimeSlicingConfig(Parameters):
-    """Of strategy ``TimeSlicing``."""
+    """The parameters of strategy ``TimeSlicing``."""
 
     interval: TimeSliceInterval = TimeSliceInterval.DEFAULT
 
 
 class MemoryLimitEnforcement(StrEnum):
-    """Who sees to it that a limit is kept."""
+    """The component that enforces a memory limit."""
 
     ADVISORY = "Advisory"
-    """The containers themselves, which are told (``GPU_DEVICE_<minor>_MEMORY_LIMIT``)."""
+    """The containers themselves, which get the limit in ``GPU_DEVICE_<minor>_MEMORY_LIMIT``."""
 
 
 def _require_advisory(value: object) -> object:
@@ -73,7 +73,7 @@ def _require_advisory(value: object) -> object:
 
 
 class MemoryLimit(Parameters):
-    """How much memory of each GPU the containers of a claim are to use."""
+    """The memory of each GPU that the containers of a claim may use."""
 
     limit: Quantity
     enforcement: Annotated[
@@ -82,7 +82,7 @@ class MemoryLimit(Parameters):
 
 
 class GpuSharing(Parameters):
-    """How the processes on a GPU share it."""
+    """The sharing of a GPU by processes: strategy, time slices and memory limit."""
 
     strategy: Annotated[GpuSharingStrategy, BeforeValidator(_refuse_mps)] = GpuSharingStrategy.TIME_SLICING
     time_slicing_config: TimeSlicingConfig = TimeSlicingConfig()
@@ -90,6 +90,6 @@ class GpuSharing(Parameters):
 
 
 class GpuConfig(Parameters):
-    """Opaque parameters for ``gpu.reserve.dra``."""
+    """Opaque parameters for devices of ``gpu.reserve.dra``."""
 
     sharing: GpuSharing = GpuSharing()

@@ -1,11 +1,12 @@
-"""How opaque parameters are read, and which of several apply.
+"""Decoding of opaque parameters, and the choice of the entry that applies to a request.
 
-A DeviceClass and a ResourceClaim may carry ``config`` entries with parameters that the API server does not look into.
-So nobody has checked them before the driver does, and a typo must not silently mean the default: the version and kind
-must be ours, unknown fields are refused by name, and an error begins with the path of the field: ``GpuConfig.sharing``.
+A DeviceClass and a ResourceClaim may carry ``config`` entries with parameters that the API server does not validate.
+So the driver is the first to check them, and a typo must not silently mean the default: version and kind must be known,
+unknown fields are rejected by name, and an error begins with the path of the field: ``GpuConfig.sharing``.
 
-Which entry applies is upstream's rule: of those for a request the last one, in the order in which the allocation lists
-them (of the class first, then of the claim). It applies as a whole; fields of several entries are not mixed.
+Upstream's rule decides which entry applies: the last one for the request, in the order in which the allocation lists
+the entries (first those of the class, then those of the claim). The entry applies as a whole; fields of several entries
+are not merged.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +20,7 @@ API_VERSION: Final = "reserve.dra/v1alpha1"
 
 
 class Parameters(BaseModel):
-    """Base of parameters and their parts: frozen, camelCase in files, unknown fields refused."""
+    """The base of parameters and their parts: frozen, camelCase in files, unknown fields rejected."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -38,7 +39,7 @@ class MalformedParametersError(ValueError):
 
 
 def decode_parameters(parameters: Mapping[str, Any], kind: type[P]) -> P:
-    """Return parameters of a kind, which bears the name of its class. Raises MalformedParametersError."""
+    """Return parameters of a kind, which has the name of its class. Raises MalformedParametersError."""
     content = dict(parameters)
     version, name = content.pop("apiVersion", None), content.pop("kind", None)
     if version != API_VERSION:
@@ -46,14 +47,14 @@ def decode_parameters(parameters: Mapping[str, Any], kind: type[P]) -> P:
     if name != kind.__name__:
         raise MalformedParametersError(f"kind: must be {kind.__name__}, not {_format_value(name)}")
     try:
-        # By alias alone: who writes Python's names has read the wrong manual.
+        # By alias alone: the names of Python are not part of the format.
         return kind.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
         raise MalformedParametersError(validation_message(error, kind)) from error
 
 
 def validation_message(error: ValidationError, model: type[BaseModel], *, root: str | None = None) -> str:
-    """Return what is wrong with a document, each error after the path of its field."""
+    """Return the errors of a document as text, each after the path of its field."""
     start = model.__name__ if root is None else root
     found = []
     for each in error.errors(include_url=False):
@@ -73,7 +74,7 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
 
 
 def known_fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
-    """Return the names of the fields that can be written at a place of a document."""
+    """Return the names of the fields that are valid at a position in a document."""
     at: Any = model
     for step in where:
         if isinstance(at, type) and issubclass(at, BaseModel):
@@ -87,12 +88,12 @@ def known_fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str
 
 
 def applies_to_request(requests: Collection[str], request: str) -> bool:
-    """Whether an entry for some requests (none: for all) is for a request; ``a`` is for ``a/first``, too."""
+    """Report whether an entry for some requests (none: all requests) applies to a request; ``a`` covers ``a/first``."""
     return not requests or request in requests or request.partition("/")[0] in requests
 
 
 def last_applicable(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
-    """Return what applies to a request, of entries in upstream's order; None if nothing does."""
+    """Return the last entry that applies to a request, of entries in upstream's order; None if no entry does."""
     found = None
     for requests, value in entries:
         if applies_to_request(requests, request):
