@@ -252,8 +252,7 @@ def _listing_write(view: ClaimView) -> SetReservedFor | None:
 
 
 def _marks_write(view: ClaimView) -> PatchMetadata | None:
-    """Return the write that removes the annotations, and adjusts the finalizer without which no controller
-    deallocates."""
+    """Return the write that removes the annotations, and adjusts the finalizer that every deallocation depends on."""
     claim = view.claim
     marks = workload_reservations.annotation_removals(claim, uid_too=True)
     finalizers = claim.metadata.finalizers or []

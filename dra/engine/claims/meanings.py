@@ -1,6 +1,6 @@
 """Meaning, cause and remedy of each `Code`: the reasons of Events on claims and pods.
 
-A remedy may name only commands that exist. ``NAME`` and ``NAMESPACE`` stand for those of the object.
+A remedy may name only commands that exist. ``NAME`` and ``NAMESPACE`` stand for the name and namespace of the object.
 """
 
 from collections.abc import Mapping

@@ -101,8 +101,7 @@ class PlacementSearch:
         picture: ClusterSnapshot,
         claim_of: Callable[[Key], ResourceClaim | None],
     ) -> None:
-        """Raise UnsatisfiableError if the claim's requests cannot be evaluated, ValueError if the claim is not
-        allocated."""
+        """Raise UnsatisfiableError if the claim's requests cannot be evaluated, ValueError if it is not allocated."""
         allocation = claim.status.allocation
         if allocation is None:
             raise ValueError(f"claim {'/'.join(claim.metadata.key)} is not allocated")
@@ -124,8 +123,10 @@ class PlacementSearch:
 
     @property
     def loses(self) -> bool:
-        """Return whether selectors of the claim, or of other claims of the pods, may leak memory
-        (`dra.cel.memory_leaks`)."""
+        """Return whether selectors may leak memory (`dra.cel.memory_leaks`).
+
+        The claim's, or those of the pods' other claims.
+        """
         return any(may_leak(selector.expression) for selector in _selectors(self._wanted)) or any(
             len(claim_names(shape.pod)) > 1 for shape in self._shapes
         )
@@ -236,8 +237,8 @@ class PlacementSearch:
         return _without_resources(PodRequests.of(pod), self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
-        """Return the part of a pod that determines its node resources through claims, and whether it may use the
-        claims."""
+        """Return the part of a pod that determines its node resources through claims, and whether it may use its
+        claim."""
         if not self._picture.inventory.allocatable:
             return None
         containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))

@@ -1,7 +1,7 @@
-"""Why something is as it is: one value feeds the Event, the condition, the log line, the metric label and the CLI.
+"""Reasons: one value feeds the Event, the condition, the log line, the metric label and the CLI.
 
-Every text names the object first, then what is the case, what stays true, and what to do. A text may name only
-commands that exist.
+Every text names the object first, then what is the case, what stays true, and what to do. A text may name only commands
+that exist.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from dra.model.meta import Key, Struct, Uid
 
 
 class Code(StrEnum):
-    """Machine-readable reasons: CamelCase, as Event reasons are. The set is closed; metric labels use it."""
+    """Machine-readable reasons in CamelCase, as Event reasons are. The set is closed; metric labels use it."""
 
     WORKLOAD_ENTERED = "ReservedForWorkload"
     LIST_WINDOWED = "ListWindowed"
@@ -43,7 +43,7 @@ class Code(StrEnum):
     STOCK_CONTROLLER_ACTIVE = "StockControllerActive"
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
-    EVICTED = "DeviceTaintManagerEviction"  # upstream's word for the same: whoever looks for it finds both
+    EVICTED = "DeviceTaintManagerEviction"  # upstream's reason for the same case: a search finds both
     GENERATION_FAILED = "FailedResourceClaimCreation"
     WAITS_FOR_GROUP = "WaitsForPodGroup"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
@@ -62,14 +62,14 @@ class Code(StrEnum):
 
 
 class EventType(StrEnum):
-    """Event types."""
+    """Event types of the core/v1 API."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class ReasonText(NamedTuple):
-    """How a reason is shown."""
+    """The event type and the text of a reason."""
 
     severity: EventType
     text: str
@@ -258,17 +258,17 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
 
 
 LISTED_NAMES: Final = 5
-"""Names that a text lists; the rest is counted."""
+"""Number of names that a text lists; further names are counted."""
 
 LONGEST_ARGUMENT: Final = 300
-"""Characters of one argument that a text shows."""
+"""Maximum number of characters of one argument in a text."""
 
 _SHORT_KINDS: Final = {"ResourceClaim": "claim"}
-"""Kinds whose everyday name is shorter than the API's."""
+"""Kinds with a common name that is shorter than the API's."""
 
 
 class Subject(Struct, frozen=True):
-    """The object a reason is about."""
+    """The object that a reason is about."""
 
     kind: str
     key: Key
@@ -279,34 +279,34 @@ class Subject(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """One reason with its numbers; equal reasons are one occurrence."""
+    """A reason with its numbers; equal reasons are one occurrence."""
 
     code: Code
     subject: Subject
     arguments: tuple[tuple[str, str | int], ...] = ()
     done: bool = False
-    """Whether it tells of something done: published only after the write has succeeded."""
+    """Whether the reason reports an effect: it is published only after the write has succeeded."""
 
     @property
     def severity(self) -> EventType:
-        """Whether somebody should look."""
+        """Return the event type; a warning asks the user to act."""
         return REASON_TEXTS[self.code].severity
 
     @property
     def note(self) -> str:
-        """The text without the object, as Events carry it."""
+        """Return the text without the object, as Events carry it."""
         return singularize(
             REASON_TEXTS[self.code].text.format(**{name: _printable(value) for name, value in self.arguments})
         )
 
     @property
     def text(self) -> str:
-        """The whole sentence: object first."""
+        """Return the whole sentence with the object first."""
         return f"{self.subject}: {self.note}"
 
 
 def _printable(value: str | int) -> str | int:
-    """Return an argument as people can read it: names in lists may be of any length and in any characters."""
+    """Return an argument in readable form: names in lists may have any length and any characters."""
     if isinstance(value, int):
         return value
     text = without_commands("".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:LONGEST_ARGUMENT]))
@@ -328,7 +328,7 @@ def pod_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers:
 
 
 def list_names(names: Iterable[str]) -> str:
-    """Return a few names for a text, and how many more there are."""
+    """Return a few names for a text, and the number of further names."""
     found = tuple(names)
     rest = len(found) - LISTED_NAMES
     return ", ".join(found[:LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")

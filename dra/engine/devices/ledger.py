@@ -1,12 +1,12 @@
-"""Who holds what: devices and CPUs (items) by holders (claims, reservations), each with its consumers (pods).
+"""The ledger of holdings: which claim or reservation holds which devices and CPUs, and which pods consume them.
 
-One class for all of it, one instance per process. It is a memory, never the truth: it is rebuilt from the API objects
-or from the node's checkpoint. A legal claim is never refused:
+One class serves all uses, with one instance per process. The ledger is a cache, never the truth: it is rebuilt from the
+API objects or from the node's checkpoint. A legal claim is never refused:
 
 * a result with adminAccess holds nothing;
 * a result with a shareID holds its share, so that shares of one device coexist (and its consumed capacity with it:
   the scheduler has added it up);
-* devices that draw on shared counters have names of their own, which partitions coexist is the scheduler's business.
+* devices that draw on shared counters have names of their own; which partitions coexist is decided by the scheduler.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,10 @@ from dra.model.meta import Key, Struct, Uid
 
 
 class DeviceID(Struct, frozen=True):
-    """Something that one holder at a time has: a device or a share of one; CPUs are devices of pool and number."""
+    """The identity of a device or of a share of one, which one holder at a time has.
+
+    CPUs are devices of pool and number.
+    """
 
     driver: str
     pool: str
@@ -29,12 +32,12 @@ class DeviceID(Struct, frozen=True):
 
     @property
     def whole(self) -> "DeviceID":
-        """The device as a whole."""
+        """Return the device that the share belongs to."""
         return DeviceID(driver=self.driver, pool=self.pool, device=self.device) if self.share else self
 
 
 class Holder(Struct, frozen=True):
-    """Who holds: told apart by uid, the rest is for messages."""
+    """The holder of devices, identified by uid; kind and key are for messages."""
 
     kind: str
     key: Key
@@ -45,7 +48,7 @@ class Holder(Struct, frozen=True):
 
 
 class DeviceConflict(Struct, frozen=True):
-    """Why a hold was refused."""
+    """The conflict for which the ledger refused a hold."""
 
     item: DeviceID
     holder: Holder
@@ -56,7 +59,7 @@ class DeviceConflict(Struct, frozen=True):
 
 
 def allocated_devices(allocation: AllocationResult) -> frozenset[DeviceID]:
-    """Return what an allocation holds exclusively."""
+    """Return the devices and shares that an allocation holds exclusively."""
     return frozenset(
         DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "")
         for r in allocation.devices.results or ()
@@ -65,7 +68,7 @@ def allocated_devices(allocation: AllocationResult) -> frozenset[DeviceID]:
 
 
 class Ledger:
-    """Holdings and consumers."""
+    """The ledger of devices, their holders, and the consumers of each holder."""
 
     def __init__(self) -> None:
         self._holders: dict[DeviceID, Holder] = {}
@@ -74,7 +77,10 @@ class Ledger:
         self._consumers: dict[Uid, set[Uid]] = {}
 
     def hold(self, holder: Holder, items: Iterable[DeviceID]) -> DeviceConflict | None:
-        """Give all items to the holder, in place of what it held; or change nothing and return the conflict."""
+        """Assign all items to the holder, in place of its previous items.
+
+        On a conflict, change nothing and return it.
+        """
         wanted = frozenset(items)
         for item in sorted(wanted, key=str):
             for other in self._conflicting_holders(item):
@@ -90,17 +96,17 @@ class Ledger:
         return None
 
     def release(self, uid: Uid) -> frozenset[DeviceID]:
-        """Free everything the holder has; return it. An unknown holder has nothing."""
+        """Release all items of the holder and return them; an unknown holder has none."""
         freed = self._drop_items(uid)
         self._consumers.pop(uid, None)
         return freed
 
     def join(self, uid: Uid, consumer: Uid) -> None:
-        """Let a consumer use what the holder has. Raises KeyError for an unknown holder."""
+        """Add a consumer of the holder's items. Raises KeyError for an unknown holder."""
         self._consumers[uid].add(consumer)
 
     def leave(self, uid: Uid, consumer: Uid) -> bool:
-        """Take a consumer away; return whether it was the last one (of a known holder)."""
+        """Remove a consumer; return whether it was the last consumer of a known holder."""
         consumers = self._consumers.get(uid)
         if consumers is None or consumer not in consumers:
             return False
@@ -108,9 +114,9 @@ class Ledger:
         return not consumers
 
     def transfer(self, uid: Uid, to: Holder) -> DeviceConflict | None:
-        """Give everything, consumers included, to another holder; nothing is free in between.
+        """Transfer all items, consumers included, to another holder; no item is free in between.
 
-        Raises KeyError for an unknown holder. Changes nothing and returns the conflict if ``to`` holds already.
+        Raises KeyError for an unknown holder. Changes nothing and returns the conflict if ``to`` already holds items.
         """
         items = self._items[uid]
         if to.uid != uid and self._items.get(to.uid):
@@ -123,21 +129,24 @@ class Ledger:
         return None
 
     def holder(self, item: DeviceID) -> Holder | None:
-        """Return who has this very item."""
+        """Return the holder of exactly this item."""
         return self._holders.get(item)
 
     def free(self, item: DeviceID) -> bool:
-        """Whether somebody new could have the item: nobody holds it, what it is a share of, or a share of it."""
+        """Return whether a new holder could have the item.
+
+        Neither it, nor its whole device, nor a share of it is held.
+        """
         if item in self._holders:
             return False
         return (not item.share and item not in self._shares) or next(self._conflicting_holders(item), None) is None
 
     def items(self, uid: Uid) -> frozenset[DeviceID]:
-        """Return what a holder has."""
+        """Return the items of a holder."""
         return self._items.get(uid, frozenset())
 
     def without(self, uid: Uid) -> "Ledger":
-        """Return a copy in which the holder has nothing: what would be free if it gave everything back."""
+        """Return a copy in which the holder has no items: the state after a release of all its items."""
         copy = Ledger()
         copy._holders = dict(self._holders)
         copy._shares = {whole: set(shares) for whole, shares in self._shares.items()}
@@ -146,14 +155,14 @@ class Ledger:
         return copy
 
     def consumers(self, uid: Uid) -> frozenset[Uid]:
-        """Return who uses what a holder has."""
+        """Return the consumers of a holder's items."""
         return frozenset(self._consumers.get(uid, ()))
 
     def __len__(self) -> int:
         return len(self._holders)
 
     def _conflicting_holders(self, item: DeviceID) -> Iterator[Holder]:
-        """Yield the holders of the item itself, of the whole it is a share of, and of its shares."""
+        """Yield the holders of the item itself, of the whole device it is a share of, and of its shares."""
         for candidate in (item, item.whole, *self._shares.get(item, ())):
             holder = self._holders.get(candidate)
             if holder is not None:

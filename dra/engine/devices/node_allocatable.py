@@ -1,9 +1,8 @@
-"""Resources of nodes that pods have through devices: cpu, memory and huge pages of a driver's.
+"""Node resources that pods have through devices: a driver's cpu, memory and huge pages.
 
-A device may stand for such a resource (``mapping``), or cost some of it beside what it is (``overhead``).
-kube-scheduler adds both to what the pod itself asks for, and writes them into the pod's status once it has chosen
-devices. With the gate DRANodeAllocatableResources off, the API server removes all of these fields: what is there is
-meant to count.
+A device may provide such a resource (``mapping``), or cost some of it in addition (``overhead``). kube-scheduler adds
+both to the pod's own requests, and writes them into the pod's status once it has chosen devices. With the gate
+DRANodeAllocatableResources off, the API server removes all of these fields, so fields that are present always count.
 
 Rules as in kube-scheduler 1.37 (plugins/dynamicresources/nodeallocatabledynamicresources.go and component-helpers'
 resource/helpers.go); devices of 1.36 have ``nodeAllocatableResourceMappings`` instead, without overhead.
@@ -22,22 +21,22 @@ from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
 from dra.model.slices import Device
 
 NodeResources: TypeAlias = Mapping[str, Fraction]
-"""Resource of the node → amount."""
+"""Node resource → amount."""
 
 _NOTHING: Final = Fraction(0)
 
 
 class UnaccountableError(Exception):
-    """A device stands for a capacity of which the allocation does not say how much was taken: no node will do."""
+    """A device provides a capacity whose consumed amount the allocation does not state, so no node fits."""
 
 
 def has_node_resources(device: Device) -> bool:
-    """Whether a device has a part in the resources of its node."""
+    """Return whether a device provides or costs resources of its node."""
     return bool(device.node_allocatable_resources or device.node_allocatable_resource_mappings)
 
 
 def maps_node_resources(device: Device) -> bool:
-    """Whether a device stands for a resource of its node: then its claim is for one pod."""
+    """Return whether a device provides a resource of its node: its claim then serves only one pod."""
     found = device.node_allocatable_resources or {}
     return bool(device.node_allocatable_resource_mappings) or any(each.get("mapping") for each in found.values())
 
@@ -45,7 +44,7 @@ def maps_node_resources(device: Device) -> bool:
 def is_reserved_for_another_pod(
     claim: ResourceClaim, pod: SchedulerPod, device_of: Callable[[DeviceID], Device | None]
 ) -> bool:
-    """Whether a pod may not use an allocated claim, because that is for other pods and stands for resources."""
+    """Return whether an allocated claim that provides node resources is reserved for other pods than this one."""
     allocation = claim.status.allocation
     if allocation is None or not claim.entries or any(each.uid == pod.metadata.uid for each in claim.entries):
         return False
@@ -60,9 +59,9 @@ def node_allocatable_statuses(
     claims: Iterable[tuple[ResourceClaim, AllocationResult | None]],
     device_of: Callable[[DeviceID], Device | None],
 ) -> list[NodeAllocatableClaimStatus]:
-    """Return what a pod has through its claims, by name of the claim, as kube-scheduler writes it into the pod.
+    """Return the node resources that a pod has through its claims, as kube-scheduler writes them into the pod's status.
 
-    A claim comes with its allocation if that is new. Raises UnaccountableError.
+    Sorted by name of the claim. A claim comes with its allocation if that is new. Raises UnaccountableError.
     """
     found = []
     for claim, new in claims:
@@ -79,13 +78,13 @@ def node_allocatable_statuses(
 
 
 def with_node_allocatable_statuses(pod: SchedulerPod, found: list[NodeAllocatableClaimStatus]) -> SchedulerPod:
-    """Return a pod whose status says so."""
+    """Return the pod with these statuses of node resources."""
     status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=found or None)
     return msgspec.structs.replace(pod, status=status)
 
 
 def resources_through_claims(pod: SchedulerPod) -> dict[str, Fraction]:
-    """Return what the status of a pod says that it has through its claims."""
+    """Return the resources that a pod has through its claims according to its status."""
     total: dict[str, Fraction] = {}
     for each in pod.status.node_allocatable_resource_claim_statuses or ():
         for name, text in (each.resources or {}).items():
@@ -103,7 +102,7 @@ def _device_id(result: DeviceRequestAllocationResult) -> DeviceID:
 
 
 def _containers(pod: SchedulerPod, claim: str) -> list[str]:
-    """Return the containers that use a claim, by any of the names that the pod has for it."""
+    """Return the containers that use a claim, by any of the names that the pod has for that claim."""
     generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
     named = {
         each.name
@@ -136,7 +135,7 @@ def _status(
 
 
 class _QuantitySum:
-    """A sum of quantities, in the format of the first that is not zero."""
+    """A sum of quantities, in the format of the first quantity that is not zero."""
 
     def __init__(self) -> None:
         self._amount = _NOTHING
@@ -153,7 +152,7 @@ class _QuantitySum:
 
 
 def _mappings(device: Device) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Yield what a device stands for, as 1.37 says it."""
+    """Yield the resources that a device provides, in the form of 1.37."""
     for name, found in (device.node_allocatable_resources or {}).items():
         if found.get("mapping"):
             yield name, found["mapping"]
@@ -166,9 +165,9 @@ def _mappings(device: Device) -> Iterable[tuple[str, Mapping[str, Any]]]:
 def _mapped_amount(
     claim: str, name: str, by: Mapping[str, Any], result: DeviceRequestAllocationResult
 ) -> tuple[Fraction, str | int] | None:
-    """Return how much of a resource a device stands for, and a quantity like it.
+    """Return the amount of a resource that a device provides, and a quantity in the same format.
 
-    None: by a capacity of which the allocation has taken nothing.
+    None if the amount depends on a capacity of which the allocation has consumed nothing.
     """
     key = by.get("capacityKey")
     if not key:

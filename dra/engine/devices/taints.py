@@ -1,7 +1,7 @@
-"""Which devices have taints that end pods: what slices and rules say, by device.
+"""The index of device taints that evict pods, from ResourceSlices and DeviceTaintRules.
 
-Of a pool only the slices of its highest generation count, among all that are there, complete or not: so does upstream's
-eviction. Nothing is told before all slices are known, since a taint may be that of an old generation.
+Within a pool only the slices of the highest generation count, among all known slices, complete or not: upstream's
+eviction does the same. Nothing is reported before all slices are known, since a taint may belong to an old generation.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _CRITERIA: Final = ("driver", "pool", "device")
 
 
 class TaintSource(StrEnum):
-    """Where a taint comes from."""
+    """The kind of object that a taint comes from."""
 
     RULE = "rule"
     SLICE = "slice"
@@ -33,53 +33,53 @@ _KINDS: Final = {TaintSource.RULE: "DeviceTaintRule", TaintSource.SLICE: "Resour
 
 
 class TaintedResult(Struct, frozen=True):
-    """One device of an allocation, and one taint that it has."""
+    """A device of an allocation with one of its taints."""
 
     result: DeviceRequestAllocationResult
     taint: DeviceTaint
     source: TaintSource
     name: str
-    """Of the DeviceTaintRule or ResourceSlice."""
+    """Name of the DeviceTaintRule or ResourceSlice."""
 
     node: str | None = None
-    """The only node whose pods the taint can end: a slice that names a node says nothing of devices elsewhere."""
+    """The only node whose pods the taint can evict: a slice that names a node does not describe devices elsewhere."""
 
     @property
     def origin(self) -> str:
-        """How texts call where the taint comes from."""
+        """Return the origin of the taint, as texts name it."""
         return f"{_KINDS[self.source]} {self.name}"
 
     @property
     def device(self) -> str:
-        """How texts call the device."""
+        """Return the device, as texts name it."""
         return f"{self.result.driver}/{self.result.pool}/{self.result.device}"
 
 
 class NamedDevice(Protocol):
-    """A device by its name: in an allocation, or in a slice."""
+    """A device identified by its name, in an allocation or in a slice."""
 
     @property
     def driver(self) -> str:
-        """The driver that offers the device."""
+        """Return the driver that offers the device."""
 
     @property
     def pool(self) -> str:
-        """The driver's pool."""
+        """Return the driver's pool of the device."""
 
     @property
     def device(self) -> str:
-        """The device's name in the pool."""
+        """Return the device's name in the pool."""
 
 
 class TaintScope(NamedTuple):
-    """Devices whose taints may have changed; None stands for any."""
+    """The scope of devices whose taints may have changed; None stands for any."""
 
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
 
     def covers(self, named: NamedDevice) -> bool:
-        """Whether a device is among them."""
+        """Return whether the scope includes a device."""
         return (
             self.driver in {None, named.driver}
             and self.pool in {None, named.pool}
@@ -88,18 +88,18 @@ class TaintScope(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """What is kept of a slice: nearly always next to nothing."""
+    """The retained part of a ResourceSlice: nearly always next to nothing."""
 
     pool: PoolId
     node: str | None
     generation: int
     taints: dict[str, Taints]
     devices: int
-    """All of them, tainted or not."""
+    """Number of all devices, tainted or not."""
 
 
 class _DeviceTaints(NamedTuple):
-    """The taints of one device, and the slice that has them."""
+    """The taints of one device, and the slice that declares them."""
 
     name: str
     node: str | None
@@ -115,30 +115,30 @@ class _Rule(NamedTuple):
 
 
 class TaintIndex:
-    """All evicting taints. Observations return the scopes in which claims must be looked at again."""
+    """The index of all evicting taints; observations return the scopes in which claims must be decided again."""
 
     def __init__(self) -> None:
         self._known = False
         self._slices: dict[str, _Slice] = {}
         self._pools: dict[PoolId, dict[str, _Slice]] = {}
         self._tainted: dict[PoolId, dict[str, _DeviceTaints]] = {}
-        """Pool → device → its taints and the slice that it is in; pools without taints are not in it."""
+        """Pool → device → its taints and the slice that it is in; pools without taints are omitted."""
 
         self._rules: dict[str, _Rule] = {}
         self._all: dict[str, DeviceTaintRule] = {}
 
     @property
     def rules(self) -> tuple[DeviceTaintRule, ...]:
-        """All rules, those that evict nobody among them: they keep devices from being allocated."""
+        """Return all rules, including rules that evict no pod, since these keep devices from being allocated."""
         return tuple(rule for _, rule in sorted(self._all.items()))
 
     def slices_known(self) -> list[TaintScope]:
-        """All slices are there: from now on what is told of them is true."""
+        """Record that all slices are known, so that taints are reported from now on."""
         first, self._known = not self._known, True
         return [TaintScope()] if first and (self._tainted or self._rules) else []
 
     def observe_slice(self, found: ResourceSliceTaints) -> list[TaintScope]:
-        """Take in a slice."""
+        """Record a ResourceSlice from a list or a watch."""
         name, spec = found.metadata.name, found.spec
         evicting = {d.name: tuple(t for t in d.taints or () if t.evicts) for d in spec.devices or ()}
         kept = _Slice(
@@ -157,7 +157,7 @@ class TaintIndex:
         return [*moved, *self._compare(kept.pool)]
 
     def forget_slice(self, name: str) -> list[TaintScope]:
-        """The slice is gone, and with it the taints of its devices."""
+        """Forget a deleted slice, and with it the taints of its devices."""
         known = self._slices.pop(name, None)
         if known is None:
             return []
@@ -168,7 +168,7 @@ class TaintIndex:
         return self._compare(known.pool)
 
     def observe_rule(self, rule: DeviceTaintRule) -> list[TaintScope]:
-        """Take in a rule."""
+        """Record a DeviceTaintRule from a list or a watch."""
         name, scope = rule.metadata.name, scope_of_rule(rule)
         self._all[name] = rule
         if scope is None or not rule.spec.taint.evicts:
@@ -180,7 +180,7 @@ class TaintIndex:
         return [scope] if before is None else [before.scope, scope]
 
     def forget_rule(self, name: str) -> list[TaintScope]:
-        """The rule is gone."""
+        """Forget a deleted DeviceTaintRule."""
         self._all.pop(name, None)
         return self._forget_evicting_rule(name)
 
@@ -189,7 +189,7 @@ class TaintIndex:
         return [] if before is None else [before.scope]
 
     def offered(self) -> dict[str, int]:
-        """Return how many devices each driver offers."""
+        """Return the number of devices that each driver offers."""
         found: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
             generation = max(each.generation for each in slices.values())
@@ -211,7 +211,7 @@ class TaintIndex:
             yield TaintedResult(result=result, taint=taint, source=TaintSource.SLICE, name=found.name, node=found.node)
 
     def _compare(self, pool: PoolId) -> list[TaintScope]:
-        """Bring a pool's taints up to date and return the devices whose taints are others now."""
+        """Refresh a pool's taints and return the devices whose taints have changed."""
         before = self._tainted.pop(pool, {})
         slices = self._pools.get(pool, {})
         generation = max((s.generation for s in slices.values()), default=0)
@@ -226,10 +226,10 @@ class TaintIndex:
 
 
 def scope_of_rule(rule: DeviceTaintRule) -> TaintScope | None:
-    """Return the devices that a rule selects; None: no device, or criteria that are not known here.
+    """Return the devices that a rule selects; None if it selects no device, or has unknown criteria.
 
-    A rule without a selector selects no device, one with an empty selector every device. Criteria of v1alpha3 up to
-    1.34 (a class, CEL) are about attributes, which no allocation shows; upstream gave them up, and a rule that has them
+    A rule without a selector selects no device, a rule with an empty selector every device. Criteria of v1alpha3 up to
+    1.34 (a class, CEL) concern attributes, which no allocation shows; upstream dropped them, and a rule that has them
     taints no device here.
     """
     selector = rule.spec.device_selector

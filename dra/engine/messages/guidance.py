@@ -1,8 +1,8 @@
-"""What people are told about a reason: what it means, how it comes about, and what to do.
+"""Guidance on a reason for users: its meaning, its cause, and the remedy.
 
-Each enum of reasons that people get to see (Events, conditions, metric labels, the command line) has one
-`Guidance` for each of its members, in a module ``meanings`` beside it; docs/reference/reasons.md is written from them.
-A reason is a promise to whoever is woken by it: that there is something to read, and something to do.
+Each enum of reasons that users see (Events, conditions, metric labels, the command line) has one `Guidance` for each of
+its members, in a module ``meanings`` beside it; docs/reference/reasons.md is generated from them. Each reason that can
+alert a user must have a page to read and a step to take.
 """
 
 from enum import StrEnum
@@ -13,11 +13,11 @@ class KeepsDevices(StrEnum):
     """Whether a claim keeps its devices while the reason lasts."""
 
     YES = "yes"
-    NO = "–"  # it is not about that, or they are free
+    NO = "–"  # the reason is about something else, or the devices are free
 
 
 class Guidance(NamedTuple):
-    """What is told of a reason, each a sentence or two in Markdown."""
+    """The documentation of a reason, each field a sentence or two in Markdown."""
 
     meaning: str
     cause: str

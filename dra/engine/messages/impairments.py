@@ -1,4 +1,4 @@
-"""Why a driver of the kubelet plugin runs and is of little use: Events on its Node, and a label of a metric."""
+"""Impairments of a kubelet plugin's driver that runs but cannot serve: Events on its Node, and a label of a metric."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ _LOG: Final = "`kubectl logs -n dra-reserve-nodes POD` of the node's plugin says
 
 
 class Impairment(StrEnum):
-    """What is the matter with a driver."""
+    """The impairment of a driver that Events and metrics report."""
 
     NOT_RECOVERED = "NotRecovered"
     DRIVER_IMPAIRED = "DriverImpaired"

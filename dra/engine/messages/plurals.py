@@ -1,4 +1,4 @@
-"""Texts are written for many (``{count} pods wait``); what is said of one must read like that, too."""
+"""Singular forms of texts written for many (``{count} pods wait``), for use when the count is one."""
 
 import re
 from typing import Final

@@ -1,14 +1,14 @@
-"""Remedies by what they cost: a command that is safe to paste, or a decision that a person takes.
+"""Remedies by what they cost: a command that is safe to paste, or a decision that the user takes.
 
-People paste what a program prints, without reading it twice. So a printed command that changes a cluster
+Users paste what a program prints without reading it twice. So a printed command that changes a cluster
 
-1. changes the one object that it names, and that object belongs to whoever asked;
-2. ends no pod that works, also when it is pasted minutes later;
-3. undoes nothing that a person did on purpose: no cordon, taint, label, annotation or finalizer of somebody else.
+1. changes only the object that it names, and that object belongs to the user who asked;
+2. ends no working pod, even when it is pasted minutes later;
+3. reverts no deliberate change: no cordon, taint, label, annotation or finalizer of another owner.
 
-`Paste` is the type of such a command; tests/advice runs every one of them and compares the cluster before and after.
-Everything else is a `Weigh`: the choice and its consequence in words. No text outside of `Paste` has a command that
-changes anything, so that a line taken out of an Event or of a `Weigh` reads and never writes.
+`SafeCommand` is the type of such a command; tests/advice runs each of them and compares the cluster before and after.
+Everything else is a `WeighedChoice`: the choice and its consequence in words. No text outside of `SafeCommand` contains
+a command that changes anything, so a line taken out of an Event or of a `WeighedChoice` only reads.
 """
 
 import re
@@ -23,7 +23,7 @@ _READING: Final = re.compile(
     r"|dra downgrade\b(?!.*--(?:apply|purge|give-up))"
     r"|dra(?! *[a-z]))"
 )
-"""What follows ``kubectl`` where nothing changes; ``edit`` opens an editor, and whoever saves there has decided."""
+"""Words after ``kubectl`` that change nothing; ``edit`` opens an editor, and saving there is the user's decision."""
 
 _COMMAND: Final = re.compile(r"\bkubectl +([a-z][^`|;&\n]*)")
 _HELP: Final = re.compile(r" --help\b| --dry-run(?:=client|=server)?\b")
@@ -36,7 +36,7 @@ class SafeCommand(Struct, frozen=True):
 
 
 class WeighedChoice(Struct, frozen=True):
-    """A decision in words: what can be done, and what follows from it.
+    """A decision in words: the options, and the consequences of each.
 
     Raises ValueError if the text has a command that changes anything.
     """
@@ -53,12 +53,12 @@ Remedy = SafeCommand | WeighedChoice
 
 
 def without_commands(name: str) -> str:
-    """Return a name or value that somebody else chose, so that no shell runs a command in it."""
+    """Return a foreign name or value with its commands disabled, so that no shell runs them."""
     return name.replace("kubectl ", "kubectl: ")
 
 
 def changing_commands(text: str) -> list[str]:
-    """Return the commands of kubectl in a text that change something."""
+    """Return the kubectl commands in a text that change the cluster."""
     return [
         f"kubectl {words.strip()}"
         for words in _COMMAND.findall(text)

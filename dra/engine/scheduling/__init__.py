@@ -1,1 +1,1 @@
-"""Pods and nodes as kube-scheduler's filters see both."""
+"""Pods and nodes as the filters of kube-scheduler see them."""

@@ -1,4 +1,4 @@
-"""Which nodes can take a pod, and which one does it best; in upstream's order and words."""
+"""Filter and score nodes for a pod, in the order and the words of kube-scheduler."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,23 +19,23 @@ from dra.model.quantities import MalformedQuantityError
 from dra.model.scheduling import Container, SchedulerNode, SchedulerPod, Toleration
 
 Amounts: TypeAlias = Mapping[str, int]
-"""Resource → amount: thousandths of CPUs, else whole units."""
+"""Resource → amount: millicores for cpu, else whole units."""
 
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
 _PODS: Final = "pods"
 _NONZERO_REQUESTS: Final = {_CPU: 100, _MEMORY: 200 * 1024 * 1024}
-"""What scoring counts for a pod that asks for nothing: so that such pods spread, too."""
+"""Requests that scoring assumes for a pod without requests, so that such pods spread, too."""
 
 NOTHING_LACKING: Final = ()
-"""What a node lacks that has room."""
+"""Result for a node with enough of every resource."""
 
 _FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What being cordoned means to the scheduler."""
+"""Taint that represents a cordoned node to the scheduler."""
 
 DEFAULT_PODS: Final = 110
-"""What a kubelet says when nobody told it otherwise; of a node without ``status.allocatable``."""
+"""The kubelet's default for ``maxPods``; used for a node without ``status.allocatable``."""
 
 
 @lru_cache(maxsize=8192)
@@ -63,10 +63,10 @@ def _container_requests(container: Container) -> Amounts:
 
 
 def pod_requests(pod: SchedulerPod) -> Amounts:
-    """Return what a pod takes of its node: the sum of its containers, or more if an init container needs more.
+    """Return a pod's requests: the sum of its containers, or more if an init container needs more.
 
-    Sidecars (init containers that are restarted) run beside those after them. What it has through its claims comes on
-    top. What the pod says as a whole wins.
+    Sidecars (init containers that are restarted) run beside the containers after them. Resources through claims are
+    added. Pod-level requests take precedence.
     """
     spec = pod.spec
     total = _sum([_container_requests(each) for each in spec.containers or ()])
@@ -99,24 +99,24 @@ def _scored_requests(amounts: Amounts) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PodRequests:
-    """What a pod asks of a node, read once."""
+    """The requests of a pod to a node, computed once."""
 
     pod: SchedulerPod
     amounts: Amounts
     weight: tuple[int, ...]
-    """What scoring counts."""
+    """Requests as scoring counts them."""
     tolerations: tuple[Toleration, ...]
 
     @classmethod
     def of(cls, pod: SchedulerPod) -> "PodRequests":
-        """Read a pod."""
+        """Return the requests of a pod."""
         amounts = pod_requests(pod)
         return cls(pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()))
 
 
 @dataclass(slots=True, eq=False)
 class NodeInfo:
-    """A node and what runs there; pods may be known before their node."""
+    """A node and the pods on it; pods may be known before their node."""
 
     name: str
     key: Key = ("", "")
@@ -124,22 +124,22 @@ class NodeInfo:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = field(default_factory=dict)
-    """For pods: without what the node keeps."""
+    """Amounts for pods, without the amounts that the node reserves."""
     kept: dict[str, int] = field(default_factory=dict)
-    """What it keeps by its annotation ``node.koordinator.sh/reservation``."""
+    """Amounts that the node reserves by its annotation ``node.koordinator.sh/reservation``."""
     reservation: NodeReservation | None = None
-    """The last valid one."""
+    """The last valid node reservation."""
     fault: str = ""
-    """What is wrong with that annotation now."""
+    """The present error of that annotation; empty if it is valid."""
     used: dict[str, int] = field(default_factory=dict)
     weight: list[int] = field(default_factory=lambda: [0] * len(_NONZERO_REQUESTS))
-    """What is used, as scoring counts it."""
+    """Used amounts as scoring counts them."""
     units: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
-    """Which part of the node one of each is."""
+    """Fraction of the node that one unit of each scored resource is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
 
     def observe(self, host: SchedulerNode) -> bool:
-        """Take in the node; return whether that may matter to a pod: heartbeats do not."""
+        """Record the node; return whether the change may matter to a pod: heartbeats do not."""
         labels = host.metadata.labels or {}
         taints = tuple(t for t in host.spec.taints or () if t.effect in _FILTERING_EFFECTS)
         if host.spec.unschedulable and not any(t.key == UNSCHEDULABLE_TAINT.key for t in taints):
@@ -157,7 +157,7 @@ class NodeInfo:
         return True
 
     def _left(self, host: SchedulerNode, given: dict[str, int]) -> dict[str, int]:
-        """Return what the node has for pods."""
+        """Return the amounts that the node has for pods."""
         if host.metadata.annotation(ANNOTATION_NODE_RESERVATION) is None:  # nearly all nodes, at every heartbeat
             self.reservation, self.fault = NO_NODE_RESERVATION, ""
             return given
@@ -168,7 +168,7 @@ class NodeInfo:
         return {r: heeded.left[r] * (1000 if r == _CPU else 1) // NANOS_PER_UNIT for r in given}
 
     def add(self, uid: Uid, amounts: Amounts) -> None:
-        """A pod runs here, or is about to."""
+        """Add a pod that runs on the node, or is about to."""
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
@@ -178,7 +178,7 @@ class NodeInfo:
         self.weight = [taken + more for taken, more in zip(self.weight, _scored_requests(amounts), strict=True)]
 
     def remove(self, uid: Uid) -> bool:
-        """It does not any more; return whether it did."""
+        """Remove a pod from the node; return whether the node had the pod."""
         amounts = self.pods.pop(uid, None)
         if amounts is None:
             return False
@@ -189,7 +189,7 @@ class NodeInfo:
 
 
 def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
-    """Return why the pod may not run on a node, whatever else runs there."""
+    """Return why the pod may not run on a node, whatever else runs there; None if it may."""
     for taint in room.taints:
         if not any(tolerates(by, taint) for by in demand.tolerations):
             return (
@@ -208,7 +208,7 @@ def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
 
 
 def insufficient_resources(room: NodeInfo, demand: PodRequests) -> Sequence[str]:
-    """Return what the node has not enough of."""
+    """Return a message for each resource that the node has too little of."""
     used, allocatable = room.used, room.allocatable
     for resource, amount in demand.amounts.items():
         if amount > allocatable.get(resource, 0) - used.get(resource, 0):
@@ -223,7 +223,7 @@ def insufficient_resources(room: NodeInfo, demand: PodRequests) -> Sequence[str]
 
 
 def insufficient_with_claims(room: NodeInfo, pod: SchedulerPod) -> Sequence[str]:
-    """Return what a node has not enough of for a pod whose status says what it has through its claims."""
+    """Return the insufficient resources for a pod whose status lists its resources through claims."""
     resource = uncovered_pod_level_resource(pod)
     if resource:
         insufficient = f"pod level request for {resource} is insufficient"
@@ -232,7 +232,7 @@ def insufficient_with_claims(room: NodeInfo, pod: SchedulerPod) -> Sequence[str]
 
 
 def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
-    """Return the resource of which a pod as a whole asks for less than its containers and its claims; empty if none."""
+    """Return a resource whose pod-level request is below the sum of containers and claims; empty if there is none."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None else None
     if not whole:
         return ""
@@ -243,7 +243,10 @@ def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
 
 
 def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
-    """Return how much of the node would be free, from 0 to 1: upstream's LeastAllocated over cpu and memory."""
+    """Return the fraction of the node that would be free, from 0 to 1.
+
+    Upstream's LeastAllocated over cpu and memory.
+    """
     total = 0.0
     for taken, asked, unit in zip(room.weight, demand.weight, room.units, strict=True):
         free = 1.0 - (taken + asked) * unit
@@ -253,7 +256,7 @@ def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration is about that taint of a node."""
+    """Return whether a toleration matches that taint of a node."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.operator == "Exists":
