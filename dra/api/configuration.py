@@ -69,7 +69,7 @@ class ReleaseRule(ConfigurationSection):
     """Resource in kubectl's notation: ``jobs.batch``."""
 
     expression: str
-    """CEL expression on ``object``, true once no more pods will be created."""
+    """CEL expression on ``object``, true once the workload will create no further pods."""
 
 
 class Endpoint(ConfigurationSection):
@@ -106,8 +106,8 @@ class ControllerConfiguration(ConfigurationSection):
     """The configuration of the controller; all fields have defaults."""
 
     mode: ControllerMode = ControllerMode.ALONGSIDE
-    """How to share claims with kube-controller-manager: alongside works on every cluster, replace needs one of its
-    flags."""
+    """Division of work with kube-controller-manager: alongside works on every cluster, replace needs a flag of
+    kube-controller-manager."""
 
     qps: Annotated[float, Field(gt=0)] = 200.0
     """Maximum API requests per second, on average."""
@@ -126,7 +126,7 @@ class ControllerConfiguration(ConfigurationSection):
     """Delete pods on devices with NoExecute taints that are not listed, and so invisible to kube-controller-manager."""
 
     reservations: bool = False
-    """Manage Koordinator's Reservations."""
+    """Let the controller manage Koordinator's Reservations."""
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""

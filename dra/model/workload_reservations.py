@@ -27,7 +27,7 @@ RESOLVED_FOR: Final = "reserve.dra/resolved-for"
 """Annotation with the reference that the controller resolved; once it is edited, the uid is another object's."""
 
 RESERVED_FOR_ANY_POD: Final = "reserve.dra/reserved-for-any-pod"
-"""Annotation that, with the value ``"true"``, stands for ``status.allocation.reservedForAnyPod``."""
+"""Annotation whose value ``"true"`` stands for ``status.allocation.reservedForAnyPod``."""
 
 ENTERED_ALLOCATION: Final = "reserve.dra/entered-allocation"
 """Annotation with the digest of the allocation that got a workload entry; if that entry is missing, its owner has

@@ -25,7 +25,7 @@ The rules here go beyond Koordinator's in these points, and still give the resul
 * CPUs of the request itself do not exclude other CPUs from it; Koordinator moves the odd thread of a FullPCPUs request
   with NUMANodeLevel away from the NUMA node that has the request's cores. (Without that difference 40,000 random
   machines get the same CPUs from both.)
-* If a NUMA node spans sockets, each pass treats its part within one socket as a NUMA node.
+* In the first two passes, a NUMA node that spans sockets counts as one NUMA node per socket.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

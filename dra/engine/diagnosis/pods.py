@@ -234,7 +234,7 @@ def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagno
 
 
 def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:
-    """Return the device taints that are a node's only shortage; empty if too few devices would be left without them."""
+    """Return device taints without which a node would have enough devices; empty if even then it had too few."""
     if any(each.offered - each.held < max(each.asked, 1) for each in barrier.devices):
         return ()
     return tuple(dict.fromkeys(taint for each in barrier.devices for taint in each.taints))

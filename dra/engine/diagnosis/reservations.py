@@ -28,7 +28,7 @@ class UnusedReservedResource(Struct, frozen=True):
 
     resource: str
     amount: int
-    """Amount in billionths."""
+    """Amount, in billionths of the resource's unit."""
     reservations: tuple[str, ...] = ()
 
 
