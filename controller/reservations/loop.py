@@ -320,7 +320,7 @@ class ReservationLoop:
                 return
 
     async def _gone(self, node: str) -> bool:
-        """Return whether a live list shows no such node either; the watch may lag behind a node just created."""
+        """Return whether a node is missing from a live list, too; the watch may lag behind a node just created."""
         only = Selection(fields=f"metadata.name={node}")
         pages = [page async for page in self._client.list_pages(NODES, PartialObjectMetadata, selection=only)]
         return not any(page.items for page in pages)

@@ -155,7 +155,10 @@ class ReservationCache:
         return tuple(uid for uid, node in placed if node and ("", node) not in nodes)
 
     def forget_pod(self, pod: SchedulerPod, *, certain: bool = True) -> None:
-        """Forget a deleted pod, or if that is not `certain`, one whose annotation may just be gone."""
+        """Forget a deleted pod.
+
+        If the deletion is not `certain`, the pod may only have lost its annotation, and a live read follows.
+        """
         uid = pod.metadata.uid
         reservation = placeholders.reservation_uid_of(pod.metadata)
         if reservation is not None:

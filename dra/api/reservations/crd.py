@@ -1,9 +1,9 @@
 """The CustomResourceDefinition of Reservations, generated from the one description of their fields.
 
-The pydantic model is that description. Its JSON schema is turned into a structural schema: references are resolved, optional fields are not nullable,
-and defaults are only those of Koordinator's schema (an absent field must stay absent: whether `ttl` was given decides
-about the default of 24 h). CEL rules reject what the engine could only report in a condition. Each message begins with
-the error, since the API server puts the path of the field before it.
+The pydantic model is that description. Its JSON schema is turned into a structural schema: references are
+resolved, optional fields are not nullable, and defaults are only those of Koordinator's schema (an absent field must
+stay absent: whether `ttl` was given decides about the default of 24 h). CEL rules reject what the engine could only
+report in a condition. Each message begins with the error, since the API server puts the path of the field before it.
 
 Koordinator's own CustomResourceDefinition may be installed instead; it has all fields that are read here.
 """

@@ -139,7 +139,7 @@ class TaintEffect(StrEnum):
 
 
 class ReservationPhase(StrEnum):
-    """The phase of a reservation's life."""
+    """The phase of a reservation's lifecycle."""
 
     PENDING = "Pending"
     AVAILABLE = "Available"

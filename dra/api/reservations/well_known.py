@@ -1,4 +1,7 @@
-"""The labels and annotations of reservations, on Reservations, pods and nodes; the keys are Koordinator's, or ours."""
+"""The labels and annotations of Reservations, pods and nodes that concern reservations.
+
+The keys are Koordinator's, or begin with reserve.dra/.
+"""
 
 from typing import Final
 
@@ -16,7 +19,7 @@ LABEL_PRIORITY: Final = "koordinator.sh/priority"
 LABEL_PRE_ALLOCATION_REQUIRED: Final = f"{_GROUP}/pre-allocation-required"
 """Label: the reservation must be placed over running pods."""
 ANNOTATION_PLACED_OVER: Final = "reserve.dra/placed-over"
-"""Annotation, ours: comma-separated uids of the pods that the reservation was placed over."""
+"""Annotation of dra-reserve: comma-separated uids of the pods that the reservation was placed over."""
 
 # On pods.
 LABEL_RESERVATION_IGNORED: Final = f"{_GROUP}/reservation-ignored"
@@ -35,17 +38,17 @@ ANNOTATION_PRE_ALLOCATABLE_PRIORITY: Final = "pod.koordinator.sh/pre-allocatable
 """Annotation: reservations are placed over the pod with the greatest number first."""
 
 ANNOTATION_LOOK_AGAIN: Final = "reserve.dra/look-again"
-"""Annotation, ours: each new value makes kube-scheduler retry a pending pod."""
+"""Annotation of dra-reserve: each new value makes kube-scheduler retry a pending pod."""
 LABEL_PLACEHOLDER: Final = "reserve.dra/placeholder"
-"""Label, ours: the pod finds the node of a reservation, or keeps its capacity (a placeholder)."""
+"""Label of dra-reserve: the pod finds the node of a reservation, or keeps its capacity (a placeholder)."""
 ANNOTATION_STANDBY_FOR: Final = "reserve.dra/heir-of"
-"""Annotation of a placeholder, ours: uid of the owner pod whose capacity it takes over when that pod ends."""
+"""Annotation of dra-reserve on a placeholder: uid of the owner pod whose capacity it takes over when that pod ends."""
 ANNOTATION_REPLACES: Final = "reserve.dra/replaces"
-"""Annotation of a placeholder, ours: comma-separated uids of the placeholders that it replaces."""
+"""Annotation of dra-reserve on a placeholder: comma-separated uids of the placeholders that it replaces."""
 LABEL_INSIDE: Final = "reserve.dra/inside"
-"""Label of an owner pod in mode yielding, ours: the pod's own uid, for the anti-affinity of its standby placeholder."""
+"""Label of dra-reserve on an owner pod (mode yielding): its own uid, for its standby placeholder's anti-affinity."""
 SCHEDULING_GATE: Final = "reserve.dra/reservation"
-"""Scheduling gate, ours: the pod waits for a reservation, if there is one for it."""
+"""Scheduling gate of dra-reserve: the pod waits for a reservation, if there is one for it."""
 ANNOTATION_RESERVATION_NAME: Final = f"{_GROUP}/reservation-name"
 """Annotation of a placeholder: the name of its reservation."""
 

@@ -56,7 +56,7 @@ class PodAssignment(Struct, frozen=True):
 
 
 class AssumedPod(Struct, frozen=True):
-    """The answer to a pod that `admit` has assigned: its node and its reservation."""
+    """The result of assigning a pod: its node and its reservation."""
 
     node: str
     inside: Uid | None = None

@@ -1,4 +1,4 @@
-"""The index over all nodes: which have room, what the others lack, and where policies of reservations conflict.
+"""The index over all nodes: which have enough free, what the others lack, and where policies of reservations conflict.
 
 What is free of each resource is kept sorted (`ranking`), nodes are numbered, and sets of nodes are integers. So
 thousands of nodes are filtered, and grouped by what they lack, in the time in which a few dozen are checked one by one.

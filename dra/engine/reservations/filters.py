@@ -23,7 +23,7 @@ class NodeFilterResult(Struct, frozen=True):
 
     node: str
     inside: tuple[Uid, ...] = ()
-    """Reservations that have room for the pod."""
+    """Reservations with enough capacity for the pod."""
     beside: bool = False
     """Whether the pod fits on the node without any reservation."""
     refusals: tuple[Rejection, ...] = ()
@@ -36,7 +36,7 @@ class NodeFilterResult(Struct, frozen=True):
 
 
 def filter_node(room: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = None) -> NodeFilterResult:
-    """Return whether a node has room for a pod, in which reservations, or why not.
+    """Return whether a pod fits on a node, in which reservations, or why not.
 
     `eligible` are the reservations that the pod may use; None if the caller has not computed them.
     """

@@ -8,7 +8,7 @@
    yielding placeholders stay, and give way to owner pods (`placeholder_handover`).
 
 A pod that the status names stays a consumer until it is *known* to have ended, or never to have been bound: only a live
-read tells, never a watch that does not show the pod.
+read shows that, never its absence from a watch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

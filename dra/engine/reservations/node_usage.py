@@ -8,9 +8,9 @@ A: what did not fit into the reservation was taken from the node):
 * a pod that enters the reservation sees the charges of the other reservations, and of this one what it cannot have:
   ``max(C, min(C+I, A))``.
 
-So an owner pod fits whenever its reservation has room, even on a node that has shrunk below what is reserved; and the
-sum of all charges grows only by what the node had free. (Koordinator subtracts C without a cap, and thereby gives away
-twice what a consumer took beyond its reservation: KEP-notes.md.)
+So an owner pod fits whenever its reservation has enough left, even on a node that has shrunk below what is reserved;
+and the sum of all charges grows only by what the node had free. (Koordinator subtracts C without a cap, and thereby
+gives away twice what a consumer took beyond its reservation: KEP-notes.md.)
 """
 
 from collections.abc import Mapping

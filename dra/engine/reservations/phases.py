@@ -47,9 +47,9 @@ class Transition(NamedTuple):
 CONDITION_SCHEDULED: Final = "Scheduled"
 CONDITION_READY: Final = "Ready"
 CONDITION_READABLE: Final = "Readable"
-"""Ours: False reports the fields that cannot be read; until they are corrected no pod may use the reservation."""
+"""Condition of dra-reserve: False means that fields cannot be read, and until then no pod may use the reservation."""
 CONDITION_HELD: Final = "Held"
-"""Ours, in mode yielding: False reports that other pods take reserved capacity."""
+"""Condition of dra-reserve, in mode yielding: False means that other pods take reserved capacity."""
 
 _SCHEDULED: Final = ConditionUpdate(CONDITION_SCHEDULED, "True", ReservationReason.SCHEDULED)
 _UNSCHEDULABLE: Final = ConditionUpdate(CONDITION_SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)

@@ -160,7 +160,7 @@ def target_requests(there: ReservationState) -> dict[str, int]:
 
 
 def available_to_owners(there: ReservationState) -> dict[str, int]:
-    """Return what an owner pod can get now: requests of placeholders that are on the node and meant to be there."""
+    """Return what an owner pod can get now: the target requests, as far as bound placeholders cover these."""
     waiting = amounts.total(each.amounts for each in _active_placeholders(there) if not each.node)
     bound = amounts.total(
         each.amounts for each in (*_active_placeholders(there), *_replaced_placeholders(there)) if each.node
@@ -317,7 +317,7 @@ def _owners_to_mark(there: ReservationState) -> Iterable[HandoverStep]:
 
 
 def _placeholders_to_nominate(there: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
-    """Yield pending placeholders whose capacity is theirs already, or is about to be."""
+    """Yield pending placeholders that count now, or whose owner pod is being deleted, unless nominated already."""
     leaving = {each.uid for each in there.guests if each.leaving}
     heirs = (each for each in there.keepers if _is_active(each, there) and each.standby_for in leaving)
     return (each for each in (*own, *heirs) if not each.node and each.nominated != there.node)

@@ -1,7 +1,7 @@
 """The pod as reservations see it, read once: its amounts, host ports, labels, owner references and annotations.
 
-An annotation that cannot be parsed rejects the pod, and the error names the annotation: the author meant something, and
-a guess could give the pod what is held for other pods.
+An annotation that cannot be parsed rejects the pod, and the error names the annotation: a guess could give the pod what
+is held for other pods.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""The reservation as the scheduler sees it: what is held, where, for whom, by which policy; read once from the object.
+"""The reservation as the scheduler sees it: what is held, on which node, for which pods.
+
+It is read from the object once.
 
 A template, selector or annotation that cannot be read is a `fault`. No pod may use such a reservation, but what it
 holds stays held, since a user reserved it; a condition reports the fault.

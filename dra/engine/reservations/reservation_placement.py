@@ -7,8 +7,8 @@ With pre-allocation (policy Restricted only) a reservation may also be placed ov
 consumers: their place is reserved while they use it, and kept when they end. Candidates are pods that match an owner by
 label selector (mode Default) or have the label ``is-pre-allocatable`` (mode Cluster), are in no reservation yet, and
 take at most what the reservation holds of each restricted resource. The pod that fills the reservation best comes
-first; in mode Cluster the priority annotation decides before that. One pod is chosen, or with ``enableMultiple`` as
-many as are needed and fit.
+first; in mode Cluster the priority annotation decides before that, and pods with a host port of the reservation come
+before all others. One pod is chosen, or with ``enableMultiple`` as many as are needed and fit.
 """
 
 from collections.abc import Iterable, Iterator

@@ -27,7 +27,7 @@ from dra.model.meta import Key, Struct, Uid
 
 
 class AssignedPod(Struct, frozen=True):
-    """A pod in a reservation: on its node, not finished."""
+    """A pod that is counted in a reservation: on its node, not finished."""
 
     uid: Uid
     key: Key
