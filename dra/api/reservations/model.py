@@ -5,8 +5,8 @@ name. Lenient in ``metadata`` and ``status``, which machines write, and wherever
 condition instead of making the object unreadable: an invalid label selector, an empty owner. Admission rejects such
 objects (`crd`), but they may have been created before.
 
-``spec.template`` is kept as plain data: it is copied into a pod as it is, unknown fields included. A null counts as an
-absent field everywhere, as in Go.
+``spec.template`` is kept as plain data, unknown fields included: parts of it are copied into a pod as they are. A null
+counts as an absent field everywhere, as in Go.
 """
 
 from collections.abc import Mapping

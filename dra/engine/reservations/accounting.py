@@ -7,7 +7,8 @@ replaces, and what nodes have free is kept sorted (`capacity_index`).
 
 A pod is *in* a reservation if its annotation names the reservation and one of these holds: the reservation's status
 lists the pod, the pod matches an owner, or `admit` assigned the pod. An annotation alone assigns no pod: authors of
-pods can write annotations. An assigned pod stays assigned, even if owners or labels change later.
+pods can write annotations. Pods over which the reservation was placed are in it without an annotation. An assigned pod
+stays assigned, even if owners or labels change later.
 
 `admit` decides and records in one step: an admitted pod is counted when `admit` returns, so no later call can give away
 the same capacity. `withdraw` undoes it.

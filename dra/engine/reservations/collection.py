@@ -1,6 +1,6 @@
 """The time at which an ended reservation is deleted: a day later, or at once if its node is gone.
 
-A reservation that failed without a reason is deleted as well. (Koordinator keeps it for ever.)
+A reservation that failed without a reason is deleted as well. (Koordinator keeps it forever.)
 """
 
 from typing import Final

@@ -3,8 +3,8 @@
 kube-scheduler nominates the preemptor for the node and counts it there, but knows nothing of reservations. Without a
 nomination here another pod could take what kube-scheduler believes to be free, and the victims would have been evicted
 in vain. The victims of each node are known from the extender's response to kube-scheduler; the chosen node is known
-from the pod's ``nominatedNodeName``. A process that starts in between knows no victims and keeps nothing. (Koordinator:
-plugins/reservation/nominator.go.)
+from the pod's ``nominatedNodeName``. A process that starts in between knows no victims and keeps nothing. (Koordinator
+keeps nothing at all: KEP-notes.md.)
 """
 
 from collections.abc import Collection, Mapping

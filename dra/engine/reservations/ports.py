@@ -1,5 +1,7 @@
 """The host ports that pods use and reservations hold: a node has each port of a protocol once.
 
+Two host ports conflict if number and protocol are equal, and the host IPs are equal or one of them is 0.0.0.0.
+
 kube-scheduler checks host ports of pods itself (plugin NodePorts). It does not see the ports that a reservation holds
 once the placeholder is deleted, so those are checked here.
 """
