@@ -313,7 +313,7 @@ class ClaimCache:
     def observe_workload(
         self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
     ) -> None:
-        """Record a workload.
+        """Record a workload from a watch or a live read.
 
         ``finished`` is the result of its release rule; ``rule_error`` says why the rule could not be evaluated.
         """
@@ -478,7 +478,7 @@ class ClaimCache:
         self._tidy(record)
 
     def _add_vanished_pod(self, consumer: Consumer, claim: Key) -> None:
-        """Record that a consuming pod has vanished: its containers may still run until its kubelet reports in."""
+        """Record that a consuming pod has vanished: its containers may run until its kubelet has ended them."""
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
             return

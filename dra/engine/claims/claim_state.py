@@ -81,8 +81,8 @@ class ClaimState:
         self.unlisted: dict[Uid, Instant] = {}
         """Started and finished pods whose entries were removed, and when: usually by this controller.
 
-        The writer is not checked: the watch may deliver our write, and the stock controller's reaction to it, before
-        the response to the write arrives.
+        The writer is not checked: the watch may deliver this controller's write, and the stock controller's reaction to
+        it, before the response to the write arrives.
         """
 
         self.placements: Placements | None = None

@@ -41,7 +41,7 @@ LIMIT_EVENTS: Final = 16
 
 
 def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 1, 11, 12: leave foreign entries untouched, keep pods in doubt, turn finished pods into tombstones."""
+    """Rules 1, 11, 12: leave foreign entries untouched, keep doubtful pods, set tombstones for finished pods."""
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
@@ -151,7 +151,7 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     last_of_vanished = desired.held and not (desired.workload or _has_firm_entry(view, desired))
-    stays = present and (view.consuming > 0 or desired.held)  # the guard tells the next process of a vanished pod
+    stays = present and (view.consuming > 0 or desired.held)  # the guard informs the next process of a vanished pod
     wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: the owner may release it at any time

@@ -108,6 +108,8 @@ class Consumer(Struct, frozen=True):
     def unlistable(self) -> bool:
         """Return whether no component lists the pod in its observed state.
 
+        It has a foreign gate, or is gated in a gang.
+
         Another gate, or its gang, keeps the pod gated.
 
         The scheduler lists no gated pod, and this controller lists only pods behind its own gate. An entry of such a

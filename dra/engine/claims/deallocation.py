@@ -36,7 +36,7 @@ _ADMITS_MANY: Final = frozenset(
 
 
 def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 9: unlist waiting pods behind a guard, wait until no cycle can bind one, then revoke the allocation."""
+    """Rule 9: unlist waiting pods behind a guard, wait until no cycle can bind one, then deallocate."""
     del policy
     desired = _ask_for_placements(view, now, desired)
     found = find_stuck_cause(view, now=now)
@@ -91,7 +91,10 @@ def nominated_pods(view: ClaimView) -> frozenset[tuple[Uid, str]]:
 
 
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 8 and 10: clear the allocation in the write that would remove the last entry, or after a release."""
+    """Rules 8 and 10: clear the allocation instead of removing the last entry, or after a release.
+
+    The write that clears the allocation also removes the entries.
+    """
     del policy
     if view.allocation is None or view.consuming or desired.revoking or desired.held:
         return desired
@@ -116,8 +119,8 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         pods=len(late),
         seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
     )
-    # The guard preserves the edge: an empty list could not be told from that of a claim that is merely unused. Where
-    # the allocation admits any pod, its own field says so, and a guard would go on admitting pods.
+    # The guard preserves the edge: an empty list looks the same as that of a claim that is merely unused. Where the
+    # allocation admits any pod, its own field marks the difference, and a guard would go on admitting pods.
     return desired.but(guard=not view.any_pod).look_at(until).because(waits)
 
 
@@ -188,7 +191,7 @@ def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 2, 8 and 10: make the annotations that record an entry, and the finalizer, follow the allocation."""
+    """Rules 2, 8 and 10: make the annotations of an entry, and the finalizer, follow the allocation."""
     del policy
     meta, allocation = view.claim.metadata, view.allocation
     marks = dict(desired.marks)

@@ -61,7 +61,7 @@ def count_devices(world: ClaimCache) -> DeviceCounts:
 
 
 def held_by(record: ClaimState) -> HeldBy:
-    """Return what holds an allocated claim."""
+    """Return the holder of an allocated claim's devices."""
     stages = record.stages
     if stages[Stage.STARTING] or stages[Stage.STARTED]:
         return HeldBy.PODS

@@ -271,9 +271,7 @@ def _shrinking_write(view: ClaimView) -> SetReservedFor | None:
     """Return the write that leaves only entries known to stock Kubernetes; None if that is already the case."""
     final = _final_entries(view)
     ended = [e for e in view.entries if e.kind is EntryKind.FINISHED]
-    present = {e.reference for e in view.entries} - {
-        e.reference for e in ended
-    }  # the stock controller prunes ended pods
+    present = {e.reference for e in view.entries} - {e.reference for e in ended}  # stock prunes ended pods
     if present == set(final):
         return None
     return SetReservedFor(claim=view.key, entries=tuple(final))

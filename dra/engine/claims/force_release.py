@@ -60,7 +60,7 @@ def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
     if users:
         return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=list_names(users))
     unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
-    if unread:  # the watch may be behind; the lookup of `kept_entries_rule` tells whether the pod runs
+    if unread:  # the watch may be behind; `kept_entries_rule` looks up whether the pod runs
         return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
     unshown = sum(1 for _ in _watch_caught_up_at(view, now))
     if unshown:

@@ -237,8 +237,7 @@ class PlacementSearch:
         return _without_resources(PodRequests.of(pod), self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
-        """Return the part of a pod that determines its node resources through claims, and whether it may use its
-        claim."""
+        """Return the part of a pod that determines its node resources through claims, and whether it may use them."""
         if not self._picture.inventory.allocatable:
             return None
         containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))

@@ -15,7 +15,7 @@ from dra.engine.instants import Instant
 
 
 def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 13: keep the entries of PodGroups that exist, or may exist."""
+    """Keep the entries of PodGroups that exist, or may exist."""
     del policy, now
     if view.allocation is None or desired.revoking:  # revoked here only by a forced release
         return desired

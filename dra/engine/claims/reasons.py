@@ -289,7 +289,7 @@ class Reason(Struct, frozen=True):
 
     @property
     def severity(self) -> EventType:
-        """Return the event type; a warning asks the user to act."""
+        """Return the event type; a warning needs the user's attention."""
         return REASON_TEXTS[self.code].severity
 
     @property

@@ -78,7 +78,7 @@ def _is_being_placed(view: ClaimView, hold: ClaimHolder) -> bool:
 
 
 def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Return the claim to its reservation: a pod that had the claim and has ended is no longer its controller."""
+    """Return the claim to its reservation: an ended pod is no longer the claim's controller."""
     controller = view.claim.controller
     if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
         return desired

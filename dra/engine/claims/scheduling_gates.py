@@ -20,8 +20,7 @@ OPENER_TURN: Final = 10.0
 
 UNGATE_BATCH: Final = 32
 UNGATE_INTERVAL: Final = 0.1
-"""Seconds until the next plan when more pods of an allocated claim than `UNGATE_BATCH`, the pods that one plan ungates,
-are ready.
+"""Seconds between plans that ungate pods of an allocated claim, `UNGATE_BATCH` pods each.
 
 The claim is decided again once the patches of a plan are done: otherwise a pod that a scheduler binds meanwhile would
 wait for hundreds of patches before it is listed.

@@ -172,9 +172,7 @@ def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
     if claims.has_binding_failure(view.claim):
         return StuckCause.BINDING_FAILED
     allocation = view.allocation
-    if (
-        allocation is None or allocation.allocation_timestamp is None
-    ):  # without a timestamp kube-scheduler never gives up either
+    if allocation is None or allocation.allocation_timestamp is None:  # kube-scheduler never gives up either
         return None
     return StuckCause.BINDING_TIMED_OUT if now >= binding_conditions_end_at(view) else None
 

@@ -60,7 +60,7 @@ class WorkloadPhase(StrEnum):
     UNKNOWN = "unknown"  # not read yet, or unreachable
     ABSENT = "absent"  # no object of that name exists now
     PRESENT = "present"
-    FINISHED = "finished"  # its release rule says that it will create no more pods
+    FINISHED = "finished"  # its release rule says that it creates no further pods
     FORBIDDEN = "forbidden"  # reading the kind is not permitted
     NO_KIND = "no-kind"  # the API server does not serve the kind
     OVER_LIMIT = "over-limit"  # claims of the namespace name more kinds than are watched for one namespace

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class KeepsDevices(StrEnum):
-    """Whether a claim keeps its devices while the reason lasts."""
+    """The answer whether a claim keeps its devices while the reason lasts."""
 
     YES = "yes"
     NO = "–"  # the reason is about something else, or the devices are free

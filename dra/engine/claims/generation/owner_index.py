@@ -114,7 +114,7 @@ class ClaimOwnerIndex:
         self._templates.pop(key, None)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
-        """Record a claim. Only its controller matters, and which future pods it is held for."""
+        """Record a claim: only its controller matters, and which future pods it is held for."""
         key, owner = claim.metadata.key, _controller_uid(claim)
         if before is not None and before.metadata.uid != claim.metadata.uid:
             self.forget_claim(before)
