@@ -595,9 +595,9 @@ class ClaimCache:
         return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
 
     def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
-        """Return whether another claim of the pod is not ready.
+        """Return whether another claim of the pod is not ready for the pod.
 
-        The pod is not listed there, nor may it be the opener.
+        Such a claim neither lists the pod, nor can the pod be its opener now.
         """
         for name in consumer.claims:
             other = (consumer.namespace, name)

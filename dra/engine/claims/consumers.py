@@ -108,12 +108,9 @@ class Consumer(Struct, frozen=True):
     def unlistable(self) -> bool:
         """Return whether no component lists the pod in its observed state.
 
-        It has a foreign gate, or is gated in a gang.
-
-        Another gate, or its gang, keeps the pod gated.
-
-        The scheduler lists no gated pod, and this controller lists only pods behind its own gate. An entry of such a
-        pod therefore belongs to a later state of the pod.
+        This holds for a gated pod that has a foreign gate or belongs to a gang: the scheduler lists no gated pod, and
+        this controller lists only pods behind its own gate. An entry of such a pod therefore belongs to a later state
+        of the pod.
         """
         return self.stage is Stage.GATED and (bool(self.gang) or not self.gated_by_us_only)
 

@@ -125,7 +125,8 @@ class PlacementSearch:
     def loses(self) -> bool:
         """Return whether selectors may leak memory (`dra.cel.memory_leaks`).
 
-        The claim's, or those of the pods' other claims.
+        Checked are the selectors of the claim, and whether any pod has further claims, whose selectors count as
+        leaking.
         """
         return any(may_leak(selector.expression) for selector in _selectors(self._wanted)) or any(
             len(claim_names(shape.pod)) > 1 for shape in self._shapes
@@ -292,7 +293,7 @@ def _selectors(wanted: ClaimToAllocate) -> Iterator[CompiledSelector]:
 def _check_selector_count(*wanted: ClaimToAllocate) -> None:
     """Raise UnsatisfiableError if claims have more selectors than cached results.
 
-    Each would be evaluated repeatedly.
+    The selectors beyond that number would be evaluated repeatedly.
     """
     found = {selector.expression for each in wanted for selector in _selectors(each)}
     if len(found) > SELECTOR_RESULTS_MAX:

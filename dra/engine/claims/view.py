@@ -316,7 +316,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def entered_before(self) -> bool:
         """Return whether the workload entry was made for this very allocation.
 
-        If missing now, the owner released it.
+        If the entry is missing now, the owner released it.
         """
         found, allocation = self.reservation, self.allocation
         if found is None or allocation is None:
@@ -332,9 +332,8 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Return whether a release is uncertain: the annotation of the entry may belong to an equal earlier allocation.
-
-        The annotation may be an older allocation's.
+        """Return whether a release is uncertain, since the annotation of the entry may be that of an equal earlier
+        allocation.
 
         This concerns allocations without a timestamp (made by schedulers up to 1.35) that predate this process.
         """
@@ -398,9 +397,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def covers(self, consumer: Consumer) -> bool:
         """Return whether an entry for many pods admits the pod, so that binding writes nothing.
 
-        Its PodGroup's, or any pod's.
-
-        Upstream compares only the names of PodGroups.
+        The entry is that of the pod's PodGroup, or one for any pod. Upstream compares only the names of PodGroups.
         """
         if self.claim.admits_any_pod:
             return True

@@ -120,9 +120,9 @@ def turn_changes_at(consumer: Consumer, listing: EntryHistory, *, now: Instant, 
 
 
 def _idle(since: Instant | None, now: Instant) -> bool:
-    """Return whether the minute since an instant is over, by the sum of `turn_changes_at`.
+    """Return whether the minute since an instant is over.
 
-    A difference rounds otherwise.
+    Compares with the same sum as `turn_changes_at`, since a difference rounds otherwise.
     """
     return since is not None and now >= since + PARKED_AFTER
 

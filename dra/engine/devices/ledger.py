@@ -79,7 +79,7 @@ class Ledger:
     def hold(self, holder: Holder, items: Iterable[DeviceID]) -> DeviceConflict | None:
         """Assign all items to the holder, in place of its previous items.
 
-        On a conflict, change nothing and return it.
+        On a conflict, change nothing and return the conflict.
         """
         wanted = frozenset(items)
         for item in sorted(wanted, key=str):
@@ -135,7 +135,7 @@ class Ledger:
     def free(self, item: DeviceID) -> bool:
         """Return whether a new holder could have the item.
 
-        Neither it, nor its whole device, nor a share of it is held.
+        The item is free if neither the item itself, nor its whole device, nor a share of it is held.
         """
         if item in self._holders:
             return False

@@ -245,7 +245,7 @@ def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
 def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
     """Return the fraction of the node that would be free, from 0 to 1.
 
-    Upstream's LeastAllocated over cpu and memory.
+    Computed as upstream's LeastAllocated over cpu and memory.
     """
     total = 0.0
     for taken, asked, unit in zip(room.weight, demand.weight, room.units, strict=True):
