@@ -87,7 +87,7 @@ def _deadline(tainted: TaintedResult) -> EvictionDeadline | None:
 def _order(found: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
     """Return the sort key of a deadline: time, then source (a rule before a slice, as upstream), origin, and device.
 
-    The key is total, so that of several simultaneous deadlines the same one is reported each time.
+    Of several simultaneous deadlines the same one is therefore reported each time.
     """
     return (found.at, found.tainted.source, found.tainted.origin, found.tainted.device)
 

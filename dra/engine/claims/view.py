@@ -332,8 +332,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Return whether a release is uncertain, since the annotation of the entry may be that of an equal earlier
-        allocation.
+        """Return whether a release is uncertain, as the entry's annotation may be that of an equal earlier allocation.
 
         This concerns allocations without a timestamp (made by schedulers up to 1.35) that predate this process.
         """
