@@ -41,7 +41,7 @@ LIMIT_EVENTS: Final = 16
 
 
 def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 1, 11, 12: leave foreign entries untouched, keep doubtful pods, set tombstones for finished pods."""
+    """Rules 1, 11, 12: leave foreign entries alone, keep doubtful pods, set tombstones for finished pods."""
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
