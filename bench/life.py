@@ -35,7 +35,7 @@ _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 
 
 class Held:
-    """Containers that run until all are let go; a `localplane.nodes.container_runtime.Containers`."""
+    """Containers that run until all are let go; a `localplane.nodes.container_runtime.ContainerRuntime`."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[Uid, str], Callable[[int], None]] = {}

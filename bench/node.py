@@ -156,7 +156,7 @@ async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event,
 
 
 class Nothing:
-    """Implements `dra.wire.plugin.Plugin`: an answer of the usual size for each claim."""
+    """Implements `dra.wire.plugin.DraPluginServicer`: an answer of the usual size for each claim."""
 
     async def node_prepare_resources(
         self,

@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.schemas import OPTIONS, Server
 from tests.cluster.waiting import until
 
-FILE: Final = binaries.HERE.parent / "dra" / "local" / "schemas" / "recorded.json"
+FILE: Final = binaries.HERE.parent / "localplane" / "schemas" / "recorded.json"
 
 WITHOUT: Final = "--disable-admission-plugins=ServiceAccount,PodSecurity,Priority"
 """Plugins that want objects which only controllers make."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tests.cluster import binaries
 
-FOLDER: Final = binaries.HERE.parents[1] / "dra" / "local" / "schemas"
+FOLDER: Final = binaries.HERE.parents[1] / "localplane" / "schemas"
 STRUCTURES: Final = FOLDER / "structures.json"
 OUTPUT: Final = FOLDER / "numbers.json"
 

@@ -27,7 +27,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
 from tests.cluster.versions import Kind
 
-OUTPUT: Final = binaries.HERE.parents[1] / "dra" / "local" / "schemas" / "structures.json"
+OUTPUT: Final = binaries.HERE.parents[1] / "localplane" / "schemas" / "structures.json"
 
 KUBERNETES: Final = releases.NEWEST.value
 """What the local plane behaves as by default; as an older version it has the same types, less what

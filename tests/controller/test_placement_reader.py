@@ -180,7 +180,7 @@ def slow_selectors(monkeypatch):
         asyncio.get_running_loop().pass_without_rest(0.3)
         return True
 
-    monkeypatch.setattr("dra.cel.device_selectors.Selector.matches", matches)
+    monkeypatch.setattr("dra.cel.device_selectors.CompiledSelector.matches", matches)
 
 
 async def longest_wait(during):
@@ -242,7 +242,7 @@ async def test_more_selectors_than_answers_are_kept_of_are_told(ask, cluster, ob
 
 
 async def test_selectors_lose_no_more_memory_than_their_namespace_may(ask, cluster, observe, monkeypatch):
-    monkeypatch.setattr("controller.placement_reader.LOST_BY_NAMESPACE", 20_000)
+    monkeypatch.setattr("controller.placement_reader.LEAK_LIMIT_PER_NAMESPACE", 20_000)
     before = memory_leaks.leaked_bytes()
     text = "x" * 3_000
     observe(selecting(cluster, *(f"(isQuantity('{n}{text}') ? 0 : 1)" for n in range(3))))

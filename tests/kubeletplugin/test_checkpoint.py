@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_synced_is_an_error_and_what_is_there_is_seen(pa
     def broken(_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("kubeletplugin.atomic_files.sync_folder", broken)
+    monkeypatch.setattr("kubeletplugin.atomic_files.fsync_directory", broken)
     with pytest.raises(CheckpointError, match="Input/output error"):
         checkpoint.write((A, B))
     assert checkpoint.changed

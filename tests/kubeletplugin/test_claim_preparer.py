@@ -372,7 +372,7 @@ async def test_two_instances_see_what_the_other_did(node):
 
 
 async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
-    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_TIMEOUT", 0.01)
     a = node.claims.allocate("a", "gpu-0")
     other = DirectoryLock(node.own)
     await other.acquire(within=1)
@@ -383,7 +383,7 @@ async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
 
 
 async def test_a_call_that_waits_for_one_of_our_own_blames_nobody_else(node, driver, monkeypatch):
-    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_TIMEOUT", 0.01)
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(_):

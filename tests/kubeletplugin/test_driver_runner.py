@@ -202,7 +202,7 @@ def impaired(kubelet):
 
 
 async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
-    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_TIMEOUT", 0.05)
     (node.plugins / NAME).mkdir(mode=0o700)
     other = DirectoryLock(node.plugins / NAME)
     await other.acquire(within=1)

@@ -59,7 +59,7 @@ def test_what_is_no_driver_is_refused(driver):
 
 @pytest.mark.parametrize("room", [pytest.param(160, id="plain"), pytest.param(60, id="hashed")])
 def test_sockets_of_other_instances_are_found_and_our_own_are_not_among_them(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(socket_paths, "PATH_MAX", len(os.fsencode(tmp_path)) + room)
+    monkeypatch.setattr(socket_paths, "MAX_SOCKET_PATH", len(os.fsencode(tmp_path)) + room)
     mine, other = (names(LONG, registry=tmp_path / "r", plugins=tmp_path / "p", pod_uid=uid) for uid in UIDS)
     for folder in (mine.folder, tmp_path / "r"):
         folder.mkdir(parents=True)

@@ -132,7 +132,7 @@ WATCH = b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: B
 
 
 async def test_a_reader_that_does_not_read_loses_its_watch_and_costs_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("localplane.https_server.STALL", 0.2)
+    monkeypatch.setattr("localplane.https_server.WRITE_TIMEOUT", 0.2)
     server, ended, taken = ApiServer(), asyncio.Event(), []
 
     async def handle(request):

@@ -52,7 +52,7 @@ def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_
     picture.observe_node(NODE)
     picture.observe_reservation(reservation())
     with monkeypatch.context() as patched:
-        patched.setattr("controller.extender.scheduler_cache.read", pytest.fail)
+        patched.setattr("controller.extender.scheduler_cache.parse_reservation", pytest.fail)
         picture.observe_reservation(reservation())
     assert free(picture) == of(3)["cpu"]
 

@@ -209,7 +209,7 @@ def forget_what_is_bound_elsewhere(patch):
 
 
 def overlook_guards(patch):
-    patch.setattr(claim_state, "guard", lambda _: ConsumerReference(resource="guards", name="", uid=Uid("")))
+    patch.setattr(claim_state, "guard_entry", lambda _: ConsumerReference(resource="guards", name="", uid=Uid("")))
 
 
 def know_whatever_was_noted(patch):
@@ -217,7 +217,7 @@ def know_whatever_was_noted(patch):
 
 
 def promise_for_any_plugins(patch):
-    patch.setattr(scheduler, "PLUGINS", float("inf"))
+    patch.setattr(scheduler, "PLUGINS_TIMEOUT", float("inf"))
 
 
 def judge_by_what_is_shown_now(patch):

@@ -101,7 +101,7 @@ def test_a_context_that_is_not_there_or_there_twice_is_left_to_others(tmp_path):
 def test_it_takes_no_kubernetes_package(tmp_path):
     path = written(tmp_path, {"token": "hush"}, cluster={"insecure-skip-tls-verify": True})
     code = (
-        "import asyncio, sys; from dra.kube.credentials import Kubeconfig; "
+        "import asyncio, sys; from dra.kube.credentials import KubeconfigCredentials; "
         f"asyncio.run(Kubeconfig({path!r}).access()); sys.exit('kubernetes' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -85,7 +85,7 @@ def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
         ),
         pytest.param(
             gpu_config(sharing=3),
-            "GpuConfig.sharing: input should be a valid dictionary or instance of Sharing, not 3",
+            "GpuConfig.sharing: input should be a valid dictionary or instance of GpuSharing, not 3",
             id="no-object",
         ),
         pytest.param(

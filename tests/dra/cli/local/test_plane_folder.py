@@ -20,7 +20,7 @@ RECORDED = PlaneRecord(pid=os.getpid(), url="https://127.0.0.1:1", api="kep", no
 HOLDER = """
 import sys
 from pathlib import Path
-from dra.cli.local.plane_folder import Folder
+from dra.cli.local.plane_folder import PlaneFolder
 with Folder(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()

@@ -3,7 +3,7 @@ from pathlib import Path
 from dra.cli.reference import problems
 from dra.engine.diagnosis.problems import ProblemCode
 
-PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "kubectl-dra.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "kubectl-dra.md"
 
 
 def test_the_page_has_each_problem_as_the_commands_word_it():

@@ -34,7 +34,7 @@ CALLED = {
 def given(member):
     name = rf"\b{type(member).__name__}\.{member.name}\b"
     uses = (path for path, text in CALLED.items() if re.search(name, text))
-    return any(path != CPUS / "binding.py" for path in uses)
+    return any(path != CPUS / "bind_policies.py" for path in uses)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,14 @@ def guest(name, cpu, **fields):
     return OwnerPod(key=("default", name), uid=Uid(name), amounts=of(cpu), **whole)
 
 
+VERBS = {
+    PlaceholderRemoval: "delete",
+    NominatePlaceholder: "nominate",
+    SetReservationAllocated: "allocate",
+    RemoveSchedulingGate: "ungate",
+}
+
+
 def told(there):
     """Return the moves in few words."""
     found = []
@@ -46,7 +54,7 @@ def told(there):
                 instead = f" instead of {'+'.join(replaces)}" if replaces else ""
                 found.append(f"keep {amounts['cpu'] // 10**9}{of_whom}{instead}")
             case PlaceholderRemoval() | NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate():
-                found.append(f"{type(move).__name__.lower()} {move.uid}")
+                found.append(f"{VERBS[type(move)]} {move.uid}")
     return found
 
 
@@ -56,20 +64,20 @@ def told(there):
         pytest.param([keeper("a", 6)], [], [], id="all-is-kept"),
         pytest.param([], [], ["keep 6"], id="what-is-not-kept-is-asked-for"),
         pytest.param([keeper("a", 4)], [], ["keep 2"], id="so-is-what-is-missing"),
-        pytest.param([keeper("a", 6, ended=True)], [], ["drop a", "keep 6"], id="one-that-its-node-has-ended"),
+        pytest.param([keeper("a", 6, ended=True)], [], ["delete a", "keep 6"], id="one-that-its-node-has-ended"),
         pytest.param([keeper("a", 6, leaving=True)], [], ["keep 6"], id="one-that-is-deleted-by-others"),
-        pytest.param([keeper("a", 6, node="m")], [], ["drop a", "keep 6"], id="one-that-is-elsewhere"),
+        pytest.param([keeper("a", 6, node="m")], [], ["delete a", "keep 6"], id="one-that-is-elsewhere"),
         pytest.param(
             [keeper("a", 6)],
             [guest("p", 6, nominated="")],
-            ["welcome p", "drop a"],
+            ["allocate p", "delete a"],
             id="who-takes-all-is-nominated-before-it-is-free",
         ),
         pytest.param([keeper("a", 6)], [guest("p", 2)], ["keep 4 instead of a"], id="the-rest-is-asked-for-first"),
         pytest.param(
             [keeper("a", 6), keeper("b", 4, node="", replaces=frozenset({"a"}))],
             [guest("p", 2, nominated="", gated=True)],
-            ["welcome p", "nominate b", "drop a", "open p"],
+            ["allocate p", "nominate b", "delete a", "ungate p"],
             id="then-all-are-nominated-then-room-is-made-then-the-gate-opens",
         ),
         pytest.param(
@@ -79,7 +87,7 @@ def told(there):
             id="then-kube-scheduler-has-its-turn",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4)], [guest("p", 2)], ["drop a"], id="one-as-large-as-the-owner-goes-alone"
+            [keeper("a", 2), keeper("b", 4)], [guest("p", 2)], ["delete a"], id="one-as-large-as-the-owner-goes-alone"
         ),
         pytest.param(
             [keeper("a", 2), keeper("b", 4)],
@@ -101,7 +109,7 @@ def told(there):
                 keeper("d", 1, node="", replaces=frozenset("ab")),
             ],
             [guest("p", 5, nominated="")],
-            ["nominate c", "nominate d", "drop a", "drop b"],
+            ["nominate c", "nominate d", "delete a", "delete b"],
             id="before-the-owner-is-nominated",
         ),
         pytest.param(
@@ -116,7 +124,7 @@ def told(there):
         pytest.param(
             [keeper("b", 4)],
             [guest("p", 2, bound=True, labelled=False)],
-            ["welcome p"],
+            ["allocate p"],
             id="which-must-be-able-to-see-it",
         ),
         pytest.param(

@@ -143,7 +143,7 @@ async def test_after_a_look_that_a_hook_has_overtaken_comes_another_without_a_pa
         looks.append(time.monotonic())
         return ReconcileResult(late=len(looks) < 3, cost=1000.0)
 
-    monkeypatch.setattr(cpuset_enforcer, "settle", overtaken)
+    monkeypatch.setattr(cpuset_enforcer, "reconcile", overtaken)
     node.born("besteffort/pod2/new")
     await becomes(lambda: len(looks), 3)
 
@@ -208,7 +208,7 @@ async def test_without_inotify_it_looks_by_itself(node, monkeypatch, caplog):
     def none(_):
         raise OSError(errno.EMFILE, "no more instances")
 
-    monkeypatch.setattr(cpuset_enforcer, "Watch", none)
+    monkeypatch.setattr(cpuset_enforcer, "CgroupWatcher", none)
     await node.enforcement().demand(CpusetDemand(requests={MINE: parse("2-3")}))
     node.born("besteffort/pod3")
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
