@@ -1,5 +1,5 @@
-"""Talking to an API server: transport, client, reflector, lease, events.
+"""Access to an API server: transport, client, reflector, leader election, events.
 
-Shells only: what is decided about claims lies in dra.engine. Each module keeps its arithmetic (token bucket, store,
-election, series of events) apart from its waiting, so that tests and the simulation run it in virtual time.
+These modules only perform I/O: decisions about claims are in dra.engine. Each module separates its arithmetic (token
+bucket, store, lease rules, event series) from its waiting, so that tests and the simulation run it in virtual time.
 """

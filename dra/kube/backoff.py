@@ -1,19 +1,20 @@
-"""Growing, jittered delays."""
+"""Exponential backoff with jitter between attempts."""
 
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 JITTER: Final = Random()  # noqa: S311 - spreads load, guards nothing
-"""The chance behind all delays of a process that nobody gave one of its own: seeded, a simulation repeats itself."""
+"""Source of randomness for all delays of a process that were given no source of their own. When it is seeded, a
+simulation repeats itself."""
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Delays that double from `base` to `cap`; each is drawn from its upper half.
+    """Delays that double from `base` to `cap`; each delay is drawn from the upper half of its range.
 
-    The jitter keeps the reflectors of one process, and the processes of one cluster, from coming back together
-    after the API server restarts.
+    The jitter keeps the reflectors of one process, and the processes of one cluster, from reconnecting at the same
+    moment after the API server restarts.
     """
 
     base: float = 0.25
@@ -22,11 +23,11 @@ class Backoff:
     _failures: int = 0
 
     def next(self) -> float:
-        """Return the delay before the next attempt, and count that it will be needed."""
+        """Return the delay before the next attempt and double the one after it."""
         ceiling = min(self.cap, self.base * 2.0 ** min(self._failures, 32))
         self._failures += 1
         return ceiling * self.random.uniform(0.5, 1.0)
 
     def reset(self) -> None:
-        """Start over: something worked."""
+        """Restart from `base` after a successful attempt."""
         self._failures = 0

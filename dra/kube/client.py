@@ -1,7 +1,7 @@
-"""The verbs of the API, typed: what goes in is a kind and a name, what comes out is a struct or an `ApiError`.
+"""The verbs of the API, typed: a kind and a name go in, a struct or an `ApiError` comes out.
 
-Reads are consistent: never with ``resourceVersion=0``, which may show a state older than one already seen. Writes are
-JSON merge patches, so that fields we do not know survive; a PUT of our narrow structs would erase them.
+Reads are consistent: they never use ``resourceVersion=0``, which may return a state older than one already seen. Writes
+are JSON merge patches, so that fields unknown to these structs survive; a PUT of a narrow struct would erase them.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,34 +26,35 @@ from dra.model.meta import Key, PartialObjectMetadata, Struct, Uid
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
-"""Objects in a page of a list; what kubectl and client-go ask for."""
+"""Objects in a page of a list; kubectl and client-go request the same number."""
 
 PAGE_BYTES_MAX: Final = 8 << 20
-"""Bytes of a page. An object may have a megabyte, and whoever may create objects may create hundreds of such ones: a
-page of those would take all the memory of a process. A page that is longer is asked for again, with fewer objects."""
+"""Maximum number of bytes in a page. An object may have a megabyte, and a user who may create objects may create
+hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested again
+with fewer objects."""
 
 LIST_BYTES_MAX: Final = 64 << 20
-"""Bytes of a list that comes in one piece."""
+"""Maximum number of bytes in a list that is not paginated."""
 
 _UNPAGED: Final = 0
-"""What asks for all objects in one page."""
+"""Page size that requests all objects at once."""
 
 PAGE_SHRINK_FACTOR: Final = 8
-"""Part of the objects of a page that was too long, in the next attempt."""
+"""Divisor of the number of objects in the next attempt when a page was too long."""
 
 READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0
-"""Seconds from the wish to write to the answer, waiting for one's turn included. Also how long the last write of a
-leader that lost its lease may be under way, see `dra.kube.leader_election`."""
+"""Seconds from the request of a write to its answer, including the wait for the rate limiter. Also how long the last
+write of a leader that lost its lease may be in flight, see `dra.kube.leader_election`."""
 
 
 REWRITE_ATTEMPTS: Final = 6
-"""Attempts to write a claim in two requests before it is to be decided again."""
+"""Number of attempts to write a claim in two requests before the caller must decide again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which objects of a kind: by namespace (None: all), and by selectors as in the API."""
+    """The objects of a kind to list or watch: by namespace (None: all namespaces), and by selectors as in the API."""
 
     namespace: str | None = None
     fields: str = ""
@@ -61,11 +62,11 @@ class Selection:
 
     @property
     def narrowed(self) -> bool:
-        """Whether objects can leave the selection without being deleted."""
+        """Report whether objects can leave the selection without being deleted."""
         return bool(self.fields or self.labels)
 
     def query(self) -> dict[str, str]:
-        """Return the query parameters."""
+        """Return the selectors as query parameters."""
         return {
             **({"fieldSelector": self.fields} if self.fields else {}),
             **({"labelSelector": self.labels} if self.labels else {}),
@@ -76,7 +77,7 @@ EVERYTHING: Final = Selection()
 
 
 class ServerVersion(Struct, frozen=True):
-    """The server's answer to ``/version``."""
+    """The answer of the API server to ``/version``."""
 
     major: str = ""
     minor: str = ""
@@ -93,7 +94,7 @@ class _SelfSubjectAccessReview(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
-    """What is written where; the answer to it is the object as it is then."""
+    """The method, path and body of a write; the API server answers with the resulting object."""
 
     method: str
     path: str
@@ -105,7 +106,7 @@ class _Write:
 
 
 class Client:
-    """Talks to one API server through one transport, at one pace."""
+    """A typed client of one API server, with one transport and one rate limiter."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class Client:
 
     @property
     def late_writes_until(self) -> float:
-        """Until when a write may still arrive whose answer nobody waits for any more; in the past if there is none."""
+        """Return until when a write whose answer was given up on may still arrive; in the past if there is none."""
         return self._sender.late_writes_until
 
     async def get(
@@ -132,14 +133,14 @@ class Client:
         priority: RequestPriority = RequestPriority.NORMAL,
         within: float = READ_TIMEOUT,
     ) -> T:
-        """Read one object."""
+        """Read one object from the API server."""
         codec = codec_of(resource, model)
         request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=within)
         response = await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
         return _decoded(codec.one, response.body, resource.what(key))
 
     async def read(self, path: str, model: type[T]) -> T:
-        """Read what is at a path that is no object's: discovery, for one."""
+        """Read a path that belongs to no object, such as a discovery document."""
         request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
         response = await self._sender.send(request, what=path, label="-", priority=RequestPriority.NORMAL)
         return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
@@ -152,13 +153,13 @@ class Client:
         selection: Selection = EVERYTHING,
         priority: RequestPriority = RequestPriority.NORMAL,
     ) -> AsyncIterator[ListPage[T]]:
-        """Read a collection page by page, consistently: all pages show the resourceVersion of the last one.
+        """Read a collection page by page, consistently: all pages show the resourceVersion of the last page.
 
-        When the server has forgotten the state that the pages are cut from (410 after a few minutes), everything comes
-        once more and in one piece, as in client-go: a list that was too slow in pages would be so again.
+        When the server has dropped the snapshot behind the continue token (410 after a few minutes), the list restarts
+        without pagination, as in client-go: a list that was too slow in pages would be too slow again.
 
-        No page is longer than `PAGE_BYTES`; where objects are large, pages have fewer of them. Raises TooLong where
-        everything in one piece is longer than `WHOLE_BYTES`.
+        No page is longer than `PAGE_BYTES_MAX`; where objects are large, pages have fewer objects. Raises
+        `ResponseTooLarge` if an unpaginated list is longer than `LIST_BYTES_MAX`.
         """
         codec = codec_of(resource, model)
         query, most = selection.query(), PAGE_SIZE
@@ -217,7 +218,7 @@ class Client:
         seconds: int,
         selection: Selection = EVERYTHING,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch from `resource_version` on, with bookmarks; the server ends it after `seconds`.
+        """Open a watch from `resource_version` on, with bookmarks; the server ends the watch after `seconds`.
 
         Yields blocks of frames, see `Transport.stream`.
         """
@@ -251,15 +252,15 @@ class Client:
         dry_run: bool = False,
         strategic: bool = False,
     ) -> T:
-        """Change an object with a JSON merge patch and return it as it is then.
+        """Change an object with a JSON merge patch and return the resulting object.
 
-        With `resource_version` it fails with `Conflict` unless the object is still that version; with `uid`, unless it
-        is still that object. The response is the only news of one's own write that is certain to be in order: the
-        next write of a chain takes its resourceVersion from here. `within` bounds all of it, the wait for the limiter
-        included; a leader passes what is left of its lease.
+        With `resource_version` the patch fails with `Conflict` unless the object still has that version; with `uid`,
+        unless it is still the same object. The response is the only source about one's own write that is certain to be
+        in order: the next write of a chain takes its resourceVersion from the response. `within` bounds the whole call,
+        including the wait for the rate limiter; a leader passes what is left of its lease.
 
-        A `strategic` merge patch, which only built-in kinds know, merges lists by their keys: a condition is added
-        without a word about the others, whose fields we may not know.
+        A `strategic` merge patch, supported for built-in kinds only, merges lists by their keys: it can add a condition
+        without repeating the other conditions, whose fields may be unknown here.
         """
         preconditions = {
             **({"resourceVersion": resource_version} if resource_version is not None else {}),
@@ -282,7 +283,7 @@ class Client:
         except Invalid as error:
             if uid is None or not error.has_cause_in("metadata.uid"):
                 raise
-            # To the server a patch with another uid tries to change an immutable field; to us it is a precondition.
+            # The server sees an attempt to change an immutable field; here the uid is a precondition.
             message = f"the object with uid {uid} is gone, another one has its name"
             raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
 
@@ -297,10 +298,10 @@ class Client:
         priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> T:
-        """Change an object with a JSON patch (RFC 6902) and return the object as it is then.
+        """Change an object with a JSON patch (RFC 6902) and return the resulting object.
 
-        The operations are done all or none. Raises `Invalid` where one of them fails, a ``test`` for example: the API
-        server does not say which.
+        The server applies either all operations or none. Raises `Invalid` if an operation fails, for example a
+        ``test``: the API server does not say which one.
         """
         write = _Write(
             method="PATCH",
@@ -323,10 +324,11 @@ class Client:
         priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> ResourceClaim:
-        """Do what `merge_patch` does to a claim, where the API server refuses any JSON: see `dra.kube.protobuf_claim`.
+        """Patch a claim whose JSON writes the API server refuses: see `dra.kube.protobuf_claim`.
 
-        It takes two requests, so whoever writes all the time is always in between. Therefore it is done to any version
-        that is like the claim ``before``, which was decided on, and tried some times.
+        Has the effect of `merge_patch`, but takes two requests, so a client that writes all the time always comes in
+        between. Therefore the change is applied to any version that is equivalent to the claim ``before``, which was
+        decided on, and tried up to `REWRITE_ATTEMPTS` times.
         """
         deadline = self._clock.now() + within
         left = REWRITE_ATTEMPTS
@@ -393,7 +395,7 @@ class Client:
         priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> T:
-        """Write a whole object that was read as a `DynamicObject` (PUT): for the few paths that take nothing else."""
+        """Replace a whole object that was read as an `UnstructuredObject` (PUT): for paths that accept nothing else."""
         write = _Write(
             method="PUT",
             path=resource.path(*key, subresource),
@@ -416,7 +418,7 @@ class Client:
         within: float = WRITE_TIMEOUT,
         dry_run: bool = False,
     ) -> T:
-        """Create an object, or with `name` and `subresource` post to one (``binding``, ``eviction``)."""
+        """Create an object, or with `name` and `subresource` post to a subresource (``binding``, ``eviction``)."""
         write = _Write(
             method="POST",
             path=resource.path(namespace, name, subresource),
@@ -442,12 +444,12 @@ class Client:
         force: bool = True,
         dry_run: bool = False,
     ) -> T:
-        """Make these fields what they are here, whoever had them before (server-side apply).
+        """Set the fields of `body` regardless of their previous managers (server-side apply).
 
-        Without `force` it fails with `Conflict` if somebody else manages one of them and has it otherwise.
+        Without `force` the call fails with `Conflict` if another manager owns one of the fields with a different value.
 
-        What an earlier application of the same `manager` had and this one has not is removed. With `uid` it fails with
-        `Conflict` if the object with that uid is gone.
+        Fields that an earlier apply of the same `manager` set and that `body` lacks are removed. With `uid` the call
+        fails with `Conflict` if the object with that uid is gone.
         """
         metadata = {"namespace": key[0], "name": key[1], **({"uid": uid} if uid is not None else {})}
         content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
@@ -478,7 +480,7 @@ class Client:
         priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> None:
-        """Ask for the deletion of the object with this uid; `Conflict` if another one has taken its name."""
+        """Request the deletion of the object with this uid; raise `Conflict` if another object has its name."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -507,13 +509,13 @@ class Client:
         return _decoded(codec.one, response.body, write.what)
 
     async def version(self) -> ServerVersion:
-        """Return the server's version."""
+        """Return the version of the API server."""
         return await self.read("/version", ServerVersion)
 
     async def can_i(
         self, verb: str, resource: Resource, *, subresource: str = "", namespace: str = "", name: str = ""
     ) -> bool:
-        """Whether we have the right to `verb`; without a namespace: in all of them."""
+        """Return whether RBAC allows this process to `verb`; without a namespace: in all namespaces."""
         attributes = {
             "verb": verb,
             "group": resource.group,
@@ -529,7 +531,7 @@ class Client:
 
 
 def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
-    """Return the decoded body; `Unreadable` if it is something else."""
+    """Return the decoded body; raise `UnreadableResponse` if it does not decode."""
     try:
         return decode(body)
     except RESPONSE_DECODE_ERRORS as error:
@@ -537,5 +539,5 @@ def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
 
 
 def _label(resource: Resource, subresource: str | None) -> str:
-    """Return how metrics call the resource."""
+    """Return the label of the resource in metrics."""
     return f"{resource.label}/{subresource}" if subresource else resource.label

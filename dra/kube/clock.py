@@ -1,4 +1,4 @@
-"""The two times of a shell: monotonic seconds to measure with, wall time to write into API objects."""
+"""The two clocks of a component: monotonic seconds for measuring, wall time for writing into API objects."""
 
 import time
 from datetime import UTC, datetime
@@ -6,22 +6,24 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """What a shell may ask about time. Waiting is asyncio's business: a virtual event loop makes it free."""
+    """A source of monotonic and wall time. Waiting goes through asyncio, so that a virtual event loop makes it free."""
 
     def now(self) -> float:
         """Return monotonic seconds; only differences mean something, and only within this process."""
         ...
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC; it may jump, so it is compared with nothing but deadlines of the API's own."""
+        """Return the time of day in UTC; the wall clock may jump, so compare it only with deadlines that the API
+        sets.
+        """
         ...
 
 
 class SystemClock:
-    """The machine's own clocks; `now` is the one asyncio's loops use, so deadlines carry over."""
+    """The clocks of the machine; `now` is the clock of asyncio's event loops, so deadlines carry over."""
 
     def now(self) -> float:
-        """Return monotonic seconds."""
+        """Return the monotonic seconds of the machine."""
         return time.monotonic()
 
     def wall(self) -> datetime:
@@ -33,10 +35,10 @@ SYSTEM: Final = SystemClock()
 
 
 def rfc3339(wall: datetime) -> str:
-    """Return `wall` as a Time, which has whole seconds."""
+    """Return `wall` as a metav1.Time, which has whole seconds."""
     return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(wall: datetime) -> str:
-    """Return `wall` as a MicroTime, which has exactly six decimals (``isoformat`` leaves them out when zero)."""
+    """Return `wall` as a metav1.MicroTime, which has exactly six decimals (``isoformat`` omits them when zero)."""
     return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,8 @@
-"""From the bytes of an API server to our structs.
+"""Decoding of API server responses into structs.
 
-One codec per kind and struct. It knows which form of the objects to ask for (all of it, or the metadata only) and
-survives single objects that do not fit: they are named, so that nobody takes them for deleted.
+There is one codec per kind and struct. A codec knows which form of the objects to request (the whole object, or
+metadata only), and survives single objects that do not fit the struct: they are listed by name, so that no caller takes
+them for deleted.
 """
 
 import functools
@@ -18,7 +19,7 @@ from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, St
 
 
 class ApiObject(Protocol):
-    """Anything with ``metadata``."""
+    """Any API object with ``metadata``."""
 
     @property
     def metadata(self) -> ObjectMeta: ...  # noqa: D102 - the class says it
@@ -28,14 +29,15 @@ T = TypeVar("T")
 
 _METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-"""Aggregated API servers may not know the metadata-only form; the whole object then decodes to the same struct."""
+"""Accept header for metadata only. Aggregated API servers may not support this form; the whole object then decodes to
+the same struct."""
 
 
 class ObjectIdentity(Struct, frozen=True):
-    """As much of the metadata as tells which object it is.
+    """The part of the metadata that identifies an object.
 
-    Also all that is read of a bookmark: servers before 1.35 send it with ``"creationTimestamp": null``, which no
-    object has and `ObjectMeta` does not take.
+    Nothing else is read of a bookmark: servers before 1.35 send bookmarks with ``"creationTimestamp": null``, which no
+    object has and `ObjectMeta` does not accept.
     """
 
     name: str = ""
@@ -45,7 +47,7 @@ class ObjectIdentity(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """(namespace, name)."""
+        """Return the namespace and the name."""
         return (self.namespace, self.name)
 
     def __str__(self) -> str:
@@ -62,7 +64,7 @@ class _ListMeta(Struct, frozen=True):
 
 
 class _List(Struct, Generic[T], frozen=True):
-    """A list answer; Go writes an empty list as null where nobody took care."""
+    """A list response; Go encodes an empty list as null unless a server prevents it."""
 
     metadata: _ListMeta
     items: list[T] | None = None
@@ -78,7 +80,8 @@ class ListPage(Generic[T]):
     """Continue token; empty on the last page."""
 
     first: bool = True
-    """The list begins here. May be True again in the middle: the server forgot where we were, all of it comes anew."""
+    """Whether the list begins with this page. May be True again in the middle of a list: the server has dropped the
+    continue token, and the list restarts."""
 
     unreadable: tuple[ObjectIdentity, ...] = ()
     """Objects that exist but do not fit the struct."""
@@ -86,13 +89,13 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[T]):
-    """How objects of one kind are asked for and decoded."""
+    """Accept headers and decoders for the objects of one kind."""
 
     one: Callable[[bytes | msgspec.Raw], T]
-    """Decode one object; raises `msgspec.ValidationError` when it does not fit."""
+    """Decode one object; raises `msgspec.ValidationError` when the object does not fit."""
 
     whole: Callable[[bytes], _List[T]] | None
-    """Decode a list in one go, if that is possible: a third faster than object by object."""
+    """Decode a list in one go, if possible: a third faster than object by object."""
 
     accept_one: str = JSON
     accept_list: str = JSON
@@ -103,7 +106,7 @@ class Codec(Generic[T]):
             try:
                 listed = self.whole(body)
             except OBJECT_DECODE_ERRORS:
-                pass  # one object is to blame; find it
+                pass  # at least one object does not fit; find it below
             else:
                 return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
         raw = _RAW_LIST.decode(body)
@@ -118,20 +121,21 @@ class Codec(Generic[T]):
 
 
 NESTING_MAX: Final = 10_000
-"""How deep objects may be nested: Go's JSON decoder takes no more, so no API server holds any. Three kilobytes of
-somebody's ``opaque.parameters`` are enough to exceed what Python allows by default."""
+"""Maximum depth of nested objects: Go's JSON decoder accepts 10,000 levels, so no API server stores deeper objects.
+Three kilobytes of a user's ``opaque.parameters`` are enough to exceed Python's default."""
 
 OBJECT_DECODE_ERRORS: Final = (msgspec.ValidationError, RecursionError)
-"""What says that an object does not fit its struct."""
+"""Exceptions raised for an object that does not fit its struct."""
 
 RESPONSE_DECODE_ERRORS: Final = (msgspec.DecodeError, RecursionError)
-"""What says that an answer is none."""
+"""Exceptions raised for a response that does not decode at all."""
 
 
 def raise_recursion_limit() -> None:
-    """Let this process decode whatever an API server holds; to be called once, at its start.
+    """Raise the recursion limit to decode whatever an API server stores; call once, when the process starts.
 
-    The limit counts our own frames as well. From Python 3.12 on, compiled code has a limit of its own that suffices.
+    The limit counts the frames of this program as well. From Python 3.12 on, compiled code has a limit of its own that
+    suffices.
     """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 2 * NESTING_MAX))
 
@@ -142,7 +146,7 @@ _CONTENT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def identity_of(raw: bytes | msgspec.Raw) -> ObjectIdentity:
-    """Return which object this is, of any kind and in any form."""
+    """Return the identity of an object of any kind and in any form."""
     return _IDENTIFIED.decode(raw).metadata
 
 
@@ -160,7 +164,7 @@ def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a ty
 
 
 def codec_of(resource: Resource, model: type[T]) -> Codec[T]:
-    """Return the codec of `model`: a struct, `PartialObject` (metadata only), `DynamicObject`, `UndecodedObject`."""
+    """Return the codec of `model`: a struct, `PartialObjectMetadata`, `UnstructuredObject` or `RawObject`."""
     return cast("Codec[T]", _codec(resource, cast("Hashable", model)))
 
 
@@ -172,7 +176,9 @@ def _undecoded(raw: bytes | msgspec.Raw) -> RawObject:
 
 
 def decode_object(resource: Resource, found: RawObject) -> UnstructuredObject:
-    """Decode the whole of an object, and let go of what the server sent. Raises one of `UNFIT`."""
+    """Decode the whole of an object, and release the bytes that the server sent. Raises one of
+    `OBJECT_DECODE_ERRORS`.
+    """
     raw, found.raw = found.raw, b""
     return _dynamic(resource, raw)
 
@@ -180,8 +186,8 @@ def decode_object(resource: Resource, found: RawObject) -> UnstructuredObject:
 def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> UnstructuredObject:
     """Decode an object of any kind to plain data.
 
-    Items of lists of built-in kinds bear neither ``kind`` nor ``apiVersion``; rules may ask for them, and must not see
-    another object after a relist than after a watch event. ``managedFields`` are bulk that no rule needs.
+    Items in lists of built-in kinds have neither ``kind`` nor ``apiVersion``; rules may read these fields, and must see
+    the same object after a relist as after a watch event. ``managedFields`` are large and no rule needs them.
     """
     content = _CONTENT.decode(raw)
     content.setdefault("apiVersion", resource.api_version)

@@ -1,11 +1,12 @@
-"""Who we are to an API server, and how to tell it: kubeconfig files and the service account of a pod.
+"""Credentials for an API server, from kubeconfig files or from the service account of a pod.
 
-Everything here can change while we run: tokens of service accounts are rotated every hour, exec plugins give tokens
-for minutes, client certificates expire. So a transport asks before each request, and once more after a 401.
+All of it can change while the process runs: service account tokens are rotated every hour, exec plugins issue tokens
+for minutes, client certificates expire. So a transport asks for credentials before each request, and once more after a
+401.
 
-Kubeconfig files of the usual kind are read by `kubeconfigs`; all others by kubernetes.aio.config, imported only then:
-it costs 21 MiB and a quarter of a second. Its traps: it writes nothing back and refreshes nothing by itself; a failing
-exec plugin is only logged, and one would go on without any credentials.
+`kubeconfigs` reads the usual kubeconfig files; kubernetes.aio.config reads all others and is imported only then: the
+import costs 21 MiB and a quarter of a second. Its traps: it writes nothing back and refreshes nothing by itself; it
+only logs a failing exec plugin, after which requests would be sent without any credentials.
 """
 
 import asyncio
@@ -27,15 +28,15 @@ from dra.kube.kubeconfigs import StaticContext
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 REREAD_AFTER: Final = 60.0
-"""Seconds for which a token read from a file is used; the kubelet replaces it long before it expires."""
+"""Seconds for which a token read from a file is used; the kubelet replaces the token long before it expires."""
 
 EXPIRY_MARGIN: Final = timedelta(seconds=60)
-"""An exec plugin's token is replaced this long before its end."""
+"""Time before expiry at which the token of an exec plugin is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """How to reach an API server at this moment."""
+    """The address of an API server with the credentials for one request."""
 
     host: str
     authorization: str | None = field(default=None, repr=False)
@@ -45,12 +46,12 @@ class RestConfig:
 
 
 class Credentials(Protocol):
-    """Where a transport gets its access from."""
+    """A source of `RestConfig` for a transport."""
 
     async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
-        """Return the access to use now; `rejected` is one that the server has answered with 401.
+        """Return the RestConfig to use now; `rejected` is one that the server has answered with 401.
 
-        Takes as long as it takes: behind an exec plugin there may be a person who logs in.
+        May take arbitrarily long: an exec plugin may wait for a person to log in.
         """
         ...
 
@@ -62,12 +63,12 @@ class StaticCredentials:
     value: RestConfig
 
     async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:  # noqa: ARG002 - there is no other
-        """Return the value."""
+        """Return the fixed RestConfig."""
         return self.value
 
 
 class ServiceAccountCredentials:
-    """The identity of the pod we run in."""
+    """The service account of the pod that this process runs in."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class ServiceAccountCredentials:
         self._read_at = 0.0
 
     async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
-        """Return the access, with the token as it was in its file at most a minute ago."""
+        """Return the RestConfig with the token as read from its file at most a minute ago."""
         now = self._clock.now()
         if self._access is None or self._access is rejected or now - self._read_at >= REREAD_AFTER:
             self._access, self._read_at = self._read(), now
@@ -93,7 +94,7 @@ class ServiceAccountCredentials:
 
     @property
     def namespace(self) -> str:
-        """The namespace of our pod."""
+        """Return the namespace of the pod that this process runs in."""
         try:
             return (self._folder / "namespace").read_text().strip()
         except OSError:
@@ -109,7 +110,7 @@ class ServiceAccountCredentials:
 
 
 class KubeconfigCredentials:
-    """One context of a kubeconfig file (or of several, as in $KUBECONFIG)."""
+    """One context of a kubeconfig file (or of several files, as in $KUBECONFIG)."""
 
     def __init__(self, path: str, *, context: str | None = None, clock: Clock = SYSTEM) -> None:
         self._path = path
@@ -121,7 +122,7 @@ class KubeconfigCredentials:
         self._reading = asyncio.Lock()
 
     async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
-        """Return the access; reads the file and runs its exec plugin again when the old one is used up."""
+        """Return the RestConfig; re-read the file and rerun its exec plugin when the credentials have expired."""
         async with self._reading:  # fifty requests that get a 401 together run the plugin once
             if self._access is None or self._access is rejected or self._clock.now() >= self._stale_at:
                 self._access, self._stale_at = await self._read()
@@ -129,8 +130,8 @@ class KubeconfigCredentials:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the context; empty if it names none, or if nobody can tell: requests will say why."""
-        from yaml import YAMLError, safe_load  # noqa: PLC0415 - who asks for no namespace needs none
+        """Return the namespace of the context; empty if unset or unreadable: requests will then report the cause."""
+        from yaml import YAMLError, safe_load  # noqa: PLC0415 - needed for the namespace only
 
         wanted = self._context
         for path in filter(None, self._path.split(os.pathsep)):
@@ -145,8 +146,8 @@ class KubeconfigCredentials:
         return ""
 
     async def _read(self) -> tuple[RestConfig, float]:
-        """Return the access and when to read again."""
-        _require_any_file(self._path)  # the package would warn at each of our attempts, and then miss current-context
+        """Return the RestConfig and the time at which to read the file again."""
+        _require_any_file(self._path)  # the package would warn at each attempt, and then miss current-context
         simple = kubeconfigs.read_static_context(self._path, context=self._context)
         if simple is not None:
             try:
@@ -156,10 +157,10 @@ class KubeconfigCredentials:
         return await self._read_dynamic()
 
     async def _read_dynamic(self) -> tuple[RestConfig, float]:
-        """Read what is not that simple."""
+        """Read a context that needs the kubernetes package."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
-        from yaml import YAMLError  # noqa: PLC0415 - comes with them
+        from yaml import YAMLError  # noqa: PLC0415 - comes with the package
 
         configuration = Configuration(host="")
         try:
@@ -185,7 +186,7 @@ class KubeconfigCredentials:
         return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
 
     def _stale(self, user: Mapping[str, Any], expiry: Any) -> float:  # noqa: ANN401 - untyped package
-        """Return until when what was read may be used, unless a 401 says otherwise."""
+        """Return until when the credentials may be used, unless a 401 rejects them earlier."""
         if expiry is not None:
             left: float = (expiry - EXPIRY_MARGIN - self._clock.wall()).total_seconds()
             return self._clock.now() + max(1.0, left)
@@ -193,12 +194,13 @@ class KubeconfigCredentials:
 
 
 def find(path: str | None = None, *, context: str | None = None) -> Credentials:
-    """Return the credentials that kubectl would use: the file given, $KUBECONFIG, ~/.kube/config, the pod's own.
+    """Return the credentials that kubectl would use: the given file, $KUBECONFIG, ~/.kube/config, or the pod's own.
 
-    A file that is named and not there is an error now: nobody would see it among the failures of all watches.
+    Raises `Unreachable` at once for a named file that does not exist: among the failures of all watches the cause would
+    go unnoticed.
     """
     home = Path("~/.kube/config")
-    with contextlib.suppress(RuntimeError):  # in a container our user may have none
+    with contextlib.suppress(RuntimeError):  # in a container the user may have no home directory
         home = home.expanduser()
     named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
     if named:
@@ -214,19 +216,22 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
 
 
 def _require_any_file(paths: str) -> None:
-    """Raise unless one of the files is there; of several in $KUBECONFIG some may be missing, as for kubectl."""
+    """Raise `Unreachable` unless one of the files exists.
+
+    Some of the files in $KUBECONFIG may be missing, as for kubectl.
+    """
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
         raise Unreachable(f"kubeconfig {paths}", "no such file", ambiguous=False)
 
 
 class _TlsContexts:
-    """Makes TLS contexts, and the same one again for the same files: connections are pooled by context."""
+    """A cache of TLS contexts: connections are pooled by context, so the same files must yield the same context."""
 
     def __init__(self) -> None:
         self._made: tuple[str, ssl.SSLContext] | None = None
 
     def of(self, simple: StaticContext) -> ssl.SSLContext:
-        """Return the context of a simple kubeconfig file."""
+        """Return the TLS context of a static kubeconfig context."""
         parts = (simple.ca, simple.certificate, simple.key, str(simple.verify).encode())
         fingerprint = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
         if self._made is None or self._made[0] != fingerprint:
@@ -245,7 +250,7 @@ class _TlsContexts:
         if self._made is not None and self._made[0] == fingerprint:
             return self._made[1]
         made = ssl.create_default_context(cafile=ca)
-        # Since Python 3.13 contexts demand extensions that the CAs of many clusters do not have; client-go does not.
+        # Since Python 3.13, contexts require extensions that the CAs of many clusters lack; client-go does not.
         made.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not verify:
             made.check_hostname = False
@@ -261,12 +266,12 @@ def _optional_path(name: str | None) -> Path | None:
 
 
 def _user_section(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
-    """Return the user section as plain data; the loader has no public way to it."""
+    """Return the user section as plain data; the loader has no public accessor for it."""
     node = loader._user  # noqa: SLF001 - as said
     return getattr(node, "value", None) or {}
 
 
 def current_namespace(path: str | None = None, *, context: str | None = None) -> str:
-    """Return the namespace that is meant where nobody names one, as kubectl finds it; empty if none is set."""
+    """Return the default namespace as kubectl determines it; empty if none is set."""
     found = find(path, context=context)
     return found.namespace if isinstance(found, KubeconfigCredentials | ServiceAccountCredentials) else ""

@@ -1,7 +1,8 @@
-"""Which version and kind stands behind ``jobs.batch``.
+"""Resolution of a group-resource such as ``jobs.batch`` to its version and kind.
 
-Asks for one API group at a time: the aggregated document of a cluster with many CRDs is megabytes, and a claim names
-one kind. An unknown kind is None and not an error: its CRD may be installed later, so that answer is kept only shortly.
+Asks for one API group at a time: the aggregated document of a cluster with many CRDs has megabytes, and a claim names
+one kind. An unknown kind yields None and no error: its CRD may be installed later, so that answer is cached only
+shortly.
 """
 
 import asyncio
@@ -18,10 +19,10 @@ from dra.model.references import GroupResource
 
 CACHE_SECONDS: Final = 600.0
 NEGATIVE_CACHE_SECONDS: Final = 10.0
-"""Seconds for which an answer is believed."""
+"""Seconds for which an answer is cached: found, and not found."""
 
 GROUPS_MAX: Final = 512
-"""Groups remembered. Anybody who may create a claim may name a group."""
+"""Maximum number of cached groups. Any user who may create a claim may name a group."""
 
 
 class _GroupVersion(Struct, frozen=True):
@@ -29,7 +30,7 @@ class _GroupVersion(Struct, frozen=True):
 
 
 class _Group(Struct, frozen=True):
-    """Answer of ``/apis/GROUP``."""
+    """The response of ``/apis/GROUP``."""
 
     versions: list[_GroupVersion]
     preferred_version: _GroupVersion | None = None
@@ -48,13 +49,13 @@ class _GroupName(Struct, frozen=True):
 
 
 class _Groups(Struct, frozen=True):
-    """Answer of ``/apis``."""
+    """The response of ``/apis``."""
 
     groups: list[_GroupName] | None = None
 
 
 class _ServedResources(Struct, frozen=True):
-    """Answer of ``/apis/GROUP/VERSION``."""
+    """The response of ``/apis/GROUP/VERSION``."""
 
     resources: list[_ServedResource] | None = None
 
@@ -64,11 +65,11 @@ class _CachedGroup:
     asked_at: float
     resources: dict[str, Resource]
     by_short_name: dict[str, Resource]
-    """By kind, singular and short names, in small letters: what kubectl takes as well."""
+    """Resources by lower-case kind, singular name and short name, all of which kubectl accepts as well."""
 
 
 class Discovery:
-    """Resolves kinds, and remembers them for a while."""
+    """A cache of discovery documents that resolves group-resources."""
 
     def __init__(self, client: Client, *, clock: Clock = SYSTEM) -> None:
         self._client = client
@@ -84,10 +85,10 @@ class Discovery:
         return (await self._group(wanted)).resources.get(wanted.resource)
 
     async def meant(self, wanted: GroupResource) -> GroupResource | None:
-        """Return what somebody meant who wrote ``deploy`` or ``jobs.v1.batch``, as kubectl would; raises `ApiError`.
+        """Return the group-resource for a name such as ``deploy`` or ``jobs.v1.batch``; raises `ApiError`.
 
-        For command lines and error texts: a reference in an object is taken literally. The group that was written comes
-        first, then the built-in ones.
+        Resolves like kubectl, for command lines and error texts: a reference in an object is taken literally. The group
+        as written comes first, then the built-in groups.
         """
         served = sorted(each.name for each in (await self._client.read("/apis", _Groups)).groups or ())
         for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *served)):
@@ -100,7 +101,7 @@ class Discovery:
 
     async def _group(self, wanted: GroupResource) -> _CachedGroup:
         lock = self._asking.setdefault(wanted.group, asyncio.Lock())
-        async with lock:  # a thousand claims of one kind ask once
+        async with lock:  # a thousand claims of one kind send one request
             known = self._groups.get(wanted.group)
             if known is None or self._clock.now() - known.asked_at >= _cache_seconds(known, wanted):
                 known = await self._ask(wanted.group)
@@ -108,11 +109,11 @@ class Discovery:
         return known
 
     def forget(self, group: str) -> None:
-        """Ask again next time: an object that should exist was not found under the path we knew."""
+        """Drop a group from the cache: an object that should exist was not found under the cached path."""
         self._groups.pop(group, None)
 
     async def _ask(self, group: str) -> _CachedGroup:
-        """Return what the group serves; of a kind in several versions, the preferred or else the first."""
+        """Return the resources of a group; of a kind in several versions, the preferred version or else the first."""
         found: dict[str, Resource] = {}
         by_short_name: dict[str, Resource] = {}
         known = _CachedGroup(self._clock.now(), found, by_short_name)
@@ -126,7 +127,7 @@ class Discovery:
             except NotFound:  # removed since
                 continue
             for each in served.resources or ():
-                if "/" not in each.name and each.name not in found:  # with a slash it is a subresource
+                if "/" not in each.name and each.name not in found:  # a slash separates a subresource
                     found[each.name] = Resource(group, version, each.name, each.kind, each.namespaced)
                     for nickname in (each.kind.lower(), each.singular_name, *each.short_names):
                         by_short_name.setdefault(nickname, found[each.name])

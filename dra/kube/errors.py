@@ -1,7 +1,7 @@
-"""What an API server can answer instead of what was asked for, one class for each case that callers tell apart.
+"""Errors of an API server, one class for each case that callers distinguish.
 
-Decided by status and, where one status means two things, by ``reason`` of the Status object: 409 is `Conflict` (look
-again) or `AlreadyExists` (it is there). `Unreachable` stands for no answer at all. All texts start with the object.
+The HTTP status decides, and where one status means two things, the ``reason`` of the Status object: 409 is `Conflict`
+(read again) or `AlreadyExists`. `Unreachable` stands for no answer at all. All texts start with the object.
 """
 
 from typing import Any, Final
@@ -12,11 +12,11 @@ from dra.kube.transport import Response
 from dra.model.meta import Struct
 
 TEXT_LIMIT: Final = 1024
-"""Characters of an error text that are kept: validation errors of a claim can quote the whole of it."""
+"""Maximum number of characters of an error text: validation errors of a claim can quote the whole claim."""
 
 
 class StatusCause(Struct, frozen=True):
-    """``details.causes[]`` of a Status."""
+    """An item of ``details.causes[]`` of a Status."""
 
     reason: str = ""
     message: str = ""
@@ -24,7 +24,7 @@ class StatusCause(Struct, frozen=True):
 
 
 class StatusDetails(Struct, frozen=True):
-    """``details`` of a Status."""
+    """The ``details`` of a Status."""
 
     name: str = ""
     group: str = ""
@@ -35,7 +35,7 @@ class StatusDetails(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """A Status object: the body of an error answer, or the object of an ERROR event in a watch."""
+    """A Status object: the body of an error response, or the object of an ERROR event in a watch."""
 
     kind: str = ""
     code: int = 0
@@ -45,9 +45,9 @@ class Status(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An answer other than success.
+    """A response other than success.
 
-    `what` names the object in the text. Whoever knows a better name for it than the layer that raised may set it.
+    `what` names the object in the text. A caller that knows a better name than the layer that raised may set it.
     """
 
     def __init__(self, what: str, status: Status, *, retry_after: float | None = None) -> None:
@@ -64,20 +64,20 @@ class ApiError(Exception):
 
     @property
     def ambiguous(self) -> bool:
-        """Whether a write may have happened, or may still happen, in spite of this: it is read then, not repeated."""
+        """Report whether a write may have happened, or may still happen: the caller must read, not repeat."""
         return False
 
     def has_cause(self, reason: str) -> bool:
-        """Whether the server gave `reason` among its causes."""
+        """Return whether the server gave `reason` among its causes."""
         return any(cause.reason == reason for cause in self.details.causes or ())
 
     def has_cause_in(self, field: str) -> bool:
-        """Whether the server objects to `field`."""
+        """Return whether the server objects to `field`."""
         return any(cause.field == field for cause in self.details.causes or ())
 
 
-class Invalid(ApiError):  # noqa: N818 - these classes bear the API's own names
-    """422: the object would break a rule of its kind; the same request will never succeed."""
+class Invalid(ApiError):  # noqa: N818 - these classes have the API's own names
+    """422: the object violates a rule of its kind; the same request will never succeed."""
 
 
 class Unauthorized(ApiError):  # noqa: N818 - as above
@@ -85,7 +85,7 @@ class Unauthorized(ApiError):  # noqa: N818 - as above
 
 
 class Forbidden(ApiError):  # noqa: N818 - as above
-    """403: no right to do this, or an admission plugin refused."""
+    """403: RBAC does not allow the request, or an admission plugin refused it."""
 
 
 class NotFound(ApiError):  # noqa: N818 - as above
@@ -93,7 +93,7 @@ class NotFound(ApiError):  # noqa: N818 - as above
 
 
 class Conflict(ApiError):  # noqa: N818 - as above
-    """409: the object is not the one that was decided on; read it again and decide again."""
+    """409: the object has changed since the decision; read it again and decide again."""
 
 
 class AlreadyExists(ApiError):  # noqa: N818 - as above
@@ -109,23 +109,23 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
 
     @property
     def passing(self) -> bool:
-        """Whether the same request will do later. A budget's refusal is an answer, not a matter of pace."""
+        """Report whether the same request can succeed later; a disruption budget's refusal is no rate limit."""
         return self.retry_after is not None and not self.has_cause("DisruptionBudget")
 
 
 class ResponseTooLarge(ApiError):  # noqa: N818 - as above
-    """A successful answer that is longer than the client was ready to take; what it says is not known."""
+    """A successful response that is longer than the client's limit; its content is unknown."""
 
     def __init__(self, what: str, most: int) -> None:
         super().__init__(what, Status(code=200, message=f"the answer is longer than {most >> 20} MiB"))
 
 
 class ServerError(ApiError):
-    """5xx: whether a write has happened is not known."""
+    """5xx: the outcome of a write is unknown."""
 
     @property
     def ambiguous(self) -> bool:
-        """Yes."""
+        """Return True: the outcome of a write is unknown."""
         return True
 
 
@@ -134,21 +134,21 @@ class Timeout(ServerError):  # noqa: N818 - as above
 
 
 class UnreadableResponse(ApiError):  # noqa: N818 - as above
-    """A success whose body is not what it should be, as from a login page in between. A write has then happened."""
+    """A success whose body does not decode, as from the login page of a proxy. A write has happened in that case."""
 
     def __init__(self, what: str, cause: Exception) -> None:
         super().__init__(what, Status(reason="Unreadable", message=f"the answer cannot be read: {cause}"))
 
     @property
     def ambiguous(self) -> bool:
-        """Yes: it was a success, of what nobody can tell."""
+        """Return True: the request succeeded, but its result is unknown."""
         return True
 
 
 class Unreachable(ApiError):  # noqa: N818 - as above
-    """No answer: connection refused, broken or silent; or the request was never sent.
+    """No response: the connection was refused, broken or silent, or the request was never sent.
 
-    `ambiguous`: the server may have got the request. A write is then to be followed by a read, never repeated.
+    `ambiguous`: the server may have received the request. A write must then be followed by a read, never repeated.
     """
 
     def __init__(self, what: str, message: str, *, ambiguous: bool) -> None:
@@ -157,7 +157,7 @@ class Unreachable(ApiError):  # noqa: N818 - as above
 
     @property
     def ambiguous(self) -> bool:
-        """Whether the server may have got the request."""
+        """Report whether the server may have received the request."""
         return self._ambiguous
 
 
@@ -186,9 +186,9 @@ def error_of(status: Status, what: str, *, retry_after: float | None = None) -> 
 
 
 def raise_for_status(response: Response, what: str) -> None:
-    """Return if the answer is a success (2xx), else raise the error that it stands for.
+    """Return if the response is a success (2xx), else raise the matching error.
 
-    The code of the HTTP answer wins over the one in the body. Not every error has a Status body: paths that do not
+    The code of the HTTP response wins over the code in the body. Not every error has a Status body: paths that do not
     exist answer in plain text, proxies in HTML.
     """
     if 200 <= response.status < 300:  # noqa: PLR2004 - 2xx
@@ -209,6 +209,6 @@ def _retry_after_seconds(header: str | None) -> float | None:
 
 
 def truncated(text: Any) -> str:  # noqa: ANN401 - anything with a text
-    """Return the text of `text`, cut to `TEXT_LIMIT` characters."""
+    """Return `text` as a string of at most `TEXT_LIMIT` characters."""
     plain = str(text)
     return plain if len(plain) <= TEXT_LIMIT else plain[: TEXT_LIMIT - 1] + "…"
