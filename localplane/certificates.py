@@ -1,9 +1,9 @@
-"""A certificate for the loopback address, made anew for each plane, signed by itself.
+"""Generates a self-signed serving certificate for the loopback address, a new one for each plane.
 
-kubectl sends no token over plain HTTP: client-go leaves out what a kubeconfig says of the user. So the plane speaks
-TLS, and its kubeconfig carries this certificate as the authority. Keys on P-256, signed by ECDSA with SHA-256 (FIPS
-186-5), written as X.509 (RFC 5280) in DER; nothing here needs to be fast or to resist a neighbour on the same machine
-who can measure it: one signature in the life of a key.
+kubectl sends no token over plain HTTP: client-go ignores the user of a kubeconfig there. The plane therefore serves
+TLS, and its kubeconfig carries this certificate as the certificate authority. Keys are on P-256, signatures are ECDSA
+with SHA-256 (FIPS 186-5), the encoding is X.509 (RFC 5280) in DER. The arithmetic is neither fast nor constant-time,
+and does not have to be: each key signs once, on the user's own machine.
 """
 
 import base64
@@ -40,19 +40,19 @@ _SERVER: Final = (1, 3, 6, 1, 5, 5, 7, 3, 1)
 _SEQUENCE, _SET, _INTEGER, _BITS, _OCTETS, _OID = 0x30, 0x31, 0x02, 0x03, 0x04, 0x06
 _TRUE: Final = b"\x01\x01\xff"
 _SIGN_AND_CERTIFY: Final = b"\x03\x02\x02\x84"
-"""keyUsage: digitalSignature, keyCertSign."""
+"""DER of the keyUsage bits digitalSignature and keyCertSign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate and its key, both in PEM."""
+    """A serving certificate and its private key, both in PEM."""
 
     certificate: str
     key: str
 
 
 def generate_self_signed(*, name: str, address: IPv4Address, now: datetime) -> Certificate:
-    """Return a new certificate for an address and for ``localhost``."""
+    """Return a new self-signed certificate for an address and for ``localhost``."""
     private = secrets.randbelow(_N - 1) + 1
     public = _encode_point(_multiply_point(private, _G))
     body = _tbs_certificate(public, name=name, address=address, now=now)

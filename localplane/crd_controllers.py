@@ -1,7 +1,8 @@
-"""From definitions to kinds: the naming, establishing and finalizing controllers of upstream, without their delays.
+"""Serves the kinds of CustomResourceDefinitions, as apiextensions' naming, establishing and finalizing controllers do.
 
-Follows every write of a definition: names are accepted or not, what is established is served at once, and what is
-being deleted loses its objects first. Upstream does the same a moment later; a client cannot tell.
+The controllers follow every write of a definition: names are accepted or refused, an established definition is served
+at once, and a definition that is being deleted loses its custom objects first. Upstream does the same a moment later;
+a client cannot tell the difference.
 """
 
 from collections.abc import Iterator
@@ -29,22 +30,22 @@ _EXCLUSIVE_NAMES: Final = ("plural", "singular", "kind", "listKind")
 
 
 class CrdControllers:
-    """Keeps a catalog in step with the definitions in a store."""
+    """Keeps the catalog of kinds in step with the CustomResourceDefinitions in a store."""
 
     def __init__(self, registry: Registry, catalog: Catalog, *, clock: Clock) -> None:
         self._registry = registry
         self._catalog = catalog
         self._clock = clock
         self._served: dict[str, tuple[Object, list[Kind]]] = {}
-        """By the name of the definition: what of it matters here, and what it makes."""
+        """Served definitions by name: spec and accepted names, and the kinds that were made of these."""
         self._terminating: set[str] = set()
-        """Collections whose definitions wait for their last object."""
+        """Collections of deleted definitions that wait until their last object is gone."""
         self._reconciling = False
         catalog.add(CUSTOM_RESOURCE_DEFINITIONS)
         registry.store.follow(self._follow)
 
     def _follow(self, collection: str) -> None:
-        """Hear that something was written."""
+        """Reconcile all definitions after a write to one of the followed collections."""
         if self._reconciling or collection not in (CUSTOM_RESOURCE_DEFINITIONS.collection, *self._terminating):
             return
         self._reconciling = True
@@ -60,7 +61,7 @@ class CrdControllers:
             yield decode(stored.raw)
 
     def _settle(self, definition: Object) -> bool:
-        """Take a definition one step further; return whether that was one."""
+        """Reconcile one definition; return whether the definition changed."""
         if "deletionTimestamp" in metadata(definition):
             return self._clean(definition)
         revision = self._registry.store.revision
@@ -68,7 +69,7 @@ class CrdControllers:
         return self._registry.store.revision != revision
 
     def _name(self, definition: Object) -> None:
-        """Accept the names of a definition, or say which are taken; serve what is established."""
+        """Accept the names of a definition or report conflicts in its conditions; serve an established definition."""
         spec, name = definition["spec"], metadata(definition)["name"]
         if (
             condition_status(definition, "NamesAccepted") == "True"
@@ -100,7 +101,7 @@ class CrdControllers:
         self._registry.change(route, lambda old: {**old, "status": definition["status"]})
 
     def _taken(self, definition: Object) -> dict[str, set[str]]:
-        """Return the names that others of the group have: of resources, and of kinds."""
+        """Return the accepted names of the group's other definitions: names of resources, and names of kinds."""
         resources: set[str] = set()
         named: set[str] = set()
         for other in self._all():
@@ -127,7 +128,7 @@ class CrdControllers:
         self._served[name] = (what, made)
 
     def _clean(self, definition: Object) -> bool:
-        """Delete the objects of a definition, then let it go; return whether it went."""
+        """Delete the objects of a definition, then remove its finalizer; return whether the finalizer was removed."""
         name, store = metadata(definition)["name"], self._registry.store
         if CLEANUP_FINALIZER not in (metadata(definition).get("finalizers") or ()):
             return False
@@ -157,7 +158,7 @@ class CrdControllers:
         return made[0] if made else None
 
     def _forget(self) -> None:
-        """Serve no longer what nobody defines."""
+        """Stop serving the kinds of definitions that no longer exist."""
         there = {stored.key.name for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection)}
         for name in [name for name in self._served if name not in there]:
             for kind in self._served.pop(name)[1]:
@@ -167,7 +168,7 @@ class CrdControllers:
 def _accepted_names(
     wanted: JsonSchemaProps, had: JsonSchemaProps, taken: dict[str, set[str]]
 ) -> tuple[JsonSchemaProps, tuple[str, str] | None]:
-    """Return the names that a definition gets, and why it does not get all."""
+    """Return the accepted names of a definition, and reason and message if a name is refused."""
     accepted: JsonSchemaProps = {"plural": "", "kind": "", **had}
     refused: tuple[str, str] | None = None
     for name in _EXCLUSIVE_NAMES:

@@ -1,6 +1,6 @@
-"""What the server has: versions, groups and kinds, in the old form (one request a group) and in the aggregated one.
+"""Answers discovery requests: versions, groups and resources, one request per group or aggregated.
 
-A client asks for the aggregated form by its Accept header; kubectl has done so since 1.26.
+A client requests aggregated discovery by its Accept header; kubectl has done so since 1.26.
 """
 
 import re
@@ -27,7 +27,7 @@ _SERVER_ADDRESSES: Final = [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.
 
 
 def version_info(release: Release) -> Object:
-    """Return what ``/version`` shows."""
+    """Return the version info served at ``/version``."""
     return {
         "major": "1",
         "minor": str(release.minor),
@@ -46,7 +46,7 @@ def version_info(release: Release) -> Object:
 
 
 def respond(request: Request, catalog: Catalog, *, release: Release) -> Response | None:
-    """Return the answer if the path is one of discovery."""
+    """Return the response to a discovery request, None for any other path."""
     match request.path.strip("/").split("/"):
         case ["version"]:
             answer: Object | None = version_info(release)
@@ -82,7 +82,7 @@ def _require_get(request: Request, response: Response) -> Response:
 
 
 def _wants_aggregated(accept: str) -> bool:
-    """Whether the aggregated form is among the accepted ones, in any order of its parameters."""
+    """Return whether a client accepts aggregated discovery; the order of the parameters does not matter."""
     return any(
         frozenset(part.strip() for part in form.split(";")) >= _AGGREGATED_PARAMETERS for form in accept.split(",")
     )
@@ -130,7 +130,7 @@ def _subresource_discovery(kind: Kind, part: Subresource) -> Object:
 
 
 def _response_kind(kind: Kind, name: str) -> Object:
-    """Return the kind of an answer; group and version are named only where they are not the server's own."""
+    """Return the responseKind of a resource; only custom kinds name their group and version."""
     group, version = (kind.group, kind.version) if kind.custom else ("", "")
     return {"group": group, "version": version, "kind": name}
 
@@ -166,7 +166,7 @@ def _api_resources(kind: Kind) -> Iterator[Object]:
 
 
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""The order in which upstream names those of custom kinds."""
+"""Verbs of custom kinds in upstream's order."""
 
 
 def _verbs(kind: Kind) -> list[str]:
@@ -182,7 +182,7 @@ def _if_not_empty(name: str, values: list[Any]) -> Object:
 
 
 def _group_by_group(kinds: Iterable[Kind]) -> Iterator[tuple[str, list[Kind]]]:
-    """Group kinds, in the order of the names of their groups."""
+    """Group kinds by API group, ordered by the names of the groups."""
     for name, each in groupby(sorted(kinds, key=lambda kind: (kind.group, kind.plural)), key=lambda kind: kind.group):
         yield name, list(each)
 
@@ -196,7 +196,7 @@ def _group_by_version(kinds: Iterable[Kind]) -> Iterator[tuple[str, list[Kind]]]
 
 
 def kube_aware_version_key(version: str) -> tuple[int, int, int, str]:
-    """Return the place of a version among others of its group; the smallest is preferred."""
+    """Return the sort key of a version among the versions of its group; the smallest is preferred."""
     if (found := _VERSION_PATTERN.fullmatch(version)) is None:
         return len(_STAGES), 0, 0, version
     major, stage, minor = found.groups()

@@ -1,13 +1,13 @@
-"""What can go wrong between a client and the server: rules, drawn from a seed, in front of a `Handler`.
+"""Injects faults between a client and the server: rules, drawn from a seed, in front of a `RequestHandler`.
 
-Theory. A fault never makes the server lie: each answer given here is one that a real server, or the network before it,
-could have given at that moment. So whatever breaks under faults is broken. What that means for each:
+A fault never makes the server lie: a real server, or the network in front of the server, could have given each answer
+at that moment. So a component that breaks under faults is broken. For the single faults this means:
 
-- A consistent read is never answered from the past. It may be answered late (`Rule.after`), which is the same to a
-  client: the world has moved on meanwhile. Only a read that asks for ``resourceVersion=0`` may show an old state.
-- A request whose answer does not come in time is not undone: it still arrives, maybe long after its client gave up.
-- A watch keeps the order and leaves nothing out; it may lag, end, break, go silent or forget where it was.
-- A crash is a task that ends between two requests. Whoever runs the component restarts it.
+- A consistent read is never answered from the past. The answer may be late (`FaultRule.after`), which is the same to
+  a client: the state has changed meanwhile. Only a read with ``resourceVersion=0`` may show an old state.
+- A request that times out is not undone: it still arrives, possibly long after its client gave up.
+- A watch keeps the order of events and omits none; it may lag, end, break, go silent or expire.
+- A crash is a task that ends between two requests. The supervisor of the component restarts it.
 
 The same wrapper serves the simulation (through `localplane.transport.LocalTransport`) and clients over HTTP.
 """
@@ -40,20 +40,20 @@ WATCH_VERBS: Final = frozenset({"watch"})
 
 
 class Fault(StrEnum):
-    """What happens to a request, or to a watch that is open."""
+    """A fault of a request or of an open watch."""
 
-    DELAY = "delay"  # up to `seconds` later; of a watch, the next block of frames
-    STALE = "stale"  # `revisions` ago, for reads that allow it
-    CONFLICT = "conflict"  # 409: somebody else was faster
+    DELAY = "delay"  # up to `seconds` late; for a watch, the next block of frames is late
+    STALE = "stale"  # the state of `revisions` ago, for reads with resourceVersion=0
+    CONFLICT = "conflict"  # 409: another client has written first
     EXPIRED = "expired"  # 410: the history does not reach back that far
     BUSY = "busy"  # 429, with `seconds` as Retry-After
     ERROR = "error"  # 500
-    REFUSED = "refused"  # no connection: certainly nothing was done
-    LOST = "lost"  # the connection breaks without an answer
-    CRASH = "crash"  # the client itself ends
-    END = "end"  # the watch ends in order
-    BREAK = "break"  # its connection breaks
-    SILENCE = "silence"  # nothing more comes, and nothing says so
+    REFUSED = "refused"  # no connection: the request was certainly not processed
+    LOST = "lost"  # the connection breaks before the answer
+    CRASH = "crash"  # the client itself crashes
+    END = "end"  # the server closes the watch in order
+    BREAK = "break"  # the connection of the watch breaks
+    SILENCE = "silence"  # the watch stays open and sends no more events
 
 
 VERBS_OF_FAULT: Final = {
@@ -70,46 +70,46 @@ VERBS_OF_FAULT: Final = {
     Fault.BREAK: WATCH_VERBS,
     Fault.SILENCE: WATCH_VERBS,
 }
-"""The verbs at which each fault can happen."""
+"""Verbs of the requests that each fault can hit."""
 
 WATCH_STREAM_FAULTS: Final = frozenset({Fault.DELAY, Fault.EXPIRED, Fault.END, Fault.BREAK, Fault.SILENCE})
-"""What happens to a watch once it is open; drawn for each block of its frames, the others when it is opened."""
+"""Faults of an open watch: drawn for each block of frames; all other faults are drawn when the watch is opened."""
 
 RESPONSE_FAULTS: Final = frozenset({Fault.DELAY, Fault.ERROR, Fault.LOST, Fault.CRASH})
-"""What can also happen to the answer, when the server has done its work."""
+"""Faults that can also hit the answer, after the server has processed the request."""
 
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When which fault happens. Names are patterns: ``*``, ``sched*``."""
+    """A rule that says when a fault happens; names are patterns such as ``*`` or ``sched*``."""
 
     fault: Fault
     component: str = "*"
-    """The client: a component of the plane, or the first word of a User-Agent."""
+    """Name of the client: a component of the plane, or the first word of a User-Agent."""
     verb: str = "*"
-    """Of the API: get, list, watch, create, update, patch, delete, deletecollection."""
+    """Verb of the API: get, list, watch, create, update, patch, delete, deletecollection."""
     resource: str = "*"
-    """``pods``, ``resourceclaims.resource.k8s.io/status``."""
+    """Resource, with group and subresource: ``pods``, ``resourceclaims.resource.k8s.io/status``."""
     probability: float = 1.0
     nth: int = 1
-    """Spares as many requests less one."""
+    """The first matching request that the rule can hit; earlier requests are spared."""
     times: int | None = None
-    """At most so often."""
+    """Maximum number of times that the rule fires."""
     lasting: float | None = None
-    """Seconds from when the rule was set."""
+    """Seconds for which the rule is in force."""
     after: bool = False
-    """Only when the server has done what was asked (delay, error, lost, crash)."""
+    """Whether the fault hits the answer, after the server has processed the request (delay, error, lost, crash)."""
     seconds: float = 1.0
     revisions: int = 10
 
     @property
     def late(self) -> bool:
-        """Whether it happens to the answer, not to the request."""
+        """Return whether the fault hits the answer, not the request."""
         return self.after and self.fault in RESPONSE_FAULTS
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a request asks for, in the words of the rules."""
+    """Verb, resource and name of a request, as rules name them."""
 
     verb: str
     resource: str
@@ -117,17 +117,17 @@ class RequestInfo:
 
     @property
     def group(self) -> str:
-        """The group of the resource."""
+        """Return the API group of the resource."""
         return self.resource.partition("/")[0].partition(".")[2]
 
     @property
     def plural(self) -> str:
-        """The resource without group and subresource."""
+        """Return the resource without group and subresource."""
         return self.resource.partition("/")[0].partition(".")[0]
 
 
 def request_info(request: Request) -> RequestInfo | None:
-    """Return what a request asks of which kind; None for paths that are not about objects."""
+    """Return verb, resource and name of a request; None for paths of no resource."""
     match [unquote(part) for part in request.path.strip("/").split("/")]:
         case ["api", "v1", *rest] if rest:
             group = ""
@@ -155,7 +155,7 @@ def request_info(request: Request) -> RequestInfo | None:
 
 @dataclass(slots=True)
 class _ActiveRule:
-    """A rule, and what has come of it."""
+    """A rule in force, and how often the rule has matched and fired."""
 
     rule: FaultRule
     ends: float
@@ -164,15 +164,15 @@ class _ActiveRule:
 
 
 class FaultInjector:
-    """The rules in force; one instance for all clients of a server."""
+    """The fault rules in force; one instance serves all clients of a server."""
 
     def __init__(self, *, clock: Clock, chance: Random, rules: Iterable[FaultRule] = ()) -> None:
         self.counts: Counter[Fault] = Counter()
-        """How often each fault has happened."""
+        """Number of times that each fault has happened."""
         self.crash: Callable[[str], bool] = lambda _: False
-        """Ends a component, by its name, and tells whether it knows it; set by whoever runs the components."""
+        """Ends a component by name and returns whether the component is known; set by the supervisor."""
         self.revision: Callable[[], int] = lambda: 0
-        """Tells how far the server is; set by whoever has the server."""
+        """Returns the current revision of the server; set by the owner of the server."""
         self._clock = clock
         self._chance = chance
         self._standing: list[_ActiveRule] = []
@@ -180,16 +180,16 @@ class FaultInjector:
 
     @property
     def rules(self) -> list[FaultRule]:
-        """The rules in force that may still fire."""
+        """Return the rules in force that may still fire."""
         return [each.rule for each in self._standing if not self._over(each)]
 
     def set(self, rules: Iterable[FaultRule]) -> None:
-        """Put rules in the place of those in force."""
+        """Replace all rules in force."""
         self._standing.clear()
         self.add(*rules)
 
     def add(self, *rules: FaultRule) -> None:
-        """Put rules beside those in force."""
+        """Add rules to the rules in force."""
         now = self._clock.now()
         for rule in rules:
             self._standing.append(_ActiveRule(rule, now + rule.lasting if rule.lasting is not None else float("inf")))
@@ -200,7 +200,7 @@ class FaultInjector:
         return [each.rule for each in possible if self._should_fire(each, component, call)]
 
     def length(self, rule: FaultRule) -> float:
-        """Return for how long a delay is."""
+        """Return the seconds of a delay, drawn from the range of its rule."""
         return self._chance.uniform(0.0, rule.seconds)
 
     def _should_fire(self, each: _ActiveRule, component: str, call: RequestInfo) -> bool:
@@ -225,7 +225,7 @@ class FaultInjector:
 
 
 class FaultyHandler:
-    """A `Handler` before another one, as one client meets it."""
+    """A `RequestHandler` that injects faults in front of another one, for one client."""
 
     def __init__(self, server: RequestHandler, faults: FaultInjector, *, component: str) -> None:
         self._server = server
@@ -234,7 +234,7 @@ class FaultyHandler:
         self._late = BackgroundTasks()
 
     async def handle(self, request: Request) -> Response | WatchResponse:
-        """Answer a request, or fail as a network fails: `Unreachable`."""
+        """Answer a request, or raise `Unreachable` as a failing network does."""
         call = request_info(request)
         if call is None or (call.verb not in WATCH_VERBS and not self._faults.rules):
             return await self._server.handle(request)
@@ -252,11 +252,11 @@ class FaultyHandler:
         return await self._fail(request, call, after) or answer
 
     async def close(self) -> None:
-        """Forget the requests that are still on their way."""
+        """Cancel the late requests that have not reached the server yet."""
         await self._late.close()
 
     async def _delay_request(self, request: Request, rules: Sequence[FaultRule]) -> float:
-        """Let the request take its time; return what is left of its client's patience."""
+        """Delay a request; return the seconds that remain until its client times out."""
         seconds = self._total_delay(rules)
         if seconds >= request.timeout:
             self._deliver_after_timeout(request, seconds)
@@ -267,7 +267,7 @@ class FaultyHandler:
         return request.timeout - seconds
 
     async def _delay_response(self, request: Request, rules: Sequence[FaultRule], patience: float) -> None:
-        """Let the answer take its time."""
+        """Delay an answer, until its client times out at the latest."""
         seconds = self._total_delay(rules)
         if seconds:
             await asyncio.sleep(min(seconds, patience))
@@ -285,7 +285,7 @@ class FaultyHandler:
         self._late.start(arrive(), name=f"late {request.method} {request.path}")
 
     async def _fail(self, request: Request, call: RequestInfo, rules: Sequence[FaultRule]) -> Response | None:
-        """Return or raise what the rules put in the place of the answer."""
+        """Return or raise the failure that the rules inject; None if the rules inject none."""
         for rule in rules:
             match rule.fault:
                 case Fault.CONFLICT:
@@ -300,7 +300,7 @@ class FaultyHandler:
                     raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
                 case Fault.CRASH:
                     if self._faults.crash(self._component):
-                        await asyncio.get_running_loop().create_future()  # nobody resolves it: we are being cancelled
+                        await asyncio.get_running_loop().create_future()  # never resolved: this task is being cancelled
                     raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
                 case _:
                     pass
@@ -312,7 +312,7 @@ class FaultyHandler:
         return await self._stale_response(request, call, stale) or await self._server.handle(request)
 
     async def _stale_response(self, request: Request, call: RequestInfo, stale: FaultRule) -> Response | None:
-        """Return the answer of `stale.revisions` ago, None if that is not remembered or was another one in kind."""
+        """Return the answer of `stale.revisions` ago; None if that revision is compacted or the answer was an error."""
         past = {"resourceVersion": str(max(1, self._faults.revision() - stale.revisions))}
         query = {**request.query, **past, "resourceVersionMatch": "Exact"}
         path = request.path
@@ -333,7 +333,7 @@ class FaultyHandler:
     async def _blocks(
         self, blocks: AsyncGenerator[bytes], request: Request, call: RequestInfo
     ) -> AsyncGenerator[bytes]:
-        """Yield the blocks of a watch while all goes well."""
+        """Yield the blocks of a watch until a fault ends the watch."""
         async with aclosing(blocks) as coming:
             async for block in coming:
                 for rule in self._faults.draw(self._component, call, but=frozenset(Fault) - WATCH_STREAM_FAULTS):
@@ -351,7 +351,7 @@ class FaultyHandler:
                         case Fault.BREAK:
                             raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
                         case Fault.SILENCE:
-                            await asyncio.get_running_loop().create_future()  # until the client has had enough
+                            await asyncio.get_running_loop().create_future()  # until the client closes the watch
                         case _:
                             pass
                 yield block
@@ -367,7 +367,7 @@ def _too_many_requests(rule: FaultRule) -> Response:
 
 
 def _etcd_timeout() -> Response:
-    """Return what comes when etcd does not answer in time: the write may have happened."""
+    """Return the 500 of a request timeout in etcd: the write may have happened."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return Response(
         500, {"content-type": JSON}, encode({**status, "message": "etcdserver: request timed out", "code": 500})

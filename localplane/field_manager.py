@@ -1,4 +1,4 @@
-"""Keeps ``metadata.managedFields`` of objects that somebody has applied: what changes elsewise changes its owner."""
+"""Maintains ``metadata.managedFields`` of applied objects: a changed field passes to the manager that changed it."""
 
 from datetime import datetime
 
@@ -14,13 +14,13 @@ _MANAGED_FIELDS = "managedFields"
 
 
 class FieldManager:
-    """Notes who has written what."""
+    """Records the managers of fields for writes other than server-side apply."""
 
     def __init__(self, codecs: CodecFactory) -> None:
         self._codecs = codecs
 
     def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
-        """Note in the new object who has written what of it; an application has done so itself."""
+        """Record in the new object the manager of each changed field; server-side apply has recorded its own."""
         if writing.apply:
             return
         if old is None:
@@ -38,7 +38,7 @@ class FieldManager:
 
 
 def keep_managed_fields(mutate: Mutation) -> Mutation:
-    """Return a mutation that keeps the record if it says nothing of it: a client may have left it out."""
+    """Return a mutation that keeps ``managedFields`` if the new object omits the field: clients may drop the field."""
 
     def change(old: Object) -> Object:
         record = (old.get("metadata") or {}).get(_MANAGED_FIELDS)

@@ -1,6 +1,6 @@
-"""Whether the server is well, and what it does not do: ``/healthz``, ``/livez``, ``/readyz``, each with ``?verbose``.
+"""Answers ``/healthz``, ``/livez`` and ``/readyz``, each with ``?verbose``, which also lists the rules not enforced.
 
-Nothing is faked silently: whoever leaves out a rule of the real server adds a line to `NOT_ENFORCED`.
+Nothing is faked silently: a change that leaves out a rule of the real server adds a line to `NOT_ENFORCED`.
 """
 
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ NOT_ENFORCED: Final = (
     "custom resources: conversion by webhook (refused), the cost budget of CEL rules",
     "CEL: authorizer, format.named, macros of two variables (refused as malformed)",
 )
-"""What the API server itself does not do."""
+"""Rules of kube-apiserver that this server does not enforce."""
 
 
 def respond(request: Request, not_enforced: Iterable[str]) -> Response | None:
-    """Return the answer if the path is one of these."""
+    """Return the response to a health check, None for any other path."""
     match request.path.strip("/").split("/"):
         case [name] if name in HEALTH_PATHS:
             pass
@@ -41,6 +41,6 @@ def respond(request: Request, not_enforced: Iterable[str]) -> Response | None:
 
 
 def plain_text(status: int, text: str) -> Response:
-    """Return an answer in plain text."""
+    """Return a response in plain text."""
     headers = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
     return Response(status, headers, text.encode())

@@ -1,8 +1,8 @@
-"""The outermost layer: HTTP over TLS on the loopback address, with a bearer token.
+"""Serves HTTP over TLS on the loopback address, with a bearer token: the outermost layer of the server.
 
-What a client can do to us is limited here: bodies to `BODY_LIMIT`, headers by aiohttp, and a reader that is too slow
-for its watch loses it. Nothing piles up for such a reader: a watch is a position in the history, and a block is made
-only when the one before has left for the socket.
+This layer limits what a client can do to the server: bodies are limited to `MAX_BODY_BYTES`, headers by aiohttp, and
+a client that reads its watch too slowly loses the watch. Nothing piles up for such a client: a watch is a position in
+the history, and a block is encoded only after the previous block was written to the socket.
 """
 
 import asyncio
@@ -32,26 +32,26 @@ _log: Final = logging.getLogger(__name__)
 LOOPBACK: Final = IPv4Address("127.0.0.1")
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""Bytes of a request body, as upstream."""
+"""Maximum bytes of a request body, as upstream."""
 
 BODY_TIMEOUT: Final = 30.0
-"""Seconds in which a body must have arrived."""
+"""Seconds until a request body must have arrived."""
 
 WRITE_TIMEOUT: Final = 30.0
-"""Seconds in which a client must have taken what was written."""
+"""Seconds until a client must have read a written block of its watch."""
 
 _MAX_LINE_BYTES: Final = 1 << 20
-"""Bytes of a request line: selectors and continue tokens can be long."""
+"""Maximum bytes of a request line or header: selectors and continue tokens can be long."""
 
 _ANONYMOUS_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
-"""What upstream shows to anonymous users."""
+"""Paths that upstream serves to anonymous users."""
 
 HandleRequest: TypeAlias = Callable[[Request], Awaitable[Response | WatchResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEndpoint:
-    """Where a server listens, and the file that tells clients so."""
+    """The URL of a listening server, and the kubeconfig and token for its clients."""
 
     url: str
     kubeconfig: Path
@@ -64,14 +64,14 @@ async def serve_https(
 ) -> AsyncIterator[ServerEndpoint]:
     """Serve on the loopback address until the block is left; certificate and kubeconfig are written to `folder`.
 
-    Port 0 takes a free one. An empty token makes a new one. All watches end when the block is left.
+    Port 0 selects a free port. An empty token generates a new token. All watches end when the block is left.
     """
     token = token or secrets.token_urlsafe(24)
     certificate = certificates.generate_self_signed(name=name, address=LOOPBACK, now=SYSTEM.wall())
     front = _HttpAdapter(handle, token)
     server = web.Server(
         front.answer,
-        handler_cancellation=True,  # a client that goes away ends its watch
+        handler_cancellation=True,  # a disconnected client ends its watch
         max_line_size=_MAX_LINE_BYTES,
         max_field_size=_MAX_LINE_BYTES,
         access_log=None,
@@ -89,20 +89,20 @@ async def serve_https(
     finally:
         open_ways = [each.transport for each in server.connections if each.transport is not None]
         await runner.cleanup()
-        for way in open_ways:  # closed ones wait for the other side's end of TLS, which may never come
+        for way in open_ways:  # close() waits for the peer's TLS shutdown, which may never come
             way.abort()
         await asyncio.sleep(0)
 
 
 class _HttpAdapter:
-    """Turns HTTP into `Request` and back."""
+    """Translates between aiohttp's requests and `Request`."""
 
     def __init__(self, handle: HandleRequest, token: str) -> None:
         self._handle = handle
         self._authorization = f"Bearer {token}".encode()
 
     async def answer(self, asked: web.BaseRequest) -> web.StreamResponse:
-        """Answer one HTTP request."""
+        """Authenticate and answer one HTTP request."""
         try:
             self._authenticate(asked)
             request = await _to_request(asked)
@@ -119,7 +119,7 @@ class _HttpAdapter:
         response = web.Response(status=answer.status, headers=answer.headers, body=answer.body)
         if asked.content.is_eof():
             return response
-        response.force_close()  # what is left of the body is not read
+        response.force_close()  # the rest of the body is not read
         return response
 
     def _authenticate(self, asked: web.BaseRequest) -> None:
@@ -160,7 +160,7 @@ async def _read_body(asked: web.BaseRequest) -> bytes:
 
 
 async def _stream_watch(asked: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
-    """Write a watch until it ends, the client goes or does not read."""
+    """Write the blocks of a watch until the watch ends, the client disconnects, or the client reads too slowly."""
     response = web.StreamResponse(headers={"Content-Type": watch.content_type})
     response.enable_chunked_encoding()
     async with aclosing(watch.blocks) as blocks:
@@ -178,7 +178,7 @@ async def _stream_watch(asked: web.BaseRequest, watch: WatchResponse) -> web.Str
 
 
 def _abort_connection(asked: web.BaseRequest) -> web.StreamResponse:
-    """End the connection without another word."""
+    """Abort the connection without sending a response."""
     if asked.transport is not None:
         asked.transport.abort()
     return web.Response()
@@ -193,7 +193,7 @@ def _tls_context(certificate: certificates.Certificate, folder: Path) -> ssl.SSL
 
 
 def _kubeconfig(name: str, url: str, certificate: str, token: str) -> str:
-    """Return a kubeconfig as JSON, which every reader of YAML reads."""
+    """Return a kubeconfig as JSON, which every YAML parser reads."""
     authority = base64.b64encode(certificate.encode()).decode()
     content: dict[str, Any] = {
         "apiVersion": "v1",
@@ -207,7 +207,7 @@ def _kubeconfig(name: str, url: str, certificate: str, token: str) -> str:
 
 
 def write_private_file(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, at once: a reader never sees half of it."""
+    """Write a file with mode 0600 by an atomic rename: a reader never sees a part of the file."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     draft.touch(mode=0o600)
     draft.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The part of kubectl's JSONPath that printer columns use: ``.status.conditions[?(@.type=="Ready")].status``.
+"""Evaluates the part of kubectl's JSONPath that printer columns use: ``.status.conditions[?(@.type=="Ready")].status``.
 
-Fields, quoted fields, indexes, slices, wildcards and filters that compare one field with a literal.
+Supported are fields, quoted fields, indexes, slices, wildcards and filters that compare one field with a literal.
 """
 
 import re
@@ -33,12 +33,12 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 class InvalidJsonPathError(ValueError):
-    """A path that cannot be understood."""
+    """The error of a path that cannot be parsed."""
 
 
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> tuple[PathStep, ...]:
-    """Return the steps of a path; raises `InvalidPathError`."""
+    """Return the steps of a path; raises `InvalidJsonPathError`."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     if text and text[0] not in ".[":
         text = f".{text}"
@@ -55,7 +55,7 @@ def parse_path(path: str) -> tuple[PathStep, ...]:
 
 
 def find_values(path: str, value: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return what a path leads to."""
+    """Return the values that a path selects."""
     found = [value]
     for step in parse_path(path):
         found = [inner for outer in found for inner in step(outer)]

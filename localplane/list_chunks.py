@@ -1,7 +1,8 @@
-"""Lists: at which revision, which page of them.
+"""Reads the chunks of a list: at which revision, and from which key.
 
-The pages of a list show one moment, that of the first page; the token of a page says which moment and where to go on.
-When the moment is forgotten, the answer is 410 with a token that goes on in the present.
+All chunks of a list show the revision of the first chunk; the continue token of a chunk names this revision and the
+key to continue from. When the revision is compacted, the answer is 410 with a token that continues at the latest
+revision (an inconsistent list).
 """
 
 import base64
@@ -19,7 +20,7 @@ from localplane.store import CompactedError, Store, StoredObject
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - the version of a continue token
 _LATEST_REVISION: Final = -1
-"""The revision in a token that goes on in the present."""
+"""Revision in a token that continues at the latest revision."""
 
 
 class _ContinueToken(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class _ContinueToken(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListChunk:
-    """What one answer shows, and the metadata of the list."""
+    """One chunk of a list: its objects and the metadata of the list."""
 
     items: list[StoredObject]
     meta: Object
@@ -39,7 +40,7 @@ class ListChunk:
 def read_chunk(
     store: Store, collection: str, selection: SelectionPredicate, options: ListOptions, *, custom: bool
 ) -> ListChunk:
-    """Return what a list shows; `options.revision` has been reached. Raises `Refusal` 400 and 410."""
+    """Return a chunk of a list; the store has reached `options.revision`. Raises `StatusError` 400 and 410."""
     token = _decode_continue(options) if options.token else None
     at = _chunk_revision(store, options, token)
     start = _start_key(token.start, namespace=selection.namespace) if token is not None else None
@@ -89,7 +90,7 @@ def _invalid_continue_token(why: str) -> StatusError:
 
 
 def _encode_continue(revision: int, *place: str, namespace: str) -> str:
-    """Return a token: the key after the last one, below the prefix that the path of the list stands for."""
+    """Return a continue token: the key after the last object, relative to the prefix of the listed path."""
     last = place[-1:] if namespace else place
     start = "".join(f"/{part}" for part in last if part) + "\0"
     token = msgspec.json.encode(_ContinueToken(_TOKEN_VERSION, revision, start))
@@ -97,7 +98,7 @@ def _encode_continue(revision: int, *place: str, namespace: str) -> str:
 
 
 def _start_key(start: str, *, namespace: str) -> tuple[str, str]:
-    """Return namespace and name of the last object that was shown."""
+    """Return namespace and name of the last object of the previous chunk."""
     parts = start.rstrip("\0").lstrip("/").split("/")
     if namespace:
         return namespace, parts[-1]

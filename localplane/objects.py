@@ -1,6 +1,6 @@
-"""API objects as plain JSON values: what a server must keep whole, fields it does not know included.
+"""Represents API objects as plain JSON values, which keep all fields, unknown ones included.
 
-An `Object` that came out of the store is shared and read-only; a write path decodes a copy of its own.
+The stored bytes are shared and read-only; each write path decodes a private copy.
 """
 
 from collections.abc import Callable
@@ -11,22 +11,22 @@ import msgspec
 Object: TypeAlias = dict[str, Any]
 
 Mutation: TypeAlias = Callable[[Object], Object]
-"""Makes the new object of a private copy of the old one: what a PUT or a patch comes down to."""
+"""Function of a PUT or a patch: takes a private copy of the old object and returns the new object."""
 
 _encoder: Final = msgspec.json.Encoder()
 
 
 def encode(value: object) -> bytes:
-    """Return compact JSON, as Go writes it."""
+    """Return a value as compact JSON, as Go writes JSON."""
     return _encoder.encode(value)
 
 
 def decode(raw: bytes) -> Object:
-    """Return a fresh copy that the caller may change; raises msgspec.DecodeError for what is no JSON object."""
+    """Return a new copy that the caller may change; raises msgspec.DecodeError if the bytes are not a JSON object."""
     return msgspec.json.decode(raw, type=dict[str, Any])
 
 
 def metadata(obj: Object) -> Object:
-    """Return the metadata of an object, which every stored one has."""
+    """Return the metadata of an object; every stored object has metadata."""
     found: Object = obj["metadata"]
     return found

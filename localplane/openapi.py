@@ -1,8 +1,8 @@
-"""OpenAPI: an index with hashes, one document for each group and version, custom ones included; v2 is made of them.
+"""Serves OpenAPI v3: an index with hashes and one document per group and version, custom ones included; v2 from v3.
 
-As much of it as clients use: the paths with their verbs, options and patch formats (kubectl looks there whether a
-server knows dry runs and field validation), and the schemas with everything that patches and explanations need.
-Documents are made when they are asked for and kept until a kind of theirs changes.
+The documents contain what clients use: paths with verbs, options and patch formats (kubectl reads there whether a
+server supports dry run and field validation), and schemas with everything that patches and kubectl explain need.
+A document is built on the first request and cached until one of its kinds changes.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _FORCE_PARAMETER: Final = {"name": "force", "in": "query", "schema": {"type": "b
 
 
 class OpenApiService:
-    """Answers what is asked below ``/openapi``."""
+    """Serves the paths below ``/openapi``."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class OpenApiService:
         release: Release,
         definitions: Callable[[], Iterable[Object]],
     ) -> None:
-        """`definitions` returns the CustomResourceDefinitions there are, as objects."""
+        """Create the service; `definitions` returns all stored CustomResourceDefinitions."""
         self._release: Final = release
         self._catalog: Final = catalog
         self._structures: Final = structures
         self._definitions: Final = definitions
         self._made: Final[dict[str, tuple[str, bytes]]] = {}
         self._made_of_v2: Final[dict[str, tuple[str, bytes]]] = {}
-        """By media type."""
+        """Digest and document of OpenAPI v2 by media type."""
 
     def answer(self, request: Request) -> Response:
-        """Return the index or a document; raises `Refusal`."""
+        """Return the index or a document of OpenAPI v3; raises `StatusError`."""
         if request.method != "GET":
             raise status_errors.method_not_allowed()
         place = request.path.strip("/").removeprefix(V3_PATH).strip("/")
@@ -86,7 +86,7 @@ class OpenApiService:
         return Response(200, {"content-type": JSON, "etag": f'"{digest}"'}, known[1])
 
     def answer_v2(self, request: Request) -> Response:
-        """Return the document of OpenAPI v2, as protobuf to who asks for that; raises `Refusal`."""
+        """Return the document of OpenAPI v2, as protobuf if the client accepts protobuf; raises `StatusError`."""
         if request.method != "GET":
             raise status_errors.method_not_allowed()
         if request.path.strip("/") != V2_PATH:
@@ -111,7 +111,7 @@ class OpenApiService:
             yield f"apis/{group}/{version}" if group else f"api/{version}", list(found)
 
     def _hash(self, kinds: list[Kind]) -> str:
-        """Return what changes when a document does."""
+        """Return a digest of the kinds of a document; a change of the document changes the digest."""
         digest = hashlib.sha512()
         for kind in kinds:
             parts = ",".join(part.name for part in kind.subresources)
@@ -139,12 +139,12 @@ class OpenApiService:
         return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
     def _schema_name(self, kind: Kind) -> str:
-        """Return the name of a kind's schema: of custom ones the group backwards, as upstream."""
+        """Return the name of a kind's schema; for a custom kind the reversed group comes first, as upstream."""
         found = None if kind.custom else self._structures.name(kind.group, kind.version, kind.name)
         return found or ".".join([*reversed(kind.group.split(".")), kind.version, kind.name])
 
     def _collect(self, name: str, schemas: Object) -> None:
-        """Add a definition and all that it refers to."""
+        """Add a definition and all definitions that it refers to."""
         waiting = [name]
         while waiting:
             each = waiting.pop()
@@ -163,7 +163,7 @@ class OpenApiService:
         return ({"description": about} if about else {}) | shown
 
     def _custom(self, kind: Kind) -> Object:
-        """Return the schema of a custom kind as its definition has it, with the fields all objects have."""
+        """Return the schema of a custom kind from its definition, with the fields that all objects have."""
         for definition in self._definitions():
             spec = definition["spec"]
             if (spec["group"], spec["names"]["plural"]) == (kind.group, kind.plural):
@@ -173,7 +173,7 @@ class OpenApiService:
 
 
 def _with_metadata(schema: Object, kind: Kind) -> Object:
-    _, texts = descriptions.describe_type("io.k8s.api.core.v1.Pod")  # every kind says the same of these two
+    _, texts = descriptions.describe_type("io.k8s.api.core.v1.Pod")  # the two texts are the same for every kind
     common: Object = {
         name: {"type": "string"} | ({"description": texts[name]} if name in texts else {})
         for name in ("apiVersion", "kind")
@@ -201,7 +201,7 @@ def _gvk(kind: Kind) -> dict[str, str]:
 
 
 def _without_go_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of a schema without what is only ours."""
+    """Return a copy of a schema without the private keyword ``x-go``."""
     if isinstance(schema, dict):
         return {name: _without_go_types(each) for name, each in schema.items() if name != "x-go"}
     return [_without_go_types(each) for each in schema] if isinstance(schema, list) else schema
@@ -221,7 +221,7 @@ def _referenced_definitions(schema: Any) -> Iterator[str]:  # noqa: ANN401 - JSO
 
 
 def _paths(place: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
-    """Yield the paths of a kind, each with what can be done there."""
+    """Yield the paths of a kind, each with its operations."""
     whole = f"/{place}/{kind.plural}"
     inside = f"/{place}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else whole
     namespace = [_NAMESPACE_PARAMETER] if kind.namespaced else []

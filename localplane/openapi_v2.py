@@ -1,7 +1,7 @@
-"""OpenAPI v2, made from the documents of v3: for clients that still ask for it.
+"""Converts OpenAPI v3 documents to one OpenAPI v2 document, for clients that still request v2.
 
-kubectl does when v3 does not tell it enough: for a ``kind: List``, and for kinds it has never heard of. v2 says less: a
-reference has nothing beside it but a text, and what may have one of several types has none. Pure.
+kubectl requests v2 when v3 is not sufficient: for a ``kind: List``, and for kinds that v3 does not contain. v2 can
+express less: a reference has no sibling but a description, and a value of one of several types has no type. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
 
 def from_openapi_v3(documents: Iterable[Object]) -> Object:
-    """Return one document of v2 for all those of v3."""
+    """Return one v2 document for all v3 documents."""
     definitions: Object = {}
     paths: Object = {}
     info: Object = {}
@@ -37,7 +37,7 @@ def from_openapi_v3(documents: Iterable[Object]) -> Object:
 
 
 def _schema(schema: Mapping[str, Any]) -> Object:
-    """Return a schema in the words of v2."""
+    """Return a schema converted to v2."""
     target = _referenced_definition(schema)
     if target:
         text = {"description": schema["description"]} if "description" in schema else {}
@@ -47,7 +47,7 @@ def _schema(schema: Mapping[str, Any]) -> Object:
     types = [each.get("type") for each in schema.get("oneOf") or () if len(each) == 1]
     if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
         return found | {"type": "string", "format": "int-or-string"}
-    if "string" in types:  # quantities; a number will do where a string is asked for
+    if "string" in types:  # quantities: a number is accepted where v2 says string
         return found | {"type": "string"}
     if schema.get("nullable"):  # v2 has no null
         found.pop("type", None)
@@ -65,7 +65,7 @@ def _schema(schema: Mapping[str, Any]) -> Object:
 
 
 def _referenced_definition(schema: Mapping[str, Any]) -> str:
-    """Return the name of the definition that a schema is; empty if it is none."""
+    """Return the name of the definition that a schema refers to; empty if the schema is no reference."""
     parts = schema.get("allOf") or []
     single = parts[0] if len(parts) == 1 else schema
     return str(single.get("$ref", "")).removeprefix(REF_PREFIX)
@@ -93,6 +93,6 @@ def _response(response: Mapping[str, Any]) -> Object:
 
 
 def _parameters(parameters: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
-    """Yield parameters, their type beside their name."""
+    """Yield parameters with the schema's keywords next to the name, as v2 has them."""
     for each in parameters:
         yield {name: value for name, value in each.items() if name != "schema"} | each["schema"]

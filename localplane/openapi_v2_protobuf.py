@@ -1,7 +1,7 @@
-"""A document of OpenAPI v2 as protobuf: ``openapi.v2.Document`` of gnostic, the only form in which kubectl reads it.
+"""Encodes an OpenAPI v2 document as gnostic's ``openapi.v2.Document``, the only form of v2 that kubectl reads.
 
-Written only, and only the fields that `swagger` makes. The numbers are those of gnostic's OpenAPIv2.proto. Where that
-allows any value, it is written as YAML, which JSON is.
+Only encoding is implemented, and only for the fields that `localplane.openapi_v2` produces. Field numbers are those of
+gnostic's OpenAPIv2.proto. An Any value is written as YAML, of which JSON is a subset.
 """
 
 import struct
@@ -12,7 +12,7 @@ from localplane.objects import Object, encode
 
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ACCEPTED_MEDIA_TYPES: Final = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-"""How clients ask for it; the newer ones with ``@``."""
+"""Media types in clients' Accept headers; newer clients use ``@``."""
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _LOW_BITS: Final = 0x7F
@@ -58,7 +58,7 @@ def _varint(value: int) -> bytes:
 
 
 def _field(number: int, raw: bytes) -> bytes:
-    """Return a field that is a message."""
+    """Return a length-delimited field (a message)."""
     return _varint(number << 3 | _BYTES) + _varint(len(raw)) + raw
 
 
@@ -71,7 +71,7 @@ def _count(number: int, value: int) -> bytes:
 
 
 def _named(number: int, name: str, raw: bytes) -> bytes:
-    """Return an entry of what is a map elsewhere."""
+    """Return one named entry of a map; gnostic has lists of name and value instead of maps."""
     return _field(number, _text(1, name) + _field(2, raw))
 
 

@@ -1,6 +1,6 @@
-"""What a request asks for besides its object: the query parameters, read and checked as upstream does.
+"""Parses and validates the options in query parameters, as upstream does.
 
-A number that is none is 400; a combination that makes no sense is 422, as if the options were an object.
+A malformed number is 400; an invalid combination is 422, as if the options were an object.
 """
 
 import re
@@ -27,7 +27,7 @@ _FIELD_MANAGER_MAX_LENGTH: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """ListOptions."""
+    """Options of a list or a watch: meta/v1 ListOptions."""
 
     labels: str = ""
     fields: str = ""
@@ -35,7 +35,7 @@ class ListOptions:
     bookmarks: bool = False
     initial_events: bool | None = None
     revision: int | None = None
-    """None: the newest; 0: any."""
+    """The requested resourceVersion: None for the newest, 0 for any."""
     exact: bool = False
     timeout: float | None = None
     limit: int = 0
@@ -44,18 +44,18 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """CreateOptions, UpdateOptions, PatchOptions."""
+    """Options of a write: meta/v1 CreateOptions, UpdateOptions and PatchOptions."""
 
     dry_run: bool = False
     manager: str = ""
     validation: FieldValidation = FieldValidation.WARN
     force: bool = False
     apply: bool = False
-    """Whether it is server-side apply."""
+    """Whether the write is a server-side apply."""
 
 
 def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
-    """Return the options of a list or a watch; raises `Refusal`."""
+    """Return the options of a list or a watch; raises `StatusError`."""
     watch = parse_boolean(query, "watch") or False
     initial = parse_boolean(query, "sendInitialEvents")
     match, text, token = (query.get(name, "") for name in ("resourceVersionMatch", "resourceVersion", "continue"))
@@ -114,7 +114,7 @@ def _validate_watch_options(match: str, initial: bool | None, token: str) -> lis
 
 
 def parse_resource_version(text: str) -> int | None:
-    """Return a resourceVersion of a GET or a list; raises `Refusal` 400 for garbage."""
+    """Return the resourceVersion of a GET or a list; raises `StatusError` 400 if it is no unsigned integer."""
     return _parse_resource_version(text, resource="")
 
 
@@ -136,9 +136,9 @@ def _parse_resource_version(text: str, *, resource: str) -> int | None:
 
 
 def write_options(query: QueryParameters, *, verb: str, apply: bool | None = None) -> WriteOptions:
-    """Return the options of a write; `verb` is ``Create``, ``Update`` or ``Patch``. Raises `Refusal` 422.
+    """Return the options of a write; `verb` is ``Create``, ``Update`` or ``Patch``. Raises `StatusError` 422.
 
-    Of a patch, `apply` is whether it is server-side apply.
+    For a patch, `apply` says whether the patch is a server-side apply.
     """
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     found = _validate_dry_run(query)
@@ -166,7 +166,7 @@ _DELETION_PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
 
 
 def delete_options(query: QueryParameters, body: Object) -> tuple[DeleteOptions, bool]:
-    """Return DeleteOptions, of the body or of the query, and whether nothing shall happen; raises `Refusal`."""
+    """Return DeleteOptions from the body or the query, and whether the request is a dry run; raises `StatusError`."""
     if not body:
         seconds, orphan = parse_integer(query, "gracePeriodSeconds"), parse_boolean(query, "orphanDependents")
         policy, dry_run = query.get("propagationPolicy"), bool(query.get("dryRun"))
@@ -227,13 +227,13 @@ def _raise_if_invalid(kind: str, found: list[FieldError]) -> None:
 
 
 def parse_boolean(query: QueryParameters, name: str) -> bool | None:
-    """Return a parameter that is there or not: anything but ``0`` and ``false`` is true."""
+    """Return a boolean parameter, None if absent: any value but ``0`` and ``false`` is true."""
     value = query.get(name)
     return None if value is None else value.lower() not in ("0", "false")
 
 
 def parse_integer(query: QueryParameters, name: str) -> int | None:
-    """Return a number; raises `Refusal` 400."""
+    """Return an integer parameter, None if absent or empty; raises `StatusError` 400."""
     text = query.get(name, "")
     if not text:
         return None

@@ -1,7 +1,7 @@
-"""Reading and writing objects: the rules that all kinds obey, around the strategy of each.
+"""Reads and writes objects by the rules that all kinds share, around the strategy of each kind.
 
-Optimistic concurrency, no-op writes, generation, finalizers, graceful deletion, generated names. Knows no HTTP: verbs
-of the API are methods here, patches arrive as functions of the old object.
+The rules are optimistic concurrency, no-op writes, generation, finalizers, graceful deletion and generated names. The
+registry knows no HTTP: verbs of the API are methods, and patches arrive as functions of the old object.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from localplane.status_errors import FieldError, FieldErrorType, StatusError
 from localplane.store import ObjectKey, Store, StoredObject
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Upstream's letters of generated names: no vowels, so no words."""
+"""Letters of generated names, as upstream: no vowels, so no words."""
 
 _RANDOM_LENGTH: Final = 5
 _MAX_GENERATED_PREFIX: Final = 63 - _RANDOM_LENGTH
 _MAX_NAME_GENERATION_ATTEMPTS: Final = 8
-"""A name made up may be taken; upstream tries as often."""
+"""Maximum attempts to generate a name that is free, as upstream."""
 
 _SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-"""Metadata that nobody may set."""
+"""Fields of metadata that only the system sets."""
 
 _DEFAULT_OPTIONS: Final = WriteOptions()
 
@@ -48,7 +48,7 @@ class _OwnerReference(msgspec.Struct):
 
 
 class _ObjectMeta(msgspec.Struct):
-    """ObjectMeta."""
+    """The types of the fields of ObjectMeta."""
 
     name: str | None = None
     generateName: str | None = None  # noqa: N815
@@ -67,36 +67,36 @@ class _ObjectMeta(msgspec.Struct):
 
 
 class ManagedFieldsUpdater(Protocol):
-    """Keeps ``metadata.managedFields``."""
+    """Maintains ``metadata.managedFields`` of written objects."""
 
     def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
-        """Note in the new object who has written what of it."""
+        """Record in the new object the manager of each changed field."""
         ...
 
 
 class Registry:
-    """All objects, behind the rules of the API."""
+    """The registry of all objects: applies the rules of the API to each read and write."""
 
     def __init__(self, store: Store, *, clock: Clock, chance: Random) -> None:
         self.store = store
         self._clock = clock
         self._chance = chance
         self.ownership: ManagedFieldsUpdater | None = None
-        """Nobody keeps it unless somebody is put here."""
+        """Updater of ``managedFields``; None leaves the field as it is."""
 
     def get(self, route: Route) -> StoredObject:
-        """Return an object; raises `Refusal` 404."""
+        """Return an object; raises `StatusError` 404."""
         found = self.store.get(self._key(route))
         if found is None:
             raise status_errors.not_found(route.kind.plural, route.kind.group, route.name)
         return found
 
     def exists(self, route: Route) -> bool:
-        """Whether there is an object of that name."""
+        """Return whether an object of the route's name exists."""
         return self.store.get(self._key(route)) is not None
 
     def create(self, route: Route, obj: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
-        """Create an object; returns it as stored."""
+        """Create an object; return the stored bytes."""
         kind = route.kind
         if kind.is_virtual:
             return self._answer(kind, obj)
@@ -128,7 +128,7 @@ class Registry:
         return encode(obj) if writing.dry_run else self._put(key, obj).raw
 
     def change(self, route: Route, mutate: Mutation, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
-        """Update or patch an object or a part of it; returns it as stored, the old bytes if nothing has changed."""
+        """Update or patch an object or its subresource; return the stored bytes, the old ones after a no-op."""
         kind, stored, part = route.kind, self.get(route), route.subresource
         old = decode(stored.raw)
         if part is None or part is STATUS:
@@ -159,13 +159,13 @@ class Registry:
         if writing.dry_run:
             return encode(new)
         if "deletionTimestamp" in before and self._can_be_removed(kind, new):
-            last = encode(new)  # with the revision of before, as upstream: this version was never stored
+            last = encode(new)  # with the previous revision, as upstream: this version was never stored
             self._remove(stored.key, new)
             return last
         return self._put(stored.key, new).raw
 
     def _prepare(self, route: Route, new: Object, old: Object) -> None:
-        """Let the kind put a change in order."""
+        """Let the strategy of the kind prepare a changed object."""
         strategy, part, owners = route.kind.strategy, route.subresource, metadata(new).get("managedFields")
         strategy.default(new)
         strategy.stamp(new, self._clock.wall())
@@ -174,11 +174,11 @@ class Registry:
         elif part is None:
             strategy.prepare_for_update(new, old)
             strategy.set_update_times(new, old, self._clock.wall())
-        if owners is not None:  # also of a status, whose metadata is that of before
+        if owners is not None:  # also for a status update, which keeps the old metadata
             metadata(new)["managedFields"] = owners
 
     def delete(self, route: Route, deletion: DeleteOptions, *, dry_run: bool = False) -> tuple[bytes, bool]:
-        """Delete an object; returns it and whether it is gone, or waits for its finalizers or its grace period."""
+        """Delete an object; return its bytes, and False while the object waits for finalizers or its grace period."""
         kind, stored = route.kind, self.get(route)
         obj = decode(stored.raw)
         meta = metadata(obj)
@@ -192,7 +192,7 @@ class Registry:
             meta["finalizers"] = finalizers
         if "deletionTimestamp" not in meta or grace < meta.get("deletionGracePeriodSeconds", 0):
             began = self._clock.wall()
-            if "deletionTimestamp" in meta:  # a shorter period counts from the first request, too
+            if "deletionTimestamp" in meta:  # a shorter grace period also counts from the first request
                 ends = datetime.fromisoformat(meta["deletionTimestamp"])
                 began = ends - timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
             meta["deletionTimestamp"] = rfc3339(began + timedelta(seconds=grace))
@@ -205,7 +205,7 @@ class Registry:
         return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
 
     def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
-        """Return an object for admission, if there is one."""
+        """Return an object for admission, None if there is none."""
         found = self.store.get(ObjectKey(collection, namespace, name))
         return None if found is None else decode(found.raw)
 
@@ -214,7 +214,7 @@ class Registry:
         return [decode(each.raw) for each in self.store.snapshot(collection)]
 
     def act(self, route: Route, body: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> None:
-        """Do what a POST to a subresource asks for."""
+        """Perform the action of a POST to a subresource, such as pods/binding or pods/eviction."""
         part, stored = route.subresource, self.get(route)
         assert part is not None  # noqa: S101 - the server routes
         old, new = decode(stored.raw), decode(stored.raw)
@@ -227,7 +227,7 @@ class Registry:
             self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
 
     async def reached(self, revision: int, *, within: float) -> None:
-        """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""
+        """Wait until the store has reached a revision; raises `StatusError` 504 after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 await self.store.reach(revision)
@@ -235,7 +235,7 @@ class Registry:
             raise status_errors.too_large_resource_version(revision, self.store.revision) from None
 
     def _answer(self, kind: Kind, obj: Object) -> bytes:
-        """Return a question with its answer."""
+        """Return an object of a virtual kind with its computed status; nothing is stored."""
         obj.setdefault("metadata", {})
         kind.strategy.default(obj)
         kind.strategy.prepare_for_create(obj)
@@ -247,7 +247,7 @@ class Registry:
         return ObjectKey(route.kind.collection, route.namespace, route.name)
 
     def _place(self, route: Route, obj: Object) -> str:
-        """Put the namespace of a new object in order and return it."""
+        """Set and return the namespace of a new object; raises `StatusError` if it contradicts the request."""
         meta = obj.setdefault("metadata", {})
         if not route.kind.namespaced:
             meta.pop("namespace", None)
@@ -263,14 +263,14 @@ class Registry:
 
     @staticmethod
     def _missing_name_error(kind: Kind, obj: Object) -> StatusError:
-        """Return all that is wrong with an object that has no name."""
+        """Return 422 for an object without a name, with all other validation errors."""
         metadata(obj).update(name="", uid="")
         kind.strategy.default(obj)
         cause = FieldError(FieldErrorType.REQUIRED, "metadata.name", "Required value: name or generateName is required")
         return status_errors.invalid(kind.name, kind.group, "", [cause, *kind.strategy.validate(obj)])
 
     def _name(self, kind: Kind, meta: Object, namespace: str) -> ObjectKey:
-        """Return the key of a new object, with a name made up if it has none."""
+        """Return the key of a new object; generate the name if the object has none."""
         if meta.get("name"):
             return ObjectKey(kind.collection, namespace, meta["name"])
         prefix = meta["generateName"]
@@ -285,7 +285,7 @@ class Registry:
 
     @staticmethod
     def _check_metadata(kind: Kind, obj: Object) -> None:
-        """Refuse metadata of another structure than all rules here count on."""
+        """Validate the types of metadata, on which all rules of the registry rely; drop null fields."""
         if obj.get("metadata") is None:
             obj["metadata"] = {}
         try:
@@ -298,7 +298,7 @@ class Registry:
             del obj["metadata"][name]
 
     def _check_namespace(self, kind: Kind, key: ObjectKey) -> None:
-        """Refuse new objects in a namespace that is not there, or soon will be no more."""
+        """Refuse new objects in a namespace that does not exist or is being terminated."""
         found = self.store.get(ObjectKey("namespaces", "", key.namespace))
         if found is None:
             raise status_errors.not_found("namespaces", "", key.namespace)
@@ -310,7 +310,7 @@ class Registry:
             self.ownership.note(route, new, old, writing=writing, at=self._clock.wall())
 
     def _check_identity(self, route: Route, new: Object, old: Object) -> None:
-        """Refuse a change that was decided on another version or on another object of the name."""
+        """Refuse a change of another name, namespace, uid or resourceVersion than the stored object has."""
         kind, meta, before = route.kind, new.setdefault("metadata", {}), metadata(old)
         name, namespace = meta.get("name") or route.name, meta.get("namespace") or route.namespace
         if name != route.name:
@@ -364,11 +364,11 @@ class Registry:
 _ORPHAN_FINALIZER: Final = "orphan"
 _FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 _PROPAGATION_FINALIZERS: Final = {"Foreground": _FOREGROUND_FINALIZER, "Orphan": _ORPHAN_FINALIZER}
-"""Finalizers by which the garbage collector knows how to proceed."""
+"""Finalizers that the garbage collector processes, by deletion propagation policy."""
 
 
 def _finalizers_after_delete(present: list[str], deletion: DeleteOptions, *, usually: str) -> list[str]:
-    """Return the finalizers of an object whose deletion is asked for; what is asked for wins over what was before."""
+    """Return the finalizers of a deleted object; the policy of the request overrides present finalizers."""
     if deletion.propagation is not None:
         wanted = _PROPAGATION_FINALIZERS.get(deletion.propagation)
     elif deletion.orphan is not None:
@@ -385,6 +385,9 @@ _UNCOUNTED_FIELDS: Final = frozenset({"metadata", "kind", "apiVersion"})
 
 
 def _counted_by_generation(kind: Kind, obj: Object) -> Object:
-    """Return what `metadata.generation` counts the changes of: the status, too, of who has it as a mere field."""
+    """Return the fields whose changes increment `metadata.generation`.
+
+    The status counts only for a kind without a status subresource.
+    """
     besides = _UNCOUNTED_FIELDS | {STATUS.name} if STATUS in kind.subresources else _UNCOUNTED_FIELDS
     return {name: value for name, value in obj.items() if name not in besides}

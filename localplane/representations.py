@@ -1,7 +1,7 @@
-"""The shapes in which objects are shown: whole, their metadata only, or as rows of a table for ``kubectl get``.
+"""Represents objects in responses: whole, as partial metadata, or as rows of a table for ``kubectl get``.
 
-Which one, the Accept header says: ``application/json;as=Table;g=meta.k8s.io;v=v1``. A shape works on stored bytes, and
-the whole object in its stored form is shown without being read at all.
+The Accept header selects the representation: ``application/json;as=Table;g=meta.k8s.io;v=v1``. A representation works
+on stored bytes; a whole object in its stored version is returned without being decoded.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,48 +21,48 @@ _VERSIONS: Final = ("v1", "v1beta1")
 
 
 class Representation(Protocol):
-    """How objects are shown."""
+    """The interface of a representation of objects."""
 
     key: str
-    """The same for shapes that show the same; empty where each watch has a shape of its own."""
+    """Cache key, equal for representations with equal output; empty if each watch needs its own representation."""
 
     def one(self, raw: bytes) -> bytes:
-        """Show one object."""
+        """Return the representation of one object."""
         ...
 
     def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
-        """Show a list with its metadata."""
+        """Return the representation of a list with its metadata."""
         ...
 
     def mark(self, obj: Object) -> bytes:
-        """Show a bookmark, which is an object without contents."""
+        """Return the representation of a bookmark, an object without contents."""
         ...
 
 
 class FullObjects:
-    """All of it."""
+    """Represents objects with all their fields."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self.key = f"whole {kind.api_version}"
 
     def one(self, raw: bytes) -> bytes:
-        """Return the object in the form of its kind."""
+        """Return the object in the version of its kind."""
         return self._kind.shown(raw)
 
     def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
-        """Return a list of the kind's own."""
+        """Return a list of the kind's list type."""
         shown = raws if self._kind.form is None else [self.one(raw) for raw in raws]
         head = {"kind": self._kind.list_kind, "apiVersion": self._kind.api_version, "metadata": meta}
         return _encode_list(head, shown)
 
     def mark(self, obj: Object) -> bytes:
-        """Return it as it is."""
+        """Return the bookmark as it is."""
         return encode(obj)
 
 
 class PartialMetadata:
-    """What garbage collectors and many controllers need."""
+    """Represents objects as PartialObjectMetadata, which garbage collectors and many controllers watch."""
 
     def __init__(self, version: str) -> None:
         self.key = f"metadata {version}"
@@ -70,16 +70,16 @@ class PartialMetadata:
         self._head = encode({"kind": "PartialObjectMetadata"} | self._about)[:-1] + b',"metadata":'
 
     def one(self, raw: bytes) -> bytes:
-        """Return the metadata as it lies in the object."""
+        """Return the metadata of an object, copied without decoding."""
         return b"".join((self._head, bytes(_metadata_decoder.decode(raw).metadata), b"}"))
 
     def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
-        """Return a list that looks the same for every kind."""
+        """Return a PartialObjectMetadataList, the same for every kind."""
         head = {"kind": "PartialObjectMetadataList"} | self._about | {"metadata": meta}
         return _encode_list(head, [self.one(raw) for raw in raws])
 
     def mark(self, obj: Object) -> bytes:
-        """Return it like any other."""
+        """Return the partial metadata of a bookmark."""
         return self.one(encode(obj))
 
 
@@ -99,7 +99,7 @@ _INCLUDE_OBJECT_POLICIES: Final = ("", "Metadata", "Object", "None")
 
 
 class TableConvertor:
-    """Rows of cells, and columns that say what they are; a watch names the columns only once."""
+    """Represents objects as a Table of columns and rows; only the first event of a watch names the columns."""
 
     key = ""
 
@@ -113,7 +113,7 @@ class TableConvertor:
         self._named = False
 
     def one(self, raw: bytes) -> bytes:
-        """Return a table of one row; in a watch the first has the columns."""
+        """Return a table of one row; the first table of a watch names the columns."""
         revision = _resource_version_decoder.decode(raw).metadata.revision
         table = self._table([raw], {"resourceVersion": revision}, named=not self._named)
         self._named = True
@@ -176,7 +176,7 @@ def _column_definition(column: PrinterColumn) -> Object:
 
 
 def printer_cell(column: PrinterColumn, obj: Object, now: datetime) -> Any:  # noqa: ANN401, PLR0911 - JSON; one for each type
-    """Return the cell of a column with a path: its first value, as the type of the column allows."""
+    """Return the cell of a column with a path: the first value, converted to the column's type; None if impossible."""
     found = jsonpath.find_values(column.path, obj)
     if not found or found[0] is None:
         return None
@@ -206,9 +206,9 @@ def _age_cell(value: Any, now: datetime) -> str | None:  # noqa: ANN401 - JSON
 def negotiate_representation(
     kind: Kind, accept: str, *, include: str, many: bool, now: Callable[[], datetime]
 ) -> Representation:
-    """Return the first shape that a client accepts; raises `Refusal` 406.
+    """Return the first representation that a client accepts; raises `StatusError` 406.
 
-    `many` tells lists from single objects: the metadata of a list is asked for by another name.
+    `many` is true for lists, whose partial metadata has another name than that of a single object.
     """
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))

@@ -1,4 +1,4 @@
-"""What comes in the body of a request besides objects and patches: its media type, and options."""
+"""Reads the content type of requests, and DeleteOptions from their bodies."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from localplane.schemas.scalars import ScalarDecodeError
 
 
 def content_type_of(request: Request) -> str:
-    """Return the content type without parameters; JSON when there is none."""
+    """Return the content type of a request without parameters; JSON if the request names none."""
     return (request.content_type or JSON).partition(";")[0].strip().lower()
 
 
 def negotiate_content_type(request: Request) -> str:
-    """Return the content type of a body that is no patch; raises `Refusal` 415."""
+    """Return the content type of a body other than a patch; raises `StatusError` 415."""
     found = content_type_of(request)
     if found not in ACCEPTED_MEDIA_TYPES:
         raise status_errors.unsupported_media_type(ACCEPTED_MEDIA_TYPES)
@@ -27,7 +27,7 @@ def negotiate_content_type(request: Request) -> str:
 
 
 def decode_delete_options(request: Request, codecs: CodecFactory) -> Object:
-    """Return the DeleteOptions in a body, if there are any; raises `Refusal` 400 and 415."""
+    """Return the DeleteOptions in a body, empty if there is no body; raises `StatusError` 400 and 415."""
     if not request.body:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Paths of the API, taken apart: ``/apis/batch/v1/namespaces/ml/jobs/train/status``."""
+"""Resolves request paths such as ``/apis/batch/v1/namespaces/ml/jobs/train/status`` to kinds and names."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -10,7 +10,7 @@ from localplane.kinds.subresource import Subresource
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a path names: a collection, or an object when there is a `name`."""
+    """The target of a path: a collection, or an object if `name` is set."""
 
     kind: Kind
     namespace: str = ""
@@ -19,7 +19,7 @@ class Route:
 
 
 def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
-    """Whether a path is one of a built-in version, whatever comes after it."""
+    """Return whether a path lies below a built-in group version."""
     match path.strip("/").split("/"):
         case ["api", version, _, *_]:
             group = ""
@@ -31,7 +31,7 @@ def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
 
 
 def resolve_path(path: str, catalog: Catalog) -> Route | None:
-    """Return what a path names, None if nothing that we serve."""
+    """Return the target of a path, None if the server has no such resource."""
     match [unquote(part) for part in path.strip("/").split("/")]:
         case ["api", version, *rest]:
             group = ""
@@ -39,7 +39,7 @@ def resolve_path(path: str, catalog: Catalog) -> Route | None:
             pass
         case _:
             return None
-    match rest:  # namespaces are objects and parents of objects
+    match rest:  # a namespace is an object, and a parent of objects
         case ["namespaces", namespace, plural, *tail] if kind := _find_namespaced_kind(catalog, group, version, plural):
             return _route_of_tail(kind, namespace, tail)
         case [plural, *tail] if kind := catalog.find(group, version, plural):

@@ -1,7 +1,7 @@
-"""Which objects of a collection a list or a watch shows, and what it costs to find out: little, and once for all.
+"""Selects the objects of a collection that a list or a watch returns, with a cache of labels and fields.
 
-Labels are read without the rest of the object; fields need all of it. Both are remembered by revision, so a hundred
-watchers with selectors read an object once.
+Labels are decoded without the rest of the object; fields need the whole object. Both are cached by revision, so a
+hundred watches with selectors decode an object once.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from localplane.selectors import Labels, Selector, parse_selectors
 from localplane.store import StoredObject, WatchCacheEvent, WatchEventType
 
 _ATTRIBUTE_CACHE_SIZE: Final = 16_384
-"""Objects whose labels and fields are kept at hand."""
+"""Maximum number of objects whose labels and fields are cached."""
 
 
 class _LabelsOnly(msgspec.Struct):
@@ -31,7 +31,7 @@ _labels_decoder: Final = msgspec.json.Decoder(_LabeledObject)
 
 
 class AttributeCache:
-    """What selectors ask for, by revision and bytes: a state that is restored may bring a revision back."""
+    """A cache of labels and fields, by revision and bytes: restoring a snapshot may reuse a revision."""
 
     def __init__(self) -> None:
         self._labels = _RevisionCache()
@@ -46,7 +46,7 @@ class AttributeCache:
         return found
 
     def fields(self, kind: Kind, stored: StoredObject) -> Labels:
-        """Return what field selectors may ask of an object."""
+        """Return the fields of an object that field selectors support."""
         found = self._fields.get(stored)
         if found is None:
             names = {"metadata.name": stored.key.name, "metadata.namespace": stored.key.namespace}
@@ -56,7 +56,7 @@ class AttributeCache:
 
 
 class _RevisionCache:
-    """The latest of what was read."""
+    """A bounded cache of labels or fields by revision."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
@@ -72,7 +72,7 @@ class _RevisionCache:
 
 
 class SelectionPredicate:
-    """The objects of a collection, of one namespace or all, that a selector chooses."""
+    """A predicate that selects objects of a collection, of one namespace or all, by label and field selectors."""
 
     def __init__(self, route: Route, facets: AttributeCache, *, labels: str, fields: str) -> None:
         self._kind = route.kind
@@ -82,9 +82,9 @@ class SelectionPredicate:
         self._selector: Selector = parse_selectors(route.kind, labels, fields)
         self.key = (route.kind.collection, route.namespace, route.name, labels, fields)
         self.selects = bool(self._selector)
-        """Whether a selector is to be asked."""
+        """Whether there is a label or field selector."""
         self.whole = not (self._name or self._selector)
-        """Whether it is all of its namespace."""
+        """Whether all objects of the namespace are selected."""
 
     def __contains__(self, stored: StoredObject) -> bool:
         key = stored.key
@@ -97,7 +97,10 @@ class SelectionPredicate:
         return self._selector.matches(labels, fields)
 
     def change(self, event: WatchCacheEvent) -> tuple[WatchEventType, StoredObject] | None:
-        """Return what an event means to who sees only the selection: objects come into it and leave it."""
+        """Return the event as a watch of the selection sees it, None if the watch does not see the event.
+
+        An object that begins to match is ADDED; an object that no longer matches is DELETED.
+        """
         if not self._selector:
             return (event.change, event.now) if event.now in self else None
         was = event.before is not None and event.before in self
@@ -115,7 +118,7 @@ class SelectionPredicate:
 
 
 def _deleted_object(before: StoredObject, now: StoredObject) -> StoredObject:
-    """Return an object as it was when it was seen last, with the revision at which it went out of sight."""
+    """Return the last matching version of an object, with the revision at which the object stopped matching."""
     obj = decode(before.raw)
     obj["metadata"]["resourceVersion"] = str(now.revision)
     return StoredObject(now.key, now.revision, msgspec.json.encode(obj))

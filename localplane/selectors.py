@@ -1,4 +1,4 @@
-"""Label and field selectors: parsed with upstream's grammar and complaints, applied to what few bytes they need.
+"""Parses label and field selectors with upstream's grammar and error messages, and matches objects.
 
 A label selector is a list of requirements, all of which must hold: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``,
 ``a notin (b,c)``, ``a>1``, ``a<1``. A field selector knows ``=``, ``==`` and ``!=`` only, and the fields of its kind.
@@ -18,12 +18,12 @@ from localplane.objects import Object
 
 Labels = Mapping[str, str]
 Requirement = Callable[[Labels], bool]
-"""Whether labels, or fields, are as wanted."""
+"""Predicate of one requirement over labels or fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a list or a watch is limited to."""
+    """The label and field requirements of a list or a watch."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
@@ -32,12 +32,12 @@ class Selector:
         return bool(self.labels or self.fields)
 
     def matches(self, labels: Labels, fields: Labels) -> bool:
-        """Whether an object with these labels and fields is selected."""
+        """Return whether labels and fields meet all requirements."""
         return all(wanted(labels) for wanted in self.labels) and all(wanted(fields) for wanted in self.fields)
 
 
 def parse_selectors(kind: Kind, labels: str, fields: str) -> Selector:
-    """Return the selector; raises `Refusal` 400."""
+    """Return the selector of label and field selectors; raises `StatusError` 400."""
     try:
         return Selector(parse_label_selector(labels), parse_field_selector(kind, fields))
     except SelectorSyntaxError as fault:
@@ -45,7 +45,7 @@ def parse_selectors(kind: Kind, labels: str, fields: str) -> Selector:
 
 
 class SelectorSyntaxError(ValueError):
-    """What is wrong with a selector."""
+    """The error of a selector that cannot be parsed."""
 
 
 class _Token(Enum):
@@ -70,7 +70,7 @@ _OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 
 
 class _Lexer:
-    """The tokens of a selector, looked at one ahead; ``in`` is an operator only where one is expected."""
+    """A lexer of selectors with one token of lookahead; ``in`` is an operator only where one is expected."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[_Token, str]] = []
@@ -171,7 +171,7 @@ def _numeric_requirement(key: str, bound: int, *, greater: bool) -> Requirement:
 
 
 def _parse_integer(text: str) -> int | None:
-    """Return the integer of a text as Go's ParseInt does."""
+    """Return the integer of a text like Go's ParseInt, None if the text is no integer."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
 
 
@@ -183,7 +183,7 @@ def _parse_values(words: _Lexer) -> set[str]:
         words.take()
         return set()
     values: set[str] = set()
-    empty = True  # nothing since the last comma, which stands for an empty value
+    empty = True  # no identifier since the last comma: an empty value
     while True:
         token, text = words.take()
         match token:

@@ -1,4 +1,4 @@
-"""The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
+"""Implements the API server in process: takes a request and returns a response or a watch, with or without HTTP."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from copy import deepcopy
@@ -47,26 +47,26 @@ SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-
 
 @dataclass(frozen=True, slots=True)
 class WatchResponse:
-    """An answer without end: blocks of whole frames."""
+    """The response of a watch: a stream of blocks, each of whole frames."""
 
     blocks: AsyncGenerator[bytes]
     content_type: str = JSON
 
 
 NonResourceHandler: TypeAlias = Callable[[Request], Response]
-"""Answers the requests below a path that is none of an object: ``/openapi``."""
+"""Handler of the requests below a non-resource path such as ``/openapi``."""
 
 
 class RequestHandler(Protocol):
-    """Whatever answers requests: a server, or something that stands before one."""
+    """The interface of a server, or of a wrapper in front of a server."""
 
     async def handle(self, request: Request) -> Response | WatchResponse:
-        """Answer a request."""
+        """Return the response or the watch of a request."""
         ...
 
 
 class ApiServer:
-    """An API server in process."""
+    """The API server of the local plane, in process."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ApiServer:
         self.release = release
         self.catalog = Catalog(builtin_kinds(release))
         self.pages: dict[str, NonResourceHandler] = {}
-        """By their first segments, without slashes around: ``openapi/v3``."""
+        """Handlers of non-resource paths by first segments, without outer slashes: ``openapi/v3``."""
         documents = OpenApiService(
             self.catalog, load_builtin_schemas(api), release=release, definitions=self._definitions
         )
@@ -88,7 +88,7 @@ class ApiServer:
             *health.NOT_ENFORCED,
             *(f"{what}: {why}" for what, why in storage_only.NOT_ENFORCED.items()),
         ]
-        """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
+        """Rules that ``/readyz?verbose`` lists as not enforced; a component that omits a rule adds a line."""
         self.store = Store()
         self._clock = clock
         self._chance = chance or Random()  # noqa: S311 - names and uids
@@ -113,17 +113,17 @@ class ApiServer:
         return self.registry.every("customresourcedefinitions.apiextensions.k8s.io")
 
     async def handle(self, request: Request) -> Response | WatchResponse:
-        """Answer a request; never raises for what a client can send."""
+        """Answer a request; no input of a client raises an exception."""
         try:
             route = routes.resolve_path(request.path, self.catalog)
             return await self._answer(route, request) if route else self._handle_non_resource(request)
         except StatusError as refusal:
             return refusal.response
-        except RecursionError:  # before anything was written: a write is the last thing that happens
+        except RecursionError:  # nothing was written: the write is the last step of a request
             return status_errors.bad_request("the object is nested too deeply").response
 
     def _handle_non_resource(self, request: Request) -> Response:
-        """Answer what is asked of no object."""
+        """Answer a request for a non-resource path."""
         found = health.respond(request, self.not_enforced)
         found = found or discovery.respond(request, self.catalog, release=self.release)
         if found is not None:
@@ -187,7 +187,7 @@ class ApiServer:
     def _create(self, route: Route, request: Request) -> Response:
         writing = _write_options(request, "Create")
         obj, warnings = self._object(route, request, writing)
-        if route.kind is BINDINGS:  # the old way to ask for pods/binding
+        if route.kind is BINDINGS:  # the legacy form of pods/binding
             route = Route(PODS, route.namespace, str((obj.get("metadata") or {}).get("name", "")), POD_BINDING)
         if route.subresource is not None:
             self.registry.act(route, obj, writing=writing)
@@ -239,7 +239,7 @@ class ApiServer:
     def _applied(
         self, route: Route, request: Request, mutate: Mutation, writing: WriteOptions, warnings: list[str]
     ) -> Response:
-        """Make the object that is applied, since there is none."""
+        """Create the applied object, which does not exist yet."""
         obj = mutate({})
         meta = obj.setdefault("metadata", {})
         if meta.setdefault("name", route.name) != route.name:
@@ -283,7 +283,7 @@ class ApiServer:
         return self._codec(route).read(request.body or b"", writing.validation, content_type=media_type)
 
     def _codec(self, route: Route) -> KindCodec:
-        """Return what reads the bodies of requests for an object, or a part of it."""
+        """Return the codec of request bodies for an object or its subresource."""
         part = route.subresource
         if part is None or not part.kind:
             return self._codecs.of(route.kind)
@@ -303,10 +303,10 @@ class ApiServer:
 
 
 REVISION_TIMEOUT: Final = 3.0
-"""Seconds that a request waits for a revision that is still to come."""
+"""Maximum seconds that a request waits for a future revision."""
 
 WATCH_TIMEOUT: Final = 1800.0
-"""Seconds that a watch lasts at least if it does not say; at most twice as long."""
+"""Minimum seconds of a watch without timeoutSeconds; the maximum is twice as long, as upstream."""
 
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -321,7 +321,7 @@ _CREATED_STATUS: Final[Object] = {
 
 
 def _request_verb(route: Route, request: Request) -> str:
-    """Return what a request does; raises `Refusal` 405."""
+    """Return the API verb of a request; raises `StatusError` 405."""
     verb = (_VERBS if route.name else _COLLECTION_VERBS).get(request.method)
     if verb == "list" and query_options.parse_boolean(request.query, "watch"):
         verb = "watch"
@@ -333,7 +333,7 @@ def _request_verb(route: Route, request: Request) -> str:
 
 
 def _require_name(route: Route, obj: Object) -> Object:
-    """Return the metadata of a changed object; raises `Refusal` 400 if it has no name."""
+    """Return the metadata of a changed object; raises `StatusError` 400 if it has no name."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     if not meta.get("name"):
@@ -343,7 +343,7 @@ def _require_name(route: Route, obj: Object) -> Object:
 
 
 def _write_options(request: Request, verb: str, *, apply: bool | None = None) -> WriteOptions:
-    """Return the options of a write; who gives no name to its work has that of its program."""
+    """Return the options of a write; the field manager defaults to the program in the User-Agent."""
     found = query_options.write_options(request.query, verb=verb, apply=apply)
     return found if found.manager else replace(found, manager=request.agent.partition("/")[0])
 

@@ -1,7 +1,7 @@
-"""The state of a plane in a file, and back: one JSON line that tells what follows, then one line for each object.
+"""Saves and restores the state of a plane as a file of JSON lines: a header, then one line for each object.
 
-A snapshot holds objects, their uids and versions, and how far the revision counter had come; not the history. It is
-written beside its place and then moved there, so a file of that name is always whole.
+A snapshot holds objects with their uids and versions, and the revision counter; not the history. The file is written
+under a temporary name and then renamed, so a file of the final name is always complete.
 """
 
 import os
@@ -18,15 +18,15 @@ VERSION: Final = 1
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line."""
+    """The first line of a snapshot file."""
 
     format: str
     version: int
     revision: int
     objects: int
-    """How many lines follow."""
+    """Number of object lines that follow."""
     api: str = ""
-    """Which API the plane had."""
+    """API dialect of the saved plane."""
 
 
 class _SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class _SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MalformedSnapshotError(ValueError):
-    """A file that is no snapshot, or not a whole one."""
+    """The error of a file that is no snapshot or an incomplete one."""
 
 
 _header_decoder: Final = msgspec.json.Decoder(SnapshotHeader)
@@ -46,7 +46,7 @@ _line_decoder: Final = msgspec.json.Decoder(_SnapshotLine)
 
 
 def dump(store: Store, *, api: str = "") -> bytes:
-    """Return the state of a store."""
+    """Return the state of a store as a snapshot."""
     lines = [
         _SnapshotLine(
             collection=name,
@@ -63,7 +63,7 @@ def dump(store: Store, *, api: str = "") -> bytes:
 
 
 def load(raw: bytes, store: Store) -> SnapshotHeader:
-    """Put the state of a snapshot into a store; raises MalformedSnapshotError, and has changed nothing then."""
+    """Replace the state of a store by a snapshot; raises MalformedSnapshotError before any change."""
     header = read_header(raw)
     try:
         objects = list(_read_objects(raw))
@@ -76,7 +76,7 @@ def load(raw: bytes, store: Store) -> SnapshotHeader:
 
 
 def read_header(raw: bytes) -> SnapshotHeader:
-    """Return what a snapshot says of itself; raises MalformedSnapshotError."""
+    """Return the header of a snapshot; raises MalformedSnapshotError."""
     try:
         header = _header_decoder.decode(raw[: raw.find(b"\n") + 1])
     except msgspec.DecodeError as error:
@@ -87,7 +87,7 @@ def read_header(raw: bytes) -> SnapshotHeader:
 
 
 def write_snapshot(path: Path, raw: bytes) -> None:
-    """Write a file so that whoever reads it finds the old content or the new one; only its owner may."""
+    """Write a file with mode 0600 atomically: a reader finds the old content or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a mode

@@ -1,6 +1,6 @@
-"""Why the server says no: the Status bodies of all errors, in the words of the real one.
+"""Builds the Status of each API error, with kube-apiserver's reasons and messages.
 
-Each builder returns an exception to raise; `Refusal.response` makes the answer of it.
+Each function returns an exception to raise; `StatusError.response` is the response of the exception.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from localplane.objects import Object, encode
 
 
 class FieldErrorType(StrEnum):
-    """What is wrong with a field: ``details.causes[].reason``."""
+    """Types of field errors: the values of ``details.causes[].reason``."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -29,7 +29,7 @@ class FieldErrorType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong: ``spec.gpus``, and ``Invalid value: 0: must be …``."""
+    """An error of one field: ``spec.gpus``, and ``Invalid value: 0: must be …``."""
 
     fault: FieldErrorType
     field: str
@@ -37,7 +37,7 @@ class FieldError:
 
 
 class StatusError(Exception):
-    """An answer other than 2xx."""
+    """The error of a request that is answered with a Status other than 2xx."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
         super().__init__(message)
@@ -46,11 +46,11 @@ class StatusError(Exception):
         self.message = message
         self.details = details
         self.meta: Object = {}
-        """``metadata`` of the Status."""
+        """ListMeta of the Status: the ``continue`` token of a 410."""
 
     @property
     def status(self) -> Object:
-        """The Status object."""
+        """Return the Status object."""
         body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self.meta, "status": "Failure"}
         body["message"] = self.message
         if self.reason:
@@ -61,7 +61,7 @@ class StatusError(Exception):
 
     @property
     def response(self) -> Response:
-        """The answer over HTTP."""
+        """Return the HTTP response."""
         return Response(self.code, {"content-type": JSON}, encode(self.status))
 
 
@@ -74,37 +74,37 @@ def _group_resource(plural: str, group: str) -> str:
 
 
 def not_found(plural: str, group: str, name: str) -> StatusError:
-    """Return 404 for an object."""
+    """Return 404 NotFound for an object."""
     return StatusError(
         404, "NotFound", f'{_group_resource(plural, group)} "{name}" not found', _status_details(name, group, plural)
     )
 
 
 def resource_not_found() -> StatusError:
-    """Return 404 for a path below a version that there is."""
+    """Return 404 NotFound for a path below a served group version."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(plural: str, group: str, name: str) -> StatusError:
-    """Return 409 for a name that is taken."""
+    """Return 409 AlreadyExists for a name in use."""
     message = f'{_group_resource(plural, group)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, _status_details(name, group, plural))
 
 
 def conflict(plural: str, group: str, name: str, why: str) -> StatusError:
-    """Return 409 for a write that was decided on something else than the current version."""
+    """Return 409 Conflict for a write that is not based on the current version."""
     message = f'Operation cannot be fulfilled on {_group_resource(plural, group)} "{name}": {why}'
     return StatusError(409, "Conflict", message, _status_details(name, group, plural))
 
 
 def object_modified(plural: str, group: str, name: str) -> StatusError:
-    """Return 409 for a stale resourceVersion."""
+    """Return 409 Conflict for a stale resourceVersion."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(plural, group, name, why)
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> StatusError:
-    """Return 422 with everything that is wrong."""
+    """Return 422 Invalid with all field errors."""
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{_group_resource(kind, group)} "{name}" is invalid: {summary}'
@@ -113,57 +113,57 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> S
 
 
 def forbidden(plural: str, group: str, name: str, why: str) -> StatusError:
-    """Return 403: admission does not let it in."""
+    """Return 403 Forbidden for an object that admission refuses."""
     message = f'{_group_resource(plural, group)} "{name}" is forbidden: {why}'
     return StatusError(403, "Forbidden", message, _status_details(name, group, plural))
 
 
 def bad_request(message: str) -> StatusError:
-    """Return 400."""
+    """Return 400 BadRequest with a message."""
     return StatusError(400, "BadRequest", message)
 
 
 def method_not_allowed() -> StatusError:
-    """Return 405."""
+    """Return 405 MethodNotAllowed for the resource."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """Return 415."""
+    """Return 415 UnsupportedMediaType with the accepted types."""
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def expired(message: str) -> StatusError:
-    """Return 410; inside of a watch its status is the object of the ERROR event."""
+    """Return 410 Expired; an open watch sends its Status as the object of an ERROR event."""
     return StatusError(410, "Expired", message)
 
 
 def unauthorized() -> StatusError:
-    """Return 401."""
+    """Return 401 Unauthorized for a missing or wrong token."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def request_entity_too_large(limit: int) -> StatusError:
-    """Return 413."""
+    """Return 413 RequestEntityTooLarge with the limit in bytes."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def internal_error(message: str) -> StatusError:
-    """Return 500: a mistake of ours."""
+    """Return 500 InternalError for a bug of the server."""
     causes = [{"message": message}]
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
 
 
 def not_acceptable(offered: Sequence[str]) -> StatusError:
-    """Return 406."""
+    """Return 406 NotAcceptable with the offered media types."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
     return StatusError(406, "NotAcceptable", message)
 
 
 def namespace_terminating(plural: str, group: str, name: str, namespace: str) -> StatusError:
-    """Return 403 for an object that would be made in a namespace that ends."""
+    """Return 403 Forbidden for a new object in a namespace that is being terminated."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     message = f'{_group_resource(plural, group)} "{name}" is forbidden: {why}'
     cause = {
@@ -175,12 +175,12 @@ def namespace_terminating(plural: str, group: str, name: str, namespace: str) ->
 
 
 def too_large_resource_version(revision: int, current: int) -> StatusError:
-    """Return 504 for a revision that is still to come."""
+    """Return 504 Timeout for a revision that the store has not reached."""
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
 
 
 def request_rejected() -> StatusError:
-    """Return 422 for a patch that does not fit its object; upstream does not say why."""
+    """Return 422 Invalid for a patch that cannot be applied to its object; upstream names no cause."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})

@@ -1,8 +1,8 @@
-"""The revisioned map behind the API server: each write gets the next revision, the last writes are remembered.
+"""Stores objects by key with revisions, as etcd does: each write gets the next revision, recent writes are kept.
 
-Knows keys and bytes, nothing of what the objects mean. A watch is a position in the history of its collection: it
-holds no queue of its own, so a slow reader costs no memory and finds out by `Expired` that it was too slow.
-Everything here is synchronous and for one event loop: a decision and its write cannot be torn apart.
+The store knows keys and bytes, not the meaning of objects. A watch is a position in the history of its collection
+without a queue of its own, so a slow reader costs no memory and gets `CompactedError` once it is too slow. All writes
+are synchronous and on one event loop: no other write can come between a decision and its write.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 EVENT_CAPACITY: Final = 20_000
-"""Events that a collection remembers; a real server's watch cache keeps about as many of a busy one."""
+"""Number of events kept per collection, about as many as kube-apiserver's watch cache keeps of a busy resource."""
 
 
 class WatchEventType(StrEnum):
-    """What happened to an object; the values are the types of watch events."""
+    """Types of changes to an object; the values are the types of watch events."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -26,7 +26,7 @@ class WatchEventType(StrEnum):
 
 
 class ObjectKey(NamedTuple):
-    """Where an object lives; `collection` is ``plural.group``, the namespace is empty for cluster-scoped ones."""
+    """The key of an object; `collection` is ``plural.group``, a cluster-scoped object has an empty namespace."""
 
     collection: str
     namespace: str
@@ -42,7 +42,7 @@ class StoredObject(NamedTuple):
 
 
 class WatchCacheEvent(NamedTuple):
-    """One write. `now` is the new version, of a deletion the last one with the revision of the deletion."""
+    """One write; `now` is the new version, for a deletion the last version with the revision of the deletion."""
 
     change: WatchEventType
     now: StoredObject
@@ -50,7 +50,7 @@ class WatchCacheEvent(NamedTuple):
 
 
 class CompactedError(Exception):
-    """A revision that is older than the history; `oldest` is the first from which one may still go on."""
+    """The error of a revision older than the history; `oldest` is the first revision that is still available."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {revision} ({oldest})")
@@ -60,21 +60,21 @@ class CompactedError(Exception):
 
 @dataclass(slots=True)
 class _Collection:
-    """The objects of one kind, and what happened to them lately."""
+    """The objects of one kind, and their recent events."""
 
     objects: dict[ObjectKey, StoredObject] = field(default_factory=dict)
     history: list[WatchCacheEvent] = field(default_factory=list)
     revisions: list[int] = field(default_factory=list)
-    """Those of the history, to find a place in it."""
+    """Revisions of the events in `history`, for binary search."""
     compacted: int = 0
-    """The revision of the last event that was forgotten."""
+    """Revision of the last event that was removed from the history."""
     opened: int = 0
-    """The revision when the collection was first heard of: nobody can have watched it before."""
+    """Revision at which the collection was first used: no watch can have begun earlier."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Store:
-    """All objects of one API server."""
+    """The store of all objects of one API server."""
 
     def __init__(self, *, history: int = EVENT_CAPACITY) -> None:
         self.revision = 1
@@ -86,19 +86,19 @@ class Store:
 
     @property
     def next_revision(self) -> int:
-        """The revision that the next write will have; the writer puts it into the object."""
+        """Return the revision of the next write; the writer sets the object's resourceVersion to it."""
         return self.revision + 1
 
     def follow(self, follower: Callable[[str], None]) -> None:
-        """Call somebody right after each write, with the name of the collection; he may write himself."""
+        """Call a function after each write, with the name of the collection; the function may write."""
         self._subscribers.append(follower)
 
     def get(self, key: ObjectKey) -> StoredObject | None:
-        """Return the current version, None when there is none."""
+        """Return the current version of an object, None if there is none."""
         return self._collection(key.collection).objects.get(key)
 
     def put(self, key: ObjectKey, raw: bytes) -> StoredObject:
-        """Write a version whose JSON bears `next_revision`."""
+        """Write a version of an object; its JSON has `next_revision` as resourceVersion."""
         collection = self._collection(key.collection)
         before = collection.objects.get(key)
         self.revision += 1
@@ -111,7 +111,7 @@ class Store:
         return now
 
     def remove(self, key: ObjectKey, raw: bytes) -> StoredObject:
-        """Delete an object; `raw` is its last version, bearing `next_revision`. Raises KeyError if there is none."""
+        """Delete an object; `raw` is its last version with `next_revision`. Raises KeyError if there is none."""
         collection = self._collection(key.collection)
         before = collection.objects.pop(key)
         self.revision += 1
@@ -121,11 +121,11 @@ class Store:
         return last
 
     def open(self, collection: str) -> None:
-        """Begin to remember the history of a collection, if that has not begun."""
+        """Start the history of a collection, if it has not started."""
         self._collection(collection)
 
     def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[StoredObject]:
-        """Return the objects in the order of their keys, as they are or were at revision `at`; raises `Expired`."""
+        """Return the objects ordered by key, as they are or were at revision `at`; raises `CompactedError`."""
         found = self._collection(collection)
         objects = found.objects if at is None or at >= self.revision else self._objects_at(found, at)
         if namespace:
@@ -136,7 +136,7 @@ class Store:
         return chosen
 
     def since(self, collection: str, revision: int, *, limit: int | None = None) -> list[WatchCacheEvent]:
-        """Return what happened after a revision, oldest first, at most `limit` of it; raises `Expired`."""
+        """Return the events after a revision, oldest first, at most `limit`; raises `CompactedError`."""
         found = self._collection(collection)
         oldest = max(found.compacted, found.opened)
         if revision < oldest:
@@ -147,21 +147,21 @@ class Store:
         return found.history[start : None if limit is None else start + limit]
 
     async def change(self, collection: str, revision: int) -> None:
-        """Return once something has happened after a revision, or the history does not reach back to it."""
+        """Wait for an event after a revision; return at once if the history does not reach back to the revision."""
         found = self._collection(collection)
         while revision >= found.compacted and (not found.revisions or found.revisions[-1] <= revision):
             await found.changed.wait()
 
     async def reach(self, revision: int) -> None:
-        """Return once the store is at a revision, whatever was written."""
+        """Wait until the store has reached a revision, by writes to any collection."""
         while self.revision < revision:
             await self._advanced.wait()
 
     def restore(self, objects: Iterable[StoredObject], *, revision: int) -> None:
-        """Put a saved state in the place of everything; `revision` is the one that it was saved at.
+        """Replace all objects by a saved state; `revision` is the revision at which the state was saved.
 
-        Goes on with a revision that nobody has seen yet, and forgets the history: whoever watches gets `Expired` and
-        lists anew. (What etcd's tools call bumping the revision and marking it compacted.)
+        The store continues with a revision that no client has seen, and drops the history: open watches get
+        `CompactedError`, so that clients list again. (etcdutl: ``--bump-revision`` and ``--mark-compacted``.)
         """
         self.revision = max(self.revision, revision) + 1
         for collection in self._collections.values():
@@ -179,7 +179,7 @@ class Store:
             self._tell(name)
 
     def collections(self) -> Iterator[str]:
-        """Yield the names of all collections that were ever asked for."""
+        """Yield the names of all collections that were ever used."""
         return iter(tuple(self._collections))
 
     def _collection(self, name: str) -> _Collection:
@@ -195,7 +195,9 @@ class Store:
     def _remember(self, collection: _Collection, event: WatchCacheEvent) -> None:
         collection.history.append(event)
         collection.revisions.append(event.now.revision)
-        if len(collection.history) >= self._history + max(1, self._history // 4):  # many at once: moving them costs
+        if len(collection.history) >= self._history + max(
+            1, self._history // 4
+        ):  # in batches: moving the rest of the list is expensive
             excess = len(collection.history) - self._history
             collection.compacted = collection.revisions[excess - 1]
             del collection.history[:excess]
@@ -205,7 +207,7 @@ class Store:
 
     @staticmethod
     def _objects_at(collection: _Collection, revision: int) -> dict[ObjectKey, StoredObject]:
-        """Return the objects as they were: the present with the events after `revision` undone."""
+        """Return the objects at a past revision: the present objects with all later events undone."""
         if revision < collection.compacted:
             raise CompactedError(revision, collection.compacted)
         objects = dict(collection.objects)
@@ -223,6 +225,6 @@ _key_of: Final = itemgetter(0)
 
 
 def _wake_waiters(event: asyncio.Event) -> asyncio.Event:
-    """Wake everybody who waits; return what the next ones wait for."""
+    """Wake all waiters of an event; return a new event for the next waiters."""
     event.set()
     return asyncio.Event()

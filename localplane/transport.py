@@ -1,4 +1,4 @@
-"""The way to an API server in the same process: a `dra.kube.transport.Transport` without a network."""
+"""Implements `dra.kube.transport.Transport` without a network, for an API server in the same process."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -9,20 +9,20 @@ from localplane.server import RequestHandler, WatchResponse
 
 
 class LocalTransport:
-    """Calls a server directly; what can go wrong on a real way is added by whoever wraps this."""
+    """Calls a server directly; `localplane.fault_injection` adds the faults of a network."""
 
     def __init__(self, server: RequestHandler) -> None:
         self._server = server
 
     async def send(self, request: Request, /) -> Response:
-        """Return the answer."""
+        """Return the response of the server."""
         answer = await self._server.handle(request)
         assert isinstance(answer, Response), "a watch is asked for with `stream`"  # noqa: S101
         return answer
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a watch."""
+        """Open a watch; yield its blocks."""
         answer = await self._server.handle(request)
         if isinstance(answer, Response):
             raise_for_status(answer, request.path)
@@ -31,4 +31,4 @@ class LocalTransport:
             yield blocks
 
     async def close(self) -> None:
-        """Do nothing: there are no connections."""
+        """Do nothing: a local transport has no connections."""

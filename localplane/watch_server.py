@@ -1,7 +1,7 @@
-"""Watch streams: the history of a selection from a revision on, as frames.
+"""Streams watches: the events of a selection from a revision on, encoded as frames.
 
-A watch holds a position, nothing else: what it sends next is read from the history when the client has taken what was
-sent before. Watchers that stand at the same place share the bytes.
+A watch holds only a position: its next events are read from the history after the client has read the previous block.
+Watches at the same position share encoded blocks.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ BOOKMARK_PERIOD: Final = 60.0
 """Seconds between bookmarks, as upstream."""
 
 BOOKMARK_MARGIN: Final = 2.0
-"""Seconds before its end at which a watch sends the last."""
+"""Seconds before its end at which a watch sends its last bookmark."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 _EVENTS_PER_BLOCK: Final = 256
-"""A block has at most so many events: a reader that is slow holds no more than that."""
+"""Maximum number of events in a block, which bounds the memory held for a slow reader."""
 
 _BLOCK_CACHE_SIZE: Final = 16
-"""Blocks that are kept for the next watcher who is at the same place."""
+"""Number of encoded blocks kept for other watches at the same position."""
 
 
 class EncodedBlockCache:
-    """Blocks of frames, made once for all watchers that need the same."""
+    """A cache of encoded blocks, shared by all watches that need the same block."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def of(self, events: list[WatchCacheEvent], selection: SelectionPredicate, shape: Representation) -> bytes:
-        """Return what a selection shows of a stretch of history; empty when nothing."""
+        """Return the frames of the selected events; empty if no event is selected."""
         key = (selection.key, shape.key, events[0].now.revision, events[-1].now.revision)
         if not shape.key or (found := self._kept.get(key)) is None:
             changes = (selection.change(event) for event in events)
@@ -55,7 +55,7 @@ class EncodedBlockCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchServer:
-    """One watch, checked and ready to begin."""
+    """One validated watch that is ready to start."""
 
     store: Store
     shared: EncodedBlockCache
@@ -64,10 +64,10 @@ class WatchServer:
     shape: Representation
     options: ListOptions
     lasts: float
-    """Seconds after which it ends."""
+    """Seconds after which the watch ends."""
 
     async def blocks(self) -> AsyncGenerator[bytes]:
-        """Yield blocks of frames until the time is over or the position is too old."""
+        """Yield blocks of frames until the watch times out or its position is compacted."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self.lasts
         position = self.store.revision if self._starts_at_latest else self.options.revision or 0
@@ -98,7 +98,10 @@ class WatchServer:
             yield _encode_frame("ERROR", encode(status_errors.expired(str(error)).status))
 
     def _next_bookmark_at(self, last: float, *, ends: float) -> float:
-        """Return when to send one: every minute, and shortly before the end so that the next watch begins late."""
+        """Return the time of the next bookmark: every minute, and once shortly before the end of the watch.
+
+        The last bookmark lets the next watch start from a recent revision.
+        """
         if not self.options.bookmarks:
             return inf
         before_end = ends - BOOKMARK_MARGIN
@@ -123,7 +126,7 @@ class WatchServer:
         return b"".join(_encode_frame(WatchEventType.ADDED, self.shape.one(each.raw)) for each in found)
 
     async def _changes(self, position: int, *, within: float) -> bool:
-        """Wait; return whether something has happened after a position in time."""
+        """Wait for events after a position; return whether any has happened in time."""
         try:
             async with asyncio.timeout(max(0.0, within)):
                 await self.store.change(self.kind.collection, position)

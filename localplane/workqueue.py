@@ -1,8 +1,8 @@
-"""What is to be looked at next, and when: the work list of a component of the plane.
+"""Queues the keys that a component of the plane reconciles, each with a due time, as client-go's workqueue does.
 
-A key is handled once at a time, however often it was touched meanwhile; one that was touched while it was handled is
-handled again. A handler returns when it wants to see its key again; one that fails (`ApiError`) gets it back after a
-growing delay. Order is that of time, then of arrival: nothing here depends on hashes, so a seed replays.
+A key is reconciled by one task at a time, however often it was added; a key that is added while being reconciled is
+reconciled again. A handler returns the time at which its key is due again; a failed key (`ApiError`) is due again after
+an exponential backoff. Keys are ordered by due time, then by arrival: nothing depends on hashes, so a seed replays.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from dra.kube.errors import ApiError
 K = TypeVar("K", bound=Hashable)
 
 MAX_CONCURRENT_RECONCILES: Final = 64
-"""Keys that are handled at the same time: what a slow API server holds up, the others must not wait for."""
+"""Maximum number of keys reconciled at once, so that one slow request does not delay other keys."""
 
 BACKOFF_BASE_DELAY: Final = 0.1
 BACKOFF_MAX_DELAY: Final = 30.0
@@ -27,7 +27,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """Keys and when they are due."""
+    """A queue of keys, ordered by due time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,11 +43,11 @@ class WorkQueue(Generic[K]):
         return len(self._due) + len(self._running)
 
     def touch(self, key: K) -> None:
-        """Handle the key as soon as possible."""
+        """Add a key that is due now."""
         self.at(key, self._clock.now())
 
     def at(self, key: K, when: float) -> None:
-        """Handle the key at `when` at the latest."""
+        """Add a key that is due at `when`; an earlier due time of the key stays."""
         if key in self._running:
             wanted = self._running[key]
             self._running[key] = when if wanted is None else min(wanted, when)
@@ -60,7 +60,7 @@ class WorkQueue(Generic[K]):
                 self._changed.set()
 
     async def serve(self, handle: Callable[[K], Awaitable[float | None]]) -> NoReturn:
-        """Handle keys as they become due, until cancelled."""
+        """Reconcile keys as they become due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 key = await self._next()
@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
             self._changed.clear()
             now = self._clock.now()
             while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-                heapq.heappop(self._heap)  # superseded by an earlier time, or handled already
+                heapq.heappop(self._heap)  # superseded by an earlier due time, or already reconciled
             if self._heap and self._heap[0][0] <= now:
                 _, _, key = heapq.heappop(self._heap)
                 del self._due[key]

@@ -1,1 +1,1 @@
-"""Custom kinds: what a CustomResourceDefinition may say, and what its objects may be."""
+"""Implements custom kinds: validates CustomResourceDefinitions and their objects."""

@@ -1,7 +1,7 @@
-"""JSON values as CEL sees them: with the types of their schema.
+"""Converts JSON values to CEL values with the types of their schema.
 
-A ``date-time`` is a timestamp, a ``number`` a double even if it is written without a point. Fields whose names CEL
-cannot say have others (``__dash__``). What a schema does not declare, a rule cannot see.
+A ``date-time`` is a timestamp; a ``number`` is a double even if written without a decimal point. Field names that are
+no CEL identifiers are escaped (``__dash__``). A rule cannot see fields that the schema does not declare.
 """
 
 import binascii
@@ -30,7 +30,7 @@ _FORMATS: Final = {
 
 
 def cel_type(schema: JsonSchemaProps) -> Any:  # noqa: ANN401 - cel.Type
-    """Return the type of a schema's values; objects with fields are not told apart here."""
+    """Return the CEL type of a schema's values; an object with fields is DYN."""
     if schema.get(INT_OR_STRING) or schema.get("nullable"):
         return DYN
     kind = schema.get("type")
@@ -47,12 +47,12 @@ def cel_type(schema: JsonSchemaProps) -> Any:  # noqa: ANN401 - cel.Type
 
 
 def cel_list_type(kind: Any) -> Any:  # noqa: ANN401 - cel.Type
-    """Return the type of lists of a type."""
+    """Return the CEL type of lists of a type."""
     return cel.Type.List(kind)
 
 
 def to_cel_value(json: Any, schema: JsonSchemaProps | None, *, root: bool = False) -> Any:  # noqa: ANN401, PLR0911 - one for each type
-    """Return a value as CEL shall see it."""
+    """Return a JSON value as a CEL value of its schema's type."""
     if schema is None or json is None:
         return json
     match json:
@@ -139,7 +139,7 @@ _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/"
 
 
 def escape_field_name(name: str) -> str:
-    """Return what a field is called in CEL."""
+    """Return the CEL name of a field: reserved words and special characters are escaped."""
     if name in _RESERVED:
         return f"__{name}__"
     return re.sub(r"__|[./-]", lambda sign: _ESCAPES[sign[0]], name)

@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions themselves: defaults and validation; what they make is `custom`'s business.
+"""Defaults and validates CustomResourceDefinitions; `localplane.crds.custom_resources` makes the kinds they define.
 
-A definition is deleted in two steps: the finalizer that its deletion puts on it goes when its objects are gone.
+A definition is deleted in two steps: deletion adds a finalizer, which is removed after the last custom object.
 """
 
 import re
@@ -17,7 +17,7 @@ from localplane.objects import Object, metadata
 from localplane.status_errors import FieldError
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer of a definition whose objects are still to be deleted."""
+"""Finalizer of a deleted definition whose custom objects still exist."""
 
 _API_APPROVED_ANNOTATION: Final = "api-approved.kubernetes.io"
 _MAX_SELECTABLE_FIELDS: Final = 8
@@ -27,10 +27,10 @@ _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32
 
 
 class CustomResourceDefinitionStrategy(Strategy):
-    """The rules of definitions."""
+    """The strategy of CustomResourceDefinitions: defaults, validation, deletion."""
 
     def default(self, obj: Object) -> None:
-        """Fill in names, conversion and the stored version."""
+        """Set defaults of names, conversion and versions; check the types of all fields."""
         definition_types.check_definition_types(obj)
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
@@ -48,7 +48,7 @@ class CustomResourceDefinitionStrategy(Strategy):
             del spec["preserveUnknownFields"]
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin with a status that names nothing but the stored version."""
+        """Set the initial status, which names only the storage version."""
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -56,7 +56,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         }
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Keep the status, but for a new stored version."""
+        """Keep the status; add a new storage version to storedVersions."""
         super().prepare_for_update(new, old)
         had = (new.get("status") or {}).get("storedVersions") or []
         added = [name for name in _storage_versions(new["spec"]) if name not in had]
@@ -64,7 +64,7 @@ class CustomResourceDefinitionStrategy(Strategy):
             new["status"] = {**new["status"], "storedVersions": [*had, *added]}
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check names, versions, schemas."""
+        """Validate names, versions and schemas."""
         spec = obj["spec"]
         found = []
         if metadata(obj)["name"] != f"{spec['names'].get('plural') or ''}.{spec.get('group') or ''}":
@@ -72,7 +72,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         return [*found, *_validate_spec(spec), *_validate_stored_versions(obj), *_validate_api_approval(obj, None)]
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Check it again, and that it still means the same objects."""
+        """Validate an update: all rules of a create, and the fields that are immutable."""
         if new["spec"] == old["spec"]:
             return list(_validate_stored_versions(new))
         spec, before = new["spec"], old["spec"]
@@ -89,7 +89,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         return [*found, *_validate_stored_versions(new), *_validate_api_approval(new, old)]
 
     def deleting(self, obj: Object) -> None:
-        """Hold the definition until its objects are gone."""
+        """Add the finalizer that holds the definition until its custom objects are gone."""
         meta = metadata(obj)
         if CLEANUP_FINALIZER not in (meta.get("finalizers") or ()):
             meta["finalizers"] = [*(meta.get("finalizers") or ()), CLEANUP_FINALIZER]
@@ -105,12 +105,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         )
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return when it was created: in words of upstream, which is no age."""
+        """Return the Created At cell: a timestamp, not an age, as upstream."""
         del now
         return {"Created At": metadata(obj).get("creationTimestamp")}
 
     def held(self, obj: Object) -> bool:
-        """Deletion always begins; how it ends is the finalizer's business."""
+        """Return whether deletion must only mark the object: True until it is marked, then the finalizer decides."""
         return "deletionTimestamp" not in metadata(obj)
 
 
@@ -130,18 +130,18 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
 
 
 def is_established(definition: Object) -> bool:
-    """Whether its objects are served."""
+    """Return whether the custom objects of a definition are served."""
     return condition_status(definition, "Established") == "True"
 
 
 def condition_status(definition: Object, kind: str) -> str:
-    """Return the status of a condition, empty if there is none."""
+    """Return the status of a definition's condition, empty if there is none."""
     listed = (definition.get("status") or {}).get("conditions") or ()
     return next((each["status"] for each in listed if each["type"] == kind), "")
 
 
 def set_condition(status: JsonSchemaProps, new: JsonSchemaProps) -> None:
-    """Put a condition into a status; the time of one that stays as it is stays, too."""
+    """Set a condition in a status; lastTransitionTime changes only together with the condition's status."""
     listed = list(status.get("conditions") or ())
     for index, each in enumerate(listed):
         if each["type"] == new["type"]:
@@ -174,7 +174,7 @@ def _validate_stored_versions(obj: Object) -> Iterator[FieldError]:
 
 
 def _validate_api_approval(new: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield that a group of the Kubernetes community was taken without its consent."""
+    """Yield an error if a group of the Kubernetes community (k8s.io, kubernetes.io) is used without approval."""
     group = new["spec"].get("group") or ""
     if not re.fullmatch(r"(.*\.)?(k8s|kubernetes)\.io", group):
         return
@@ -229,7 +229,7 @@ _PER_VERSION_FIELDS: Final = ("schema", "subresources", "additionalPrinterColumn
 
 
 def _shared_fields(versions: list[JsonSchemaProps]) -> frozenset[str]:
-    """Return what all versions have in common: upstream moves that out of them, which shows in paths."""
+    """Return the fields that are equal in all versions: upstream moves these to spec, which shows in error paths."""
     return frozenset(
         name
         for name in _PER_VERSION_FIELDS

@@ -1,4 +1,4 @@
-"""The scale of custom objects: their replicas under a name that ``kubectl scale`` and autoscalers know."""
+"""Implements the scale subresource of custom kinds, for ``kubectl scale`` and autoscalers."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _COPIED_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creat
 
 
 class CustomResourceScale(Subresource):
-    """The scale of one custom kind; `paths` is what its definition says about it."""
+    """The scale subresource of one custom kind; `paths` is ``subresources.scale`` of the definition."""
 
     name = "scale"
     group = "autoscaling"
@@ -27,7 +27,7 @@ class CustomResourceScale(Subresource):
         self._selector: str = paths.get("labelSelectorPath") or ""
 
     def read(self, obj: Object) -> Object:
-        """Return the scale of an object."""
+        """Return the Scale of an object."""
         meta = metadata(obj)
         wanted = nested_field(obj, self._wanted)
         status: Object = {"replicas": nested_field(obj, self._there) or 0}
@@ -42,16 +42,16 @@ class CustomResourceScale(Subresource):
         }
 
     def write(self, obj: Object, body: Object) -> None:
-        """Set the number of replicas, and nothing else."""
+        """Set only the replicas of an object."""
         set_nested_field(obj, self._wanted, (body.get("spec") or {}).get("replicas") or 0)
 
     def validate(self, new: Object, old: Object) -> list[FieldError]:
-        """Check the numbers."""
+        """Validate the replicas of the new object."""
         del old
         return self.check(new)
 
     def check(self, obj: Object) -> list[FieldError]:
-        """Return which numbers of an object are none."""
+        """Return the errors of replicas that are no non-negative int32."""
         found = []
         for path in (self._wanted, self._there):
             value = nested_field(obj, path)

@@ -1,4 +1,4 @@
-"""Objects of custom kinds: the strategy that a definition's version makes, and its `Kind`."""
+"""Makes a `Kind` with its strategy for each served version of a CustomResourceDefinition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,32 +30,32 @@ NAME_COLUMN: Final = PrinterColumn(
 
 @dataclass(frozen=True, slots=True)
 class DefinitionVersion:
-    """One version of a definition."""
+    """One version of a CustomResourceDefinition."""
 
     definition: Object
     spec: JsonSchemaProps
 
     @property
     def name(self) -> str:
-        """Return what it is called: ``v1alpha1``."""
+        """Return the name of the version: ``v1alpha1``."""
         found: str = self.spec["name"]
         return found
 
     @property
     def schema(self) -> JsonSchemaProps:
-        """Return the schema of its objects."""
+        """Return the schema of the version's objects."""
         found: JsonSchemaProps = (self.spec.get("schema") or {}).get("openAPIV3Schema") or {}
         return found
 
     @property
     def subresources(self) -> JsonSchemaProps:
-        """Return what its objects have besides themselves."""
+        """Return the subresources of the version's objects."""
         found: JsonSchemaProps = self.spec.get("subresources") or {}
         return found
 
 
 class CustomResourceStrategy(Strategy):
-    """The rules of one version of a custom kind."""
+    """The strategy of one version of a custom kind."""
 
     def __init__(self, version: DefinitionVersion, kind: str, api_version: str) -> None:
         self.schema = version.schema
@@ -63,26 +63,26 @@ class CustomResourceStrategy(Strategy):
         self._scale = CustomResourceScale(version.subresources["scale"]) if version.subresources.get("scale") else None
         self._selectable = [each["jsonPath"] for each in version.spec.get("selectableFields") or ()]
         self._rules = validation_rules.compile_rules(self.schema)
-        self._meta = {"kind": kind, "apiVersion": api_version}  # the strategy sees objects as they are stored
+        self._meta = {"kind": kind, "apiVersion": api_version}  # a strategy gets objects in the storage version
 
     def default(self, obj: Object) -> None:
-        """Drop what the schema does not know, fill in what it says is meant."""
+        """Prune fields that the schema does not declare, then set the schema's defaults."""
         pruning.drop_nulls(obj, self.schema)
         pruning.prune(obj, self.schema)
         defaults.apply_defaults(obj, self.schema)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Drop the status, where it has a path of its own; what is not there is not shown."""
+        """Drop the status if there is a status subresource; an absent status is not shown."""
         if self._status:
             obj.pop("status", None)
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Take the status back, where it has a path of its own."""
+        """Keep the old status if there is a status subresource."""
         if self._status:
             super().prepare_for_update(new, old)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check types and bounds, embedded objects, list entries, then rules, if the shape lets them be tried."""
+        """Validate types and bounds, embedded objects and list entries; then CEL rules if the shape permits them."""
         if wrong := self._type(obj):
             return wrong
         found = schema_validation.validate_value(obj, self.schema)
@@ -94,7 +94,7 @@ class CustomResourceStrategy(Strategy):
         return with_root_path(self._with_rule_errors(found, obj, schema_validation.NO_OLD_VALUE))
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Check what has changed; what was wrong before may stay."""
+        """Validate the changed parts; unchanged parts may stay invalid (ratcheting)."""
         if wrong := self._type(new):
             return wrong
         if self._status and _without_status(new) == _without_status(old):
@@ -108,7 +108,7 @@ class CustomResourceStrategy(Strategy):
         return with_root_path(self._with_rule_errors(found, new, old))
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields."""
+        """Return the selectable fields of an object."""
         return {path.removeprefix("."): _field_text(nested_field(obj, path)) for path in self._selectable}
 
     def _type(self, obj: Object) -> list[FieldError]:
@@ -135,7 +135,7 @@ class CustomResourceStrategy(Strategy):
 
 
 def custom_kinds(definition: Object) -> list[Kind]:
-    """Return the kinds that an established definition makes: one for each version that is served."""
+    """Return the kinds of an established definition, one for each served version."""
     return [
         _custom_kind(definition, DefinitionVersion(definition, each))
         for each in definition["spec"]["versions"]
@@ -170,7 +170,10 @@ def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
 
 
 class NopConverter:
-    """What an object of the stored version is in another one, and what was left out of an old one: conversion None."""
+    """Converts between the storage version and another one by the strategy None: only the apiVersion changes.
+
+    An object that was stored before its schema got a default is shown with the default.
+    """
 
     def __init__(self, *, shown: str, stored: str, schema: JsonSchemaProps) -> None:
         self._shown = shown
@@ -178,19 +181,19 @@ class NopConverter:
         self._schema = schema
 
     def show(self, obj: Object) -> Object:
-        """Say that it is of this version; fill in what its schema says by now."""
+        """Set the shown apiVersion and the defaults of its current schema."""
         obj["apiVersion"] = self._shown
         defaults.apply_defaults(obj, self._schema)
         return obj
 
     def store(self, obj: Object) -> Object:
-        """Say that it is of the stored version."""
+        """Set the apiVersion of the storage version."""
         obj["apiVersion"] = self._stored
         return obj
 
 
 def _storage_version(spec: JsonSchemaProps) -> str:
-    """Return the name of the version in which objects are stored."""
+    """Return the name of the storage version."""
     found: str = next(each["name"] for each in spec["versions"] if each.get("storage"))
     return found
 
@@ -204,7 +207,7 @@ def _converter(definition: Object, version: DefinitionVersion) -> NopConverter |
 
 
 def _openapi_schema(schema: JsonSchemaProps, kind: tuple[str, str, str]) -> Schema:
-    """Return what strict decoding, server-side apply and OpenAPI need to know."""
+    """Return the schema for strict decoding, server-side apply and OpenAPI."""
     return openapi_reader.custom_resource_schema(
         schema, metadata=load_builtin_schemas(Dialect.STOCK).definition(OBJECT_META), kind=kind
     )

@@ -1,4 +1,4 @@
-"""Filling in what a schema says is meant when nothing is said; done for requests and, without a write, for reads."""
+"""Applies the defaults of a schema: to requests, and to reads without writing the object."""
 
 from copy import deepcopy
 
@@ -6,7 +6,7 @@ from localplane.crds.pruning import JsonSchemaProps, field_schema
 
 
 def apply_defaults(value: object, schema: JsonSchemaProps | None) -> None:
-    """Fill in the defaults, those inside of defaults too."""
+    """Set the defaults of a schema, including defaults inside of default values."""
     if schema is None:
         return
     if isinstance(value, dict):
@@ -27,7 +27,7 @@ def apply_defaults(value: object, schema: JsonSchemaProps | None) -> None:
 
 
 def has_defaults(schema: JsonSchemaProps | None) -> bool:
-    """Whether a schema, or one inside of it, has a default."""
+    """Return whether a schema or any nested schema has a default."""
     if not isinstance(schema, dict):
         return False
     if schema.get("default") is not None:

@@ -1,4 +1,4 @@
-"""The types of a definition's fields: what is of another type is refused before any rule looks at it."""
+"""Checks the types of a CustomResourceDefinition's fields before any validation rule reads the fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from localplane.objects import Object
 
 
 class _Struct(msgspec.Struct, rename="camel"):
-    """Fields that are missing or null are None."""
+    """A struct of camelCase fields; a missing or null field is None."""
 
 
 class _Rule(_Struct):
@@ -22,7 +22,7 @@ class _Rule(_Struct):
 
 
 class _Schema(msgspec.Struct):
-    """JSONSchemaProps; what is not here is of no matter or may be anything."""
+    """The typed fields of JSONSchemaProps; other fields are ignored or may have any type."""
 
     type: str | None = None
     format: str | None = None
@@ -140,7 +140,7 @@ class _Definition(_Struct):
 
 
 def check_definition_types(definition: Object) -> None:
-    """Return if all fields are of their types; raises `Refusal` 400."""
+    """Check that all fields have their types; raises `StatusError` 400."""
     try:
         msgspec.convert(definition, _Definition)
     except (msgspec.ValidationError, RecursionError) as error:

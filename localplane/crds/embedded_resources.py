@@ -1,4 +1,4 @@
-"""Whole objects inside of custom objects (``x-kubernetes-embedded-resource``): they need a kind and a version."""
+"""Validates objects embedded in custom objects (``x-kubernetes-embedded-resource``): kind, apiVersion, metadata."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,11 +9,11 @@ from localplane.kinds import field_errors, name_validation, objectmeta
 from localplane.status_errors import FieldError
 
 _MAX_API_VERSION_PARTS: Final = 2
-"""Parts of an apiVersion."""
+"""Maximum number of parts of an apiVersion: group and version."""
 
 
 def check_embedded_resources(value: object, schema: JsonSchemaProps | None, path: str = "") -> Iterator[FieldError]:
-    """Yield what is wrong with the embedded objects of a value."""
+    """Yield the errors of the embedded objects in a value."""
     if schema is None:
         return
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Lists that are sets, and lists that are maps: no entry twice.
+"""Checks ``x-kubernetes-list-type``: entries of sets and of maps must be unique.
 
-On updates it is the caller who lets old sins pass: what is checked is the new object alone.
+Only the new object is checked; on an update, the caller skips the check if the old object was invalid.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 
 
 def check_list_types(value: object, schema: JsonSchemaProps | None, path: str = "") -> Iterator[FieldError]:
-    """Yield the entries that are there more than once."""
+    """Yield an error for each duplicate entry."""
     if schema is None:
         return
     if isinstance(value, dict):
@@ -38,7 +38,7 @@ def check_list_types(value: object, schema: JsonSchemaProps | None, path: str = 
 
 
 def map_key(item: object, schema: JsonSchemaProps) -> JsonSchemaProps:
-    """Return the fields of an entry by which it is told from the others."""
+    """Return the key fields of an entry in a list of type map."""
     names: list[str] = schema.get(LIST_MAP_KEYS) or []
     return {name: item[name] for name in names if name in item} if isinstance(item, dict) else {}
 
@@ -53,7 +53,7 @@ def _check_list_map(value: list[Any], schema: JsonSchemaProps, path: str) -> Ite
 
 
 def _duplicate_indexes(values: Iterable[Any]) -> Iterator[int]:
-    """Yield where a value is found for the second time."""
+    """Yield the index of each value's second occurrence."""
     seen: dict[bytes, int] = {}
     for index, value in enumerate(values):
         text = encode(dict(sorted(value.items())) if isinstance(value, dict) else value)

@@ -1,4 +1,4 @@
-"""Simple JSONPaths, ``.spec.replicas``: what definitions use for scale and for selectable fields."""
+"""Reads and writes fields by simple JSONPaths such as ``.spec.replicas``, for scale and selectable fields."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from localplane.objects import Object
 
 
 def nested_field(obj: Object, path: str) -> Any:  # noqa: ANN401 - whatever lies there
-    """Return what lies at a path, None if nothing does."""
+    """Return the value at a path, None if there is none."""
     found: Any = obj
     for name in path.removeprefix(".").split("."):
         if not isinstance(found, dict):
@@ -16,7 +16,7 @@ def nested_field(obj: Object, path: str) -> Any:  # noqa: ANN401 - whatever lies
 
 
 def set_nested_field(obj: Object, path: str, value: object) -> None:
-    """Put a value at a path."""
+    """Set the value at a path; create the objects on the way."""
     *way, last = path.removeprefix(".").split(".")
     for name in way:
         if not isinstance(obj.get(name), dict):

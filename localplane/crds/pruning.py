@@ -1,7 +1,7 @@
-"""Dropping what a schema does not know: unknown fields, and nulls where null is no value.
+"""Prunes custom objects: drops fields that the schema does not declare, and nulls that the schema does not allow.
 
-Upstream's prune, of a *structural* schema: one whose shape (properties, items, additionalProperties) is said outside
-of allOf, anyOf, oneOf and not. The metadata, kind and apiVersion of a resource are not the schema's business.
+The schema is *structural*: its shape (properties, items, additionalProperties) is declared outside of allOf, anyOf,
+oneOf and not. The metadata, kind and apiVersion of a resource are never pruned. As upstream's prune.
 """
 
 from typing import Any, Final, TypeAlias
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from localplane.crds.schema_errors import child_path
 
 JsonSchemaProps: TypeAlias = dict[str, Any]
-"""One JSONSchemaProps."""
+"""A JSONSchemaProps as plain JSON; also used for other plain JSON objects of definitions."""
 
 PRESERVE_UNKNOWN_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED_RESOURCE: Final = "x-kubernetes-embedded-resource"
@@ -17,7 +17,7 @@ TYPE_AND_OBJECT_META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def field_schema(schema: JsonSchemaProps | None, name: str) -> tuple[bool, JsonSchemaProps | None]:
-    """Return whether a schema knows a field of an object, and that field's schema (None: anything, but pruned)."""
+    """Return whether a schema declares a field, and the field's schema (None: any value, but pruned)."""
     if schema is None:
         return False, None
     known = (schema.get("properties") or {}).get(name)
@@ -30,7 +30,7 @@ def field_schema(schema: JsonSchemaProps | None, name: str) -> tuple[bool, JsonS
 
 
 def prune(obj: JsonSchemaProps, schema: JsonSchemaProps) -> list[str]:
-    """Drop the fields of a resource that its schema does not know; return their paths."""
+    """Drop the fields of a resource that its schema does not declare; return the paths of dropped fields."""
     dropped: list[str] = []
     _prune_value(obj, schema | {EMBEDDED_RESOURCE: True}, "", dropped)
     return sorted(dropped)

@@ -1,7 +1,8 @@
-"""The schema of a custom kind as protobuf messages: so CEL's type checker knows the fields of its objects.
+"""Checks the types of CEL rules: describes the schema of a custom kind as protobuf messages for CEL's type checker.
 
-Only for checking rules when they are written. They run on plain JSON (`typed.value`), where a field that is missing is
-missing, and which costs nothing to make. What protobuf cannot say (lists of lists, maps of lists) has no type here.
+The messages serve only to check rules when a definition is written. Rules run on plain JSON
+(`cel_values.to_cel_value`), where a missing field stays missing and conversion is cheap. Types that protobuf cannot
+express (lists of lists, maps of lists) are not checked.
 """
 
 import re
@@ -31,7 +32,7 @@ _FIELD_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class RuleTypeChecker:
-    """Checks the rules of one schema."""
+    """Checks the types of the CEL rules of one schema."""
 
     def __init__(self, schema: JsonSchemaProps) -> None:
         self._file = descriptor_pb2.FileDescriptorProto(name="schema.proto", package=_PACKAGE, syntax="proto2")
@@ -43,7 +44,7 @@ class RuleTypeChecker:
         self._pool.AddSerializedFile(self._file.SerializeToString())
 
     def wrong(self, rule: str, schema: JsonSchemaProps, *, optional: bool) -> str:
-        """Return what the type checker says against a rule at one place of the schema, empty if nothing."""
+        """Return the type checker's error for a rule at one place of the schema, empty if there is none."""
         kind = self._type(schema)
         before = cel.Type.List(kind) if optional else kind
         names = {"self": kind, ("before" if optional else "oldSelf"): before}
@@ -56,7 +57,7 @@ class RuleTypeChecker:
         return ""
 
     def _type(self, schema: JsonSchemaProps) -> Any:  # noqa: ANN401 - cel.Type
-        """Return the type of a schema's values."""
+        """Return the CEL type of a schema's values."""
         if schema is self._schema:
             return cel.Type(self._root)
         if (name := self._types.get(id(schema))) is not None:
@@ -68,7 +69,7 @@ class RuleTypeChecker:
         return cel_values.cel_type(schema)
 
     def _message(self, schema: JsonSchemaProps, *, root: bool = False) -> str:
-        """Make a message of an object with fields; return its name."""
+        """Add a message type for an object with fields; return the name of the type."""
         message = self._file.message_type.add(name=f"Object{len(self._file.message_type)}")
         name = f"{_PACKAGE}.{message.name}"
         self._types[id(schema)] = name
@@ -130,5 +131,5 @@ def _is_map(schema: JsonSchemaProps) -> bool:
 
 
 def _map_entry_name(field: str) -> str:
-    """Return the name that the entries of a map must have."""
+    """Return the name that protobuf requires for the entry type of a map field."""
     return "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"

@@ -1,4 +1,4 @@
-"""What `localplane.kinds.field_errors` has not: causes whose values nobody shows, or whose path is empty."""
+"""Builds field errors that `localplane.kinds.field_errors` lacks: without a value, or of an empty path."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,11 +7,11 @@ from typing import Final
 from localplane.status_errors import FieldError, FieldErrorType
 
 ROOT_PATH: Final = "<nil>"
-"""How Go prints the path of the whole object."""
+"""Path of the whole object, as Go prints a nil path."""
 
 
 def child_path(path: str, name: str) -> str:
-    """Return the path of a field."""
+    """Return the path of a field in an object."""
     return f"{path}.{name}" if path else name
 
 
@@ -24,10 +24,10 @@ _EXACT_INTEGERS_BELOW: Final = 1e21
 
 
 def invalid_without_value(path: str, detail: str, fault: FieldErrorType = FieldErrorType.INVALID) -> FieldError:
-    """Refuse an object or a list, which is too long to be shown."""
+    """Return the error of an object or a list, whose value is too long to show."""
     return FieldError(fault, path, f"Invalid value: {detail}")
 
 
 def with_root_path(causes: Iterable[FieldError]) -> list[FieldError]:
-    """Return causes of which each has a path."""
+    """Return causes with the root path in place of an empty path."""
     return [cause if cause.field else replace(cause, field=ROOT_PATH) for cause in causes]

@@ -1,8 +1,8 @@
-"""Whether a value has the types and keeps the bounds of its schema.
+"""Validates values against the types and bounds of their schema.
 
-The order of the checks, and which failure of an ``anyOf`` or ``oneOf`` is told (that of the alternative with the most
-positive checks), are those of kube-openapi: so `_Verdict` counts what went well, too. An update may keep what was
-wrong before: a part that equals its predecessor is not looked at (upstream: ratcheting).
+The order of checks, and the reported failure of an ``anyOf`` or ``oneOf`` (that of the alternative with the most passed
+checks), are those of kube-openapi; `_ValidationResult` therefore also counts passed checks. An update may keep invalid
+parts: a part that equals its old value is not validated (upstream: ratcheting).
 """
 
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ from localplane.objects import encode
 from localplane.status_errors import FieldError, FieldErrorType
 
 NO_OLD_VALUE: Final = object()
-"""No predecessor."""
+"""Marks a value that has no old value."""
 
 
 def validate_value(
     value: object, schema: JsonSchemaProps, *, old: object = NO_OLD_VALUE, under: str = ""
 ) -> list[FieldError]:
-    """Return what is wrong; `under` is where the value lies in its object, for the fields of the causes."""
+    """Return the errors of a value; `under` is the path of the value in its object."""
     verdict = _SchemaValidator(under).value(value, schema, "", old)
     return verdict.causes
 
 
 @dataclass(slots=True)
 class _ValidationResult:
-    """What one check has found."""
+    """The result of a check: errors, and the number of passed checks."""
 
     causes: list[FieldError] = field(default_factory=list)
     passed: int = 0
@@ -45,7 +45,7 @@ class _ValidationResult:
 
 @dataclass(frozen=True, slots=True)
 class _SchemaValidator:
-    """A walk through a value."""
+    """Validates a value and its nested values."""
 
     under: str
 
@@ -225,7 +225,7 @@ class _SchemaValidator:
 
 
 def correlated_items(value: list[Any], schema: JsonSchemaProps, old: object) -> list[object]:
-    """Return what each entry of a list was before: only entries of lists that are maps are known again."""
+    """Return the old value of each list entry; only entries of lists of type map can be correlated."""
     if not isinstance(old, list) or schema.get(LIST_TYPE) != "map":
         return [NO_OLD_VALUE] * len(value)
     before = {repr(sorted(map_key(item, schema).items())): item for item in old}
@@ -266,7 +266,7 @@ def _json_equals(value: object, allowed: object) -> bool:
 
 
 def _integer_range(value: float, schema: JsonSchemaProps) -> str:
-    """Return which integers a value should be one of and is not."""
+    """Return the integer format that a value violates, empty if none."""
     if schema.get("type") != "integer":
         return ""
     form = schema.get("format")
@@ -276,7 +276,7 @@ def _integer_range(value: float, schema: JsonSchemaProps) -> str:
 
 
 def _comparable_limit(limit: float | None, value: float) -> float | None:
-    """Return a limit as upstream compares it with a value: with integers as an integer."""
+    """Return a limit as upstream compares it with a value: as an integer if the value is one."""
     return int(limit) if limit is not None and isinstance(value, int) else limit
 
 

@@ -1,4 +1,4 @@
-"""The formats of strings and numbers that a schema may ask for; others mean nothing, as upstream."""
+"""Checks the ``format`` keyword of schemas for strings and numbers; unknown formats are ignored, as upstream."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 def supported_format(name: str, kind: str) -> str:
-    """Return the format if it means something for values of a type, else an empty text."""
+    """Return the format if it is supported for a type, else an empty string."""
     if kind == "integer":
         return name if name in ("int32", "int64") else ""
     if kind == "number":
@@ -20,7 +20,7 @@ def supported_format(name: str, kind: str) -> str:
 
 
 def has_format(name: str, text: str) -> bool:
-    """Whether a text has the format, one that is `known`."""
+    """Return whether a text has a format; the format must come from `supported_format`."""
     return _CHECKS[name.replace("-", "")](text)
 
 

@@ -1,10 +1,11 @@
-"""Whether a schema is structural, and asks only for what an API server can do.
+"""Validates the schemas of CustomResourceDefinitions: schemas must be structural and use only supported features.
 
-A structural schema says the shape of its objects (types, fields, items) outside of allOf, anyOf, oneOf and not; inside
-of those it may only restrict values. So pruning, defaulting and server-side apply know each place's schema.
+A structural schema declares the shape of its objects (types, fields, items) outside of allOf, anyOf, oneOf and not;
+nested schemas inside of these may only restrict values. So pruning, defaulting and server-side apply know the schema of
+each field.
 
-Two walks, as upstream: `check_places` looks at what each place says for itself, `check_shape` at where the shape is
-said. A third, `check_rules`, compiles the rules when nothing else is wrong.
+There are two passes, as upstream: `check_openapi_schema` validates each schema by itself, `check_structural` validates
+where the shape is declared. A third pass, `check_validation_rules`, compiles the CEL rules if there is no other error.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ _NESTED_LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
 def check_schema(schema: JsonSchemaProps, path: str) -> list[FieldError]:
-    """Return what is wrong with a schema."""
+    """Return the errors of a schema."""
     found = list(_check_root(schema, path))
     shape = [*check_structural(schema, path, level="root"), *_check_completeness(schema, path)]
     found += sorted(shape, key=lambda cause: (cause.field, cause.message))
@@ -41,7 +42,7 @@ def check_schema(schema: JsonSchemaProps, path: str) -> list[FieldError]:
 
 
 def _check_root(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    """Upstream looks at a few fields here that only the root must not have."""
+    """Yield the errors of fields that only the root must not have, as upstream."""
     if schema.get("nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
 
@@ -49,7 +50,7 @@ def _check_root(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
 def check_openapi_schema(
     schema: JsonSchemaProps, path: str, *, no_default: str, meta: bool = False, root: bool = True
 ) -> Iterator[FieldError]:
-    """Yield what is wrong with each place by itself; `no_default` is why there may be no default, if so."""
+    """Yield the errors of each schema by itself; `no_default` is the reason why defaults are forbidden, if they are."""
     yield from _check_types(schema, path)
     if schema.get("default") is not None and no_default:
         yield forbidden(f"{path}.default", f"must not be set {no_default}")
@@ -177,7 +178,7 @@ def _check_list_map_key(field: JsonSchemaProps | None, path: str, *, needed: boo
 
 
 def _check_rule_fields(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with rules, but for their expressions."""
+    """Yield the errors of rules, except for their expressions."""
     for index, rule in enumerate(schema.get(validation_rules.VALIDATIONS) or ()):
         where = f"{path}.{validation_rules.VALIDATIONS}[{index}]"
         text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
@@ -211,7 +212,7 @@ def _has_line_break(text: str) -> bool:
 
 
 def _is_field_path(path: str, schema: JsonSchemaProps) -> bool:
-    """Whether a rule's fieldPath, ``.a['b-c'].d``, leads to a field."""
+    """Return whether a rule's fieldPath, such as ``.a['b-c'].d``, refers to a field."""
     place: Any = schema
     rest = path
     while rest:
@@ -231,7 +232,7 @@ def _is_field_path(path: str, schema: JsonSchemaProps) -> bool:
 
 
 def check_structural(schema: JsonSchemaProps, path: str, *, level: str) -> Iterator[FieldError]:
-    """Yield where the shape is not said as it must be; `level` is root, item or field."""
+    """Yield the schemas that are not structural; `level` is root, item or field."""
     kind = schema.get("type") or ""
     if kind == "array" and schema.get("items") is None:
         yield required(f"{path}.items", "must be specified")
@@ -258,7 +259,7 @@ def _check_exclusive_extensions(schema: JsonSchemaProps, path: str) -> Iterator[
 
 
 def _int_or_string_list(schema: JsonSchemaProps) -> str:
-    """Return which list spells out an int-or-string, the one shape that may be said inside of anyOf."""
+    """Return the list that declares an int-or-string, the only shape permitted inside of anyOf."""
     if schema.get("anyOf") == _INT_OR_STRING_TYPES:
         return "anyOf"
     every = schema.get("allOf") or [{}]
@@ -280,7 +281,7 @@ def _check_own_type(schema: JsonSchemaProps, path: str, kind: str, level: str) -
 
 
 def _check_metadata(schema: JsonSchemaProps, path: str, level: str) -> Iterator[FieldError]:
-    """Yield what is wrong with what is said about the fields that all objects have."""
+    """Yield the errors of schemas for kind, apiVersion and metadata, which all objects have."""
     properties = schema.get("properties") or {}
     special = level == "root" or bool(schema.get(EMBEDDED_RESOURCE))
     for name, wanted in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
@@ -301,7 +302,7 @@ def _check_metadata(schema: JsonSchemaProps, path: str, level: str) -> Iterator[
 
 
 def _check_nested_value_validations(schema: JsonSchemaProps, path: str, *, skip: str = "") -> Iterator[FieldError]:
-    """Yield what nested schemas say although it is not about values."""
+    """Yield the keywords of nested schemas that do not restrict values."""
     for where, each in _nested_schemas(schema, path):
         inside = where.removeprefix(f"{path}.")
         if skip == "anyOf" and inside.startswith("anyOf["):
@@ -334,7 +335,7 @@ def _check_value_validation(schema: JsonSchemaProps, path: str, *, skip: str = "
 
 
 def _check_completeness(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    """Yield the places that the root's nested schemas restrict and it does not have; upstream asks the root alone."""
+    """Yield fields that nested schemas restrict but the schema does not declare; root only, as upstream."""
     for where, each in _nested_schemas(schema, path):
         yield from _check_declared(each, schema, where, path)
 
@@ -356,7 +357,7 @@ def _check_declared(nested: JsonSchemaProps, schema: JsonSchemaProps, where: str
 
 
 def check_defaults(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    """Yield the defaults that are no values of their schemas."""
+    """Yield the defaults that are invalid for their schemas."""
     default = schema.get("default")
     if default is not None:
         where = f"{path}.default"
@@ -376,7 +377,7 @@ def check_defaults(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
 def check_validation_rules(
     schema: JsonSchemaProps, path: str, *, checker: RuleTypeChecker, lost: str = ""
 ) -> Iterator[FieldError]:
-    """Yield the rules that cannot be compiled; `lost` is the place below which no old value can be found."""
+    """Yield the rules that do not compile; below the path `lost`, old values cannot be correlated."""
     for index, spec in enumerate(schema.get(validation_rules.VALIDATIONS) or ()):
         where = f"{path}.{validation_rules.VALIDATIONS}[{index}]"
         try:
@@ -404,7 +405,7 @@ def check_validation_rules(
 
 
 def _rule_as_go(spec: JsonSchemaProps) -> JsonSchemaProps:
-    """Return a rule as upstream prints it: its internal form has no names for JSON."""
+    """Return a rule as upstream prints it: with the Go names of its fields."""
     return {
         "Rule": spec["rule"],
         "Message": spec.get("message") or "",

@@ -1,8 +1,8 @@
-"""``x-kubernetes-validations``: rules in CEL, over the value they stand at (``self``) and what it was (``oldSelf``).
+"""Evaluates ``x-kubernetes-validations``: CEL rules over a value (``self``) and its old value (``oldSelf``).
 
-Rules are compiled once, into a tree that has only the branches on which there are any. A rule that reads ``oldSelf``
-is a rule about changes: it holds for a value that is new. A value that is no other than before is not held to rules
-that were added since (upstream: ratcheting).
+Rules are compiled once, into a tree that has only branches with rules. A rule that reads ``oldSelf`` is a transition
+rule and is skipped for a new value. An unchanged value is checked against transition rules only, so that a rule added
+later does not block its updates (upstream: ratcheting).
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ RULES_NOT_CHECKED: Final = FieldError(
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
-"""Said when rules could not be tried, since what they speak of has the wrong shape."""
+"""The error added when rules were not evaluated because their values have the wrong shape."""
 
 BLOCKING_ERROR_TYPES: Final = frozenset(
     {
@@ -40,18 +40,18 @@ BLOCKING_ERROR_TYPES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CompiledValidationRule:
-    """A compiled rule."""
+    """One compiled rule of ``x-kubernetes-validations``."""
 
     spec: JsonSchemaProps
     expression: Expression
     message: Expression | None
     is_transition_rule: bool
-    """Whether it reads ``oldSelf``."""
+    """Whether the rule reads ``oldSelf``."""
 
 
 @dataclass(slots=True)
 class RuleTree:
-    """The rules at a place of a schema, and those below."""
+    """The compiled rules of a schema, and of its nested schemas."""
 
     schema: JsonSchemaProps
     rules: list[CompiledValidationRule] = field(default_factory=list)
@@ -65,7 +65,7 @@ class RuleTree:
 
 
 class RuleCompilationError(Exception):
-    """A rule that cannot be compiled: where in it, and why."""
+    """The error of a rule that does not compile: the part of the rule, and the reason."""
 
     def __init__(self, part: str, detail: str) -> None:
         super().__init__(detail)
@@ -74,7 +74,7 @@ class RuleCompilationError(Exception):
 
 
 def compile_rules(schema: JsonSchemaProps, *, root: bool = True) -> RuleTree:
-    """Compile all rules of a schema that has been validated; those that cannot be compiled are left out."""
+    """Compile all rules of a validated schema; skip rules that do not compile."""
     branch = RuleTree(schema, root=root)
     for spec in schema.get(VALIDATIONS) or ():
         try:
@@ -91,7 +91,7 @@ def compile_rules(schema: JsonSchemaProps, *, root: bool = True) -> RuleTree:
 
 
 def compile_rule(spec: JsonSchemaProps, schema: JsonSchemaProps) -> CompiledValidationRule:
-    """Compile one rule for the values of a schema; raises `Wrong`."""
+    """Compile one rule for the values of a schema; raises `RuleCompilationError`."""
     kind = cel_values.cel_type(schema)
     optional = bool(spec.get("optionalOldSelf"))
     within = environment(
@@ -119,7 +119,10 @@ def compile_rule(spec: JsonSchemaProps, schema: JsonSchemaProps) -> CompiledVali
 
 
 _OLD_SELF_LIST: Final = "before"
-"""The variable that ``optionalOldSelf`` rules really have: a list of at most one; optionals cannot be passed in."""
+"""Variable that stands for ``oldSelf`` in ``optionalOldSelf`` rules: a list of at most one value.
+
+CEL's Python binding cannot pass in optionals.
+"""
 
 
 def _bind_old_self(text: str, *, optional: bool) -> str:
@@ -133,7 +136,7 @@ def _bind_old_self(text: str, *, optional: bool) -> str:
 def check_rules(
     value: object, branch: RuleTree | None, *, path: str = "", old: object = NO_OLD_VALUE
 ) -> Iterator[FieldError]:
-    """Yield the rules that do not hold."""
+    """Yield an error for each rule that a value violates."""
     if branch is None or value is None:
         return
     if branch.rules:
@@ -151,7 +154,7 @@ def check_rules(
 
 
 def _check_rules_here(value: object, branch: RuleTree, path: str, old: object) -> Iterator[FieldError]:
-    """Yield the rules at one place that do not hold."""
+    """Yield an error for each violated rule of one schema."""
     schema = branch.schema
     fresh = old is NO_OLD_VALUE or old is None
     now = cel_values.to_cel_value(value, schema, root=branch.root)

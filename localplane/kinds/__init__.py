@@ -1,1 +1,1 @@
-"""What the server knows of each kind: names, subresources, defaults, validation, columns."""
+"""Defines the kinds of the server: names, subresources, defaults, validation, columns."""

@@ -1,4 +1,4 @@
-"""May I? Reviews are answered and never stored. Whoever is let in may do everything: RBAC is not enforced here."""
+"""Answers access reviews, which are never stored: every authenticated user may do everything, RBAC is not enforced."""
 
 from typing import Final
 
@@ -12,18 +12,18 @@ _REASON: Final = "the local plane allows everything to whoever holds its token"
 
 
 class SubjectAccessReviewStrategy(NoStatusStrategy):
-    """One question, answered with yes."""
+    """The strategy of access reviews, which allows every request."""
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Answer."""
+        """Set the status of the review: allowed."""
         obj["status"] = {"allowed": True, "reason": _REASON}
 
 
 class SubjectRulesReviewStrategy(NoStatusStrategy):
-    """All that somebody may do."""
+    """The strategy of rules reviews, which lists rules for everything."""
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Answer."""
+        """Set the status of the review: all verbs on all resources."""
         resources = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
         paths = {"verbs": ["*"], "nonResourceURLs": ["*"]}
         obj["status"] = {"resourceRules": [resources], "nonResourceRules": [paths], "incomplete": False}

@@ -1,4 +1,4 @@
-"""The kinds that are there from the start."""
+"""Lists the built-in kinds of the server."""
 
 from itertools import chain
 
@@ -23,7 +23,7 @@ from localplane.schemas.releases import NEWEST, Release
 
 
 def builtin_kinds(release: Release = NEWEST) -> tuple[Kind, ...]:
-    """Return all built-in kinds of an API server of a version."""
+    """Return all built-in kinds of an API server of a release."""
     families = (
         core.KINDS,
         nodes.KINDS,

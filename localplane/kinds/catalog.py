@@ -1,4 +1,4 @@
-"""The kinds that a server serves right now; definitions of custom kinds come and go while it runs."""
+"""Keeps the kinds that the server serves; custom kinds are added and removed while the server runs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from localplane.objects import Object
 
 
 class Catalog:
-    """All kinds, found by their paths."""
+    """The catalog of served kinds, by group, version and plural."""
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
@@ -19,19 +19,19 @@ class Catalog:
         return iter(tuple(self._kinds.values()))
 
     def add(self, kind: Kind) -> None:
-        """Serve a kind; one of the same name is replaced."""
+        """Add a kind; replace a kind of the same group, version and plural."""
         self._kinds[kind.group, kind.version, kind.plural] = kind
 
     def remove(self, kind: Kind) -> None:
-        """Serve it no longer."""
+        """Remove a kind from the catalog."""
         self._kinds.pop((kind.group, kind.version, kind.plural), None)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind at a path."""
+        """Return the kind of a group, version and plural; None if there is none."""
         return self._kinds.get((group, version, plural))
 
     def of(self, obj: Object) -> Kind | None:
-        """Return the kind of an object."""
+        """Return the kind of an object, None if it is not served."""
         group, _, version = obj.get("apiVersion", "").rpartition("/")
         found = (each for each in self._kinds.values() if (each.group, each.version) == (group, version))
         return next((each for each in found if each.name == obj.get("kind")), None)

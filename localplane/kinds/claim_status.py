@@ -1,7 +1,7 @@
-"""The status of a claim: what it was given, and who may use it.
+"""Validates the status of ResourceClaims: allocation, reservedFor and device statuses.
 
-Nobody is protected from himself, as upstream: whether a device belongs to another claim, or pods still run, no API
-server knows. What it does check is the shape, and that an allocation never changes into another one.
+As upstream, the API server does not know whether a device is allocated to another claim, or whether pods still run. It
+checks the structure, and that an allocation never changes into another one.
 """
 
 from collections.abc import Set as AbstractSet
@@ -22,34 +22,34 @@ INTERFACE_NAME_MAX_LENGTH: Final = 256
 HARDWARE_ADDRESS_MAX_LENGTH: Final = 128
 
 SharedDeviceId: TypeAlias = tuple[str, str, str, str | None]
-"""Driver, pool, device, share."""
+"""Driver, pool, device and share ID of an allocated device."""
 
 _PATH: Final = "status"
 
 
 def device_id(holder: Object) -> SharedDeviceId:
-    """Return which device a result or a device status speaks of."""
+    """Return the device of an allocation result or a device status."""
     driver, pool, device = (holder.get(name, "") for name in ("driver", "pool", "device"))
     return driver, pool, device, holder.get("shareID")
 
 
 def allocated_devices(status: Object) -> set[SharedDeviceId]:
-    """Return the devices of a claim."""
+    """Return the allocated devices in the status of a claim."""
     given = (status.get("allocation") or {}).get("devices") or {}
     return {device_id(each) for each in given.get("results") or ()}
 
 
 def drop_deallocated_device_statuses(new: Object, old: Object) -> None:
-    """Take the statuses of devices that the claim has lost out of a new status, and lists that are empty."""
+    """Remove the statuses of deallocated devices, and empty lists, from a new status."""
     lost = allocated_devices(old) - allocated_devices(new)
     new["devices"] = [each for each in new.get("devices") or () if device_id(each) not in lost]
     for name in ("devices", "reservedFor"):
         if not new.get(name):
-            new.pop(name, None)  # Go writes no empty lists here
+            new.pop(name, None)  # Go omits these lists when empty
 
 
 def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldError]:
-    """Return what is wrong with a change of the status of a claim; ``generated``: in words of generated validation."""
+    """Return the errors of a status update of a claim; `generated` selects the messages of generated validation."""
     status, old = claim.get("status") or {}, before.get("status") or {}
     found = _validate_reserved_for(claim, status, old, generated=generated)
     found += _validate_device_statuses(status)
@@ -70,7 +70,7 @@ def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldErr
 
 
 def validate_consumer_reference(path: str, entry: Object, *, uid: bool = True) -> list[FieldError]:
-    """Check that a consumer is named completely."""
+    """Return the errors of a consumer reference: required fields that are missing."""
     wanted = ("resource", "name", "uid") if uid else ("resource", "name")
     return [field_errors.required(f"{path}.{name}") for name in wanted if not entry.get(name)]
 
@@ -96,7 +96,7 @@ def _uid(entry: Object) -> str:
 
 
 def _in_go_order(entry: Object) -> Object:
-    """Return an entry as Go writes it."""
+    """Return an entry with its fields in Go's order."""
     return {name: entry[name] for name in ("apiGroup", "resource", "name", "uid") if name in entry}
 
 
@@ -177,7 +177,7 @@ def _device_as_go(device: SharedDeviceId) -> Object:
 
 
 def validate_conditions(path: str, holder: Object, *, limit: int) -> list[FieldError]:
-    """Check the conditions of a status."""
+    """Return the errors of a status's conditions."""
     listed = holder.get("conditions") or []
     found = [field_errors.too_many(f"{path}.conditions", len(listed), limit)] if len(listed) > limit else []
     found += field_errors.validate_unique(

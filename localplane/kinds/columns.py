@@ -1,4 +1,4 @@
-"""Columns of ``kubectl get`` that many kinds share, and how cells are written: ages, lists of containers, selectors."""
+"""Defines columns of ``kubectl get`` that many kinds share, and formats cells: ages, containers, selectors."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -9,17 +9,17 @@ from localplane.objects import Object
 
 NAME: Final = PrinterColumn(name="Name", format="name", path=".metadata.name")
 AGE: Final = PrinterColumn(name="Age")
-"""Its cell is `age`."""
+"""Column of an object's age; its cell comes from `age`."""
 
 WIDE: Final = 1
-"""The priority of columns that only ``-o wide`` shows."""
+"""Priority of columns that only ``-o wide`` shows."""
 
 CONTAINERS: Final = (
     PrinterColumn(name="Containers", priority=WIDE),
     PrinterColumn(name="Images", priority=WIDE),
     PrinterColumn(name="Selector", priority=WIDE),
 )
-"""What the kinds that make pods show when asked for more; their cells are `template`."""
+"""Wide columns of kinds with a pod template; their cells come from `pod_template_cells`."""
 
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"
@@ -30,38 +30,38 @@ _DAY: Final = 86400
 
 
 def strings(*names: str) -> tuple[PrinterColumn, ...]:
-    """Return computed columns of texts."""
+    """Return computed columns of strings."""
     return tuple(PrinterColumn(name=name) for name in names)
 
 
 def integers(*names: str) -> tuple[PrinterColumn, ...]:
-    """Return computed columns of numbers."""
+    """Return computed columns of integers."""
     return tuple(PrinterColumn(name=name, type="integer") for name in names)
 
 
 def wide(*names: str) -> tuple[PrinterColumn, ...]:
-    """Return computed columns that are shown only when asked for."""
+    """Return computed columns that only ``-o wide`` shows."""
     return tuple(PrinterColumn(name=name, priority=WIDE) for name in names)
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the moment that a timestamp of the API names."""
+    """Return the time of an API timestamp in UTC, None without one."""
     return datetime.fromisoformat(text).astimezone(UTC) if text else None
 
 
 def elapsed(text: str | None, now: datetime) -> str:
-    """Return how long ago a timestamp is, ``<unknown>`` without one."""
+    """Return the time since a timestamp, ``<unknown>`` without one."""
     then = parse_time(text)
     return _UNKNOWN if then is None else human_duration((now - then).total_seconds())
 
 
 def age(obj: Object, now: datetime) -> str:
-    """Return how old an object is."""
+    """Return the age of an object."""
     return elapsed(obj["metadata"].get("creationTimestamp"), now)
 
 
 def human_duration(seconds: float) -> str:
-    """Return a span in about two digits: ``99s``, ``5m3s``, ``26h``, ``9d``."""
+    """Return a duration in about two digits: ``99s``, ``5m3s``, ``26h``, ``9d``."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole == -1 else "<invalid>"
@@ -87,12 +87,12 @@ def _two_units(first: str, rest: int, unit: str) -> str:
 
 
 def or_none(text: str | None) -> str:
-    """Return a text, ``<none>`` for an empty one."""
+    """Return a text, ``<none>`` if the text is empty."""
     return text or _NONE
 
 
 def pod_template_cells(obj: Object) -> Mapping[str, str]:
-    """Return the cells of `CONTAINERS`."""
+    """Return the cells of the columns `CONTAINERS`."""
     spec = obj["spec"]
     containers = spec["template"]["spec"].get("containers") or ()
     return {
@@ -127,11 +127,11 @@ def _format_requirement(expression: Mapping[str, Any]) -> str:
 
 
 def find_condition(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> Mapping[str, Any] | None:
-    """Return the condition of a type."""
+    """Return the condition of a type, None if there is none."""
     return next((each for each in conditions or () if each.get("type") == kind), None)
 
 
 def is_condition_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
-    """Whether a condition is there and true."""
+    """Return whether a condition exists and has status True."""
     found = find_condition(conditions, kind)
     return found is not None and found.get("status") == "True"

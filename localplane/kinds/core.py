@@ -1,4 +1,4 @@
-"""Namespaces, and what programs read from the API: ConfigMaps, Secrets, ServiceAccounts."""
+"""Defines Namespaces, ConfigMaps, Secrets and ServiceAccounts."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from localplane.objects import Object
 from localplane.status_errors import FieldError
 
 NAMESPACE_FINALIZER: Final = "kubernetes"
-"""In ``spec.finalizers`` of each namespace: its contents must go first."""
+"""Entry in ``spec.finalizers`` of each namespace, which is removed after the contents of the namespace."""
 
 _MAX_DATA_BYTES: Final = 1024 * 1024
 
@@ -24,61 +24,61 @@ def new_namespace(name: str) -> Object:
 
 
 class NamespaceStrategy(Strategy):
-    """A namespace ends in two steps: ``Terminating``, and gone when nobody is left in ``spec.finalizers``."""
+    """The strategy of Namespaces, which are ``Terminating`` until ``spec.finalizers`` is empty."""
 
     def default(self, obj: Object) -> None:
-        """Label it with its name, so that selectors can find it."""
+        """Label the namespace with its name, for namespace selectors."""
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin as active, held by its contents."""
+        """Set phase Active and the finalizer that waits for the contents."""
         spec = obj.setdefault("spec", {})
         held = spec.get("finalizers") or []
         spec["finalizers"] = held if NAMESPACE_FINALIZER in held else [*held, NAMESPACE_FINALIZER]
         obj["status"] = {"phase": "Active"}
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Take back spec and status, which have paths of their own."""
+        """Keep the old spec and status, which only subresources change."""
         super().prepare_for_update(new, old)
         new["spec"] = old.get("spec", {})
 
     def deleting(self, obj: Object) -> None:
-        """Let it be emptied."""
+        """Set phase Terminating, so that the namespace controller deletes the contents."""
         obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
 
     def held(self, obj: Object) -> bool:
-        """Whether its contents may still be there."""
+        """Return whether the contents of the namespace may still exist."""
         return bool(obj.get("spec", {}).get("finalizers"))
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get namespaces`` shows."""
+        """Return the cells of ``kubectl get namespaces``."""
         return {"Status": obj.get("status", {}).get("phase", ""), "Age": columns.age(obj, now)}
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         return {"status.phase": obj.get("status", {}).get("phase", "")}
 
 
 class FinalizeSubresource(Subresource):
-    """``namespaces/finalize``: who is done with the contents takes itself out of ``spec.finalizers``."""
+    """The subresource ``namespaces/finalize``, by which a controller removes its entry from ``spec.finalizers``."""
 
     name = "finalize"
     verbs = ("update",)
 
     def write(self, obj: Object, body: Object) -> None:
-        """Take over the finalizers."""
+        """Set ``spec.finalizers`` to those of the body."""
         obj["spec"] = {**obj.get("spec", {}), "finalizers": (body.get("spec") or {}).get("finalizers") or []}
 
 
 class _DataStrategy(NoStatusStrategy):
-    """ConfigMaps and Secrets: keys, a size, and for good once `immutable`."""
+    """The common strategy of ConfigMaps and Secrets: valid keys, limited size, no changes once `immutable`."""
 
     parts: tuple[str, ...]
     whole: str
-    """The path that is blamed for the size."""
+    """Path of the error if the data is too large."""
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check keys and size."""
+        """Return the errors of keys and size."""
         found: list[FieldError] = []
         size = 0
         for part in self.parts:
@@ -90,7 +90,7 @@ class _DataStrategy(NoStatusStrategy):
         return found
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Refuse changes of an immutable one."""
+        """Return the errors of changes to an immutable object, and of the new data."""
         found = []
         if old.get("immutable"):
             if not new.get("immutable"):
@@ -104,13 +104,13 @@ class _DataStrategy(NoStatusStrategy):
 
 
 class ConfigMapStrategy(_DataStrategy):
-    """Texts and bytes by key."""
+    """The strategy of ConfigMaps: strings and bytes by key."""
 
     parts = ("data", "binaryData")
     whole = "<nil>"
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check that no key is in both parts."""
+        """Return the errors of the data, and of keys that are in both parts."""
         both = (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys()
         found = super().validate(obj)
         return found + [
@@ -118,18 +118,18 @@ class ConfigMapStrategy(_DataStrategy):
         ]
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get configmaps`` shows."""
+        """Return the cells of ``kubectl get configmaps``."""
         return {"Data": sum(len(obj.get(part) or ()) for part in self.parts), "Age": columns.age(obj, now)}
 
 
 class SecretStrategy(_DataStrategy):
-    """Bytes by key, each kind of secret with keys it must have."""
+    """The strategy of Secrets: bytes by key, with required keys for each secret type."""
 
     parts = ("data",)
     whole = "data"
 
     def default(self, obj: Object) -> None:
-        """Turn ``stringData`` into data, for convenience of who writes by hand."""
+        """Convert ``stringData`` to data, and default the type to Opaque."""
         texts = obj.pop("stringData", None) or {}
         if texts:
             data = obj.setdefault("data", {})
@@ -137,23 +137,23 @@ class SecretStrategy(_DataStrategy):
         obj.setdefault("type", "Opaque")
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check the keys that its type needs."""
+        """Return the errors of the data, and of missing keys that the secret type requires."""
         data = obj.get("data") or {}
         missing = (key for key in _REQUIRED_SECRET_KEYS.get(obj.get("type", ""), ()) if key not in data)
         return super().validate(obj) + [field_errors.required(f"data[{key}]") for key in missing]
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep the type."""
+        """Return the errors of an update; the type is immutable."""
         return field_errors.validate_immutable("type", new.get("type"), old.get("type")) + super().validate_update(
             new, old
         )
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get secrets`` shows."""
+        """Return the cells of ``kubectl get secrets``."""
         return {"Type": obj.get("type", ""), "Data": len(obj.get("data") or ()), "Age": columns.age(obj, now)}
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         return {"type": obj.get("type", "")}
 
 
@@ -166,10 +166,10 @@ _REQUIRED_SECRET_KEYS: Final = {
 
 
 class ServiceAccountStrategy(NoStatusStrategy):
-    """Who pods are; without tokens, since nobody checks them here."""
+    """The strategy of ServiceAccounts, which have no tokens because the plane does not authenticate pods."""
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get serviceaccounts`` shows."""
+        """Return the cells of ``kubectl get serviceaccounts``."""
         return {"Secrets": len(obj.get("secrets") or ()), "Age": columns.age(obj, now)}
 
 

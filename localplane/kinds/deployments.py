@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets: pods that are to stay."""
+"""Defines Deployments and ReplicaSets."""
 
 import re
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ _DEPLOYMENT_DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 class ReplicaSetStrategy(Strategy):
-    """So many pods of one template; which are its own, the selector says for good."""
+    """The strategy of ReplicaSets: a number of pods from one template, with an immutable selector."""
 
     def default(self, obj: Object) -> None:
-        """Want one."""
+        """Default to one replica; set the defaults of the pod template."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
         template = spec.setdefault("template", {})
@@ -40,15 +40,15 @@ class ReplicaSetStrategy(Strategy):
         obj.setdefault("status", {"replicas": 0})
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin with none."""
+        """Set an initial status with zero replicas."""
         obj["status"] = {"replicas": 0}
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check numbers, selector and template."""
+        """Return the errors of numbers, selector and pod template."""
         return _validate_replica_set_spec(obj["spec"], obj["spec"].get("replicas", 0))
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep the selector."""
+        """Return the errors of an update; the selector is immutable."""
         if new["spec"] == old["spec"]:
             return []
         found = self.validate(new)
@@ -57,11 +57,11 @@ class ReplicaSetStrategy(Strategy):
         )
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get replicasets`` shows."""
+        """Return the cells of ``kubectl get replicasets``."""
         status = obj.get("status") or {}
         return {
             "Desired": obj["spec"].get("replicas", 0),
@@ -73,10 +73,10 @@ class ReplicaSetStrategy(Strategy):
 
 
 class DeploymentStrategy(ReplicaSetStrategy):
-    """ReplicaSets in turn, as the template changes."""
+    """The strategy of Deployments, which roll out changes of their template by new ReplicaSets."""
 
     def default(self, obj: Object) -> None:
-        """Replace a quarter at a time."""
+        """Default to a rolling update of a quarter of the pods at a time; set the other defaults."""
         spec = obj.setdefault("spec", {})
         for name, value in _DEPLOYMENT_DEFAULTS.items():
             spec.setdefault(name, value)
@@ -90,11 +90,11 @@ class DeploymentStrategy(ReplicaSetStrategy):
         super().default(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin without a status."""
+        """Set an empty initial status."""
         obj["status"] = {}
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check also how it is rolled out."""
+        """Return the errors of a ReplicaSet's fields and of the deployment strategy."""
         spec = obj["spec"]
         found = super().validate(obj) + _validate_deployment_strategy(spec["strategy"])
         for name in ("revisionHistoryLimit", "progressDeadlineSeconds"):
@@ -105,12 +105,12 @@ class DeploymentStrategy(ReplicaSetStrategy):
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by: nothing of its own."""
+        """Return no fields: Deployments support only metadata fields in field selectors."""
         del obj
         return {}
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get deployments`` shows."""
+        """Return the cells of ``kubectl get deployments``."""
         status = obj.get("status") or {}
         return {
             "Ready": f"{status.get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}",
@@ -132,7 +132,7 @@ def _validate_replica_set_spec(spec: Object, replicas: int) -> list[FieldError]:
         found += label_selectors.validate("spec.selector", selector)
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
             found.append(field_errors.invalid("spec.selector", selector, "empty selector is invalid for deployment"))
-    if selector is None or not label_selectors.matches(selector, labels):  # none selects nothing
+    if selector is None or not label_selectors.matches(selector, labels):  # a missing selector matches no labels
         detail = "`selector` does not match template `labels`"
         found.append(field_errors.invalid("spec.template.metadata.labels", labels or None, detail))
     found += objectmeta.validate_template(template["metadata"], "spec.template.metadata")

@@ -1,4 +1,4 @@
-"""Capacities of devices, and how much of one a request may ask for."""
+"""Validates capacities of devices and their request policies."""
 
 from fractions import Fraction
 from typing import Final
@@ -12,7 +12,7 @@ VALID_VALUES_MAX_SIZE: Final = 10
 
 
 def validate(path: str, capacity: Object, *, shared: bool) -> list[FieldError]:
-    """Return what is wrong with a capacity; only one that is shared among claims has a policy for requests."""
+    """Return the errors of a capacity; only a device shared among claims may have a request policy."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return []

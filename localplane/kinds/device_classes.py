@@ -1,4 +1,4 @@
-"""DeviceClasses (``resource.k8s.io/v1``): which devices a name stands for."""
+"""Defines the kind DeviceClass (``resource.k8s.io/v1``)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,14 +11,14 @@ from localplane.status_errors import FieldError
 
 
 class DeviceClassStrategy(NoStatusStrategy):
-    """A class can be changed at any time: claims that are allocated keep what they have."""
+    """The strategy of DeviceClasses, which may change at any time: allocated claims keep their devices."""
 
     def default(self, obj: Object) -> None:
-        """Select every device where nothing is said."""
+        """Set an empty spec, which selects every device."""
         obj.setdefault("spec", {})
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check selectors and configuration."""
+        """Return the errors of selectors, configuration and extendedResourceName."""
         spec = obj["spec"]
         found = device_validation.validate_selectors("spec.selectors", spec.get("selectors") or [])
         found += field_errors.validate_items(
@@ -34,12 +34,12 @@ class DeviceClassStrategy(NoStatusStrategy):
         return found
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get deviceclasses`` shows."""
+        """Return the cells of ``kubectl get deviceclasses``."""
         return {"Age": columns.age(obj, now)}
 
 
 def is_extended_resource_name(resource: str) -> bool:
-    """Whether a name is one of an extended resource: with a domain, which is not Kubernetes' own."""
+    """Return whether a resource name is that of an extended resource: prefixed by a domain outside of kubernetes.io."""
     domain, slash, _ = resource.partition("/")
     if not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or resource.startswith("requests."):
         return False

@@ -1,4 +1,4 @@
-"""DeviceTaintRules (``resource.k8s.io/v1``): taints that an administrator puts on devices of any driver."""
+"""Defines DeviceTaintRules (``resource.k8s.io/v1``), by which an administrator taints devices of any driver."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,25 +21,25 @@ _SELECTOR_CHECKS: Final = (
 
 
 class DeviceTaintRuleStrategy(Strategy):
-    """A rule may change at any time; ``timeAdded`` says since when its effect is what it is."""
+    """The strategy of DeviceTaintRules, which may change at any time; ``timeAdded`` is the time of the last effect."""
 
     def default(self, obj: Object) -> None:
-        """Have a taint."""
+        """Set an empty taint if the rule has none."""
         obj.setdefault("spec", {}).setdefault("taint", {})
 
     def stamp(self, obj: Object, now: datetime) -> None:
-        """Note since when devices are tainted."""
+        """Set ``timeAdded`` of the taint if absent."""
         if not obj["spec"]["taint"].get("timeAdded"):
             obj["spec"]["taint"]["timeAdded"] = rfc3339(now)
 
     def set_update_times(self, new: Object, old: Object, now: datetime) -> None:
-        """Count anew from a change of the effect, unless the client has set another time itself."""
+        """Reset ``timeAdded`` when the effect changes, unless the client has changed ``timeAdded`` itself."""
         after, before = new["spec"]["taint"], old["spec"]["taint"]
         if after.get("effect") != before.get("effect") and after["timeAdded"] == before.get("timeAdded"):
             after["timeAdded"] = rfc3339(now)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check the selector, the taint and, where it has one, the status."""
+        """Return the errors of the device selector, the taint and the status conditions."""
         spec, selector = obj["spec"], obj["spec"].get("deviceSelector") or {}
         found = [
             cause
@@ -51,7 +51,7 @@ class DeviceTaintRuleStrategy(Strategy):
         return found + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get devicetaintrules`` shows."""
+        """Return the cells of ``kubectl get devicetaintrules``."""
         taint = obj["spec"]["taint"]
         return {
             "Key": taint.get("key", ""),
@@ -63,7 +63,7 @@ class DeviceTaintRuleStrategy(Strategy):
 
 
 def device_taint_rule_kinds(traits: Traits) -> tuple[Kind, ...]:
-    """Return the kind, where a version of Kubernetes serves it without a feature gate."""
+    """Return the kind if a release of Kubernetes serves it by default, without a feature gate."""
     if not traits.device_taint_rules:
         return ()
     shown = (columns.NAME, *columns.strings("Key", "Value", "Effect", "Time Added"), columns.AGE)

@@ -1,7 +1,7 @@
-"""What is asked of devices: the requests, constraints and configuration of claims, templates and classes.
+"""Validates device requests, constraints and configuration of ResourceClaims, templates and DeviceClasses.
 
-Also the small rules that claims, slices and classes share: names of drivers and pools, qualified names, taints. Limits
-are upstream's (specs/dra-upstream.md §8).
+Claims, slices and classes share the rules for names of drivers and pools, qualified names and taints. Limits are those
+of upstream (``k8s.io/api/resource/v1/types.go`` and ``pkg/apis/resource/validation``).
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ OPAQUE_PARAMETERS_MAX_LENGTH: Final = 10 * 1024
 POOL_NAME_MAX_LENGTH: Final = 253
 
 DEVICE_TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
-"""Of taints and tolerations of devices."""
+"""Effects of device taints and tolerations."""
 
 _EXACT: Final = "ExactCount"
 _ALL: Final = "All"
@@ -35,7 +35,7 @@ _MAX_REFERENCE_PARTS: Final = 2
 
 
 def set_request_defaults(devices: Object) -> None:
-    """Ask for one device where nothing is said."""
+    """Default each request to exactly one device."""
     for request in devices.get("requests") or ():
         wanted = [request["exactly"]] if request.get("exactly") is not None else []
         for each in (*wanted, *(request.get("firstAvailable") or ())):
@@ -45,7 +45,7 @@ def set_request_defaults(devices: Object) -> None:
 
 
 def validate(path: str, devices: Object) -> list[FieldError]:
-    """Return what is wrong with ``spec.devices`` of a claim."""
+    """Return the errors of ``spec.devices`` of a claim."""
     requests = devices.get("requests") or []
     known = request_names(devices)
     found = field_errors.validate_items(f"{path}.requests", requests, _validate_request, limit=DEVICE_REQUESTS_MAX_SIZE)
@@ -69,7 +69,7 @@ def validate(path: str, devices: Object) -> list[FieldError]:
 
 
 def request_names(devices: Object) -> AbstractSet[str]:
-    """Return by what the requests of a claim can be referred to: ``a``, ``b``, ``b/first``."""
+    """Return the names that refer to requests and subrequests of a claim: ``a``, ``b``, ``b/first``."""
     known = set()
     for request in devices.get("requests") or ():
         name = request.get("name", "")
@@ -79,7 +79,7 @@ def request_names(devices: Object) -> AbstractSet[str]:
 
 
 def validate_request_references(path: str, listed: list[str], known: AbstractSet[str]) -> list[FieldError]:
-    """Check a list of references to requests."""
+    """Return the errors of a list of references to requests."""
     found = field_errors.validate_items(
         path, listed, lambda at, name: validate_request_reference(at, name, known), limit=DEVICE_REQUESTS_MAX_SIZE
     )
@@ -87,7 +87,7 @@ def validate_request_references(path: str, listed: list[str], known: AbstractSet
 
 
 def validate_request_reference(path: str, name: str, known: AbstractSet[str]) -> list[FieldError]:
-    """Check one reference to a request."""
+    """Return the errors of a reference to a request."""
     segments = name.split("/")
     if len(segments) > _MAX_REFERENCE_PARTS:
         return [field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
@@ -100,12 +100,12 @@ def validate_request_reference(path: str, name: str, known: AbstractSet[str]) ->
 
 
 def validate_selectors(path: str, listed: list[Object]) -> list[FieldError]:
-    """Check CEL selectors: they must compile."""
+    """Return the errors of CEL selectors, which must compile."""
     return field_errors.validate_items(path, listed, _validate_selector, limit=DEVICE_SELECTORS_MAX_SIZE)
 
 
 def validate_device_configuration(path: str, config: Object) -> list[FieldError]:
-    """Check parameters that only a driver understands."""
+    """Return the errors of opaque parameters, which only a driver interprets."""
     opaque = config.get("opaque")
     if opaque is None:
         return [field_errors.required(f"{path}.opaque")]
@@ -116,7 +116,7 @@ def validate_device_configuration(path: str, config: Object) -> list[FieldError]
 
 
 def validate_raw_object(path: str, value: object, limit: int) -> list[FieldError]:
-    """Check a JSON object of somebody else's making."""
+    """Return the errors of an opaque JSON object of at most `limit` bytes."""
     if value is None:
         return [field_errors.required(path)]
     if len(encode(value)) > limit:
@@ -127,7 +127,7 @@ def validate_raw_object(path: str, value: object, limit: int) -> list[FieldError
 
 
 def validate_driver_name(path: str, name: str) -> list[FieldError]:
-    """Check the name of a driver."""
+    """Return the errors of a driver name."""
     if not name:
         return [field_errors.required(path)]
     found = (
@@ -139,7 +139,7 @@ def validate_driver_name(path: str, name: str) -> list[FieldError]:
 
 
 def validate_pool_name(path: str, name: str) -> list[FieldError]:
-    """Check the name of a pool: subdomains, with slashes between them."""
+    """Return the errors of a pool name: DNS subdomains separated by slashes."""
     if not name:
         return [field_errors.required(path)]
     found = [field_errors.too_long(path, POOL_NAME_MAX_LENGTH)] if len(name) > POOL_NAME_MAX_LENGTH else []
@@ -151,17 +151,17 @@ def validate_pool_name(path: str, name: str) -> list[FieldError]:
 
 
 def validate_device_name(path: str, name: str) -> list[FieldError]:
-    """Check the name of a device."""
+    """Return the errors of a device name."""
     return field_errors.invalid_for_each(path, name, name_validation.dns1123_label(name))
 
 
 def validate_qualified_name(path: str, name: str) -> list[FieldError]:
-    """Check the name of an attribute or capacity: an identifier, maybe with a domain."""
+    """Return the errors of an attribute or capacity name: a C identifier with an optional domain."""
     domain, slash, rest = name.partition("/")
     if not slash:
         return _validate_c_identifier(path, name)
     if "/" in rest:
-        return []  # upstream looks at no name with two slashes
+        return []  # upstream does not validate names with two slashes
     found = (
         validate_driver_name(path, domain)
         if domain
@@ -173,7 +173,7 @@ def validate_qualified_name(path: str, name: str) -> list[FieldError]:
 
 
 def validate_binding_conditions(path: str, holder: Object) -> list[FieldError]:
-    """Check the conditions that a device wants fulfilled before its pods are bound."""
+    """Return the errors of the conditions that must hold for a device before its pods are bound."""
     good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     found = []
     for name, listed in (("bindingConditions", good), ("bindingFailureConditions", bad)):
@@ -206,7 +206,7 @@ def validate_binding_conditions(path: str, holder: Object) -> list[FieldError]:
 
 
 def validate_device_taint(path: str, value: Mapping[str, Any]) -> list[FieldError]:
-    """Check a taint of a device."""
+    """Return the errors of a device taint."""
     key, text = value.get("key", ""), value.get("value", "")
     found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
     found += field_errors.invalid_for_each(f"{path}.value", text, name_validation.label_value(text))
@@ -313,7 +313,7 @@ def _validate_constraint(path: str, constraint: Object, known: AbstractSet[str])
                 detail = "a fully qualified name must be a domain and a name separated by a slash"
                 found.append(field_errors.invalid(f"{path}.{name}", attribute, detail))
             return found
-    detail = (  # the sentence is upstream's, and says the same in both cases
+    detail = (  # upstream's message, the same in both cases
         'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     )
     return [*found, field_errors.required(path, detail)]

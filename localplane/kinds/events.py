@@ -1,6 +1,6 @@
-"""Events, in two groups: ``v1`` is what is stored, ``events.k8s.io/v1`` another view of the same objects.
+"""Defines Events in two groups: ``v1`` is the stored version, ``events.k8s.io/v1`` converts the same objects.
 
-What came through the new group is checked strictly, what came through the old one as ever: an event without
+Events of ``events.k8s.io/v1`` are validated strictly. Events of ``v1`` are validated leniently: an event without
 ``eventTime`` needs little more than the namespace of its object.
 """
 
@@ -35,19 +35,19 @@ _ALWAYS_WRITTEN: Final[Mapping[str, object]] = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
-"""Fields that Go writes even when they are empty."""
+"""Fields that Go writes even if empty, with their empty values."""
 
 
 class EventsV1Converter:
-    """``events.k8s.io/v1``."""
+    """The converter between stored events and ``events.k8s.io/v1``."""
 
     def show(self, obj: Object) -> Object:
-        """Return a stored event in the words of the new group."""
+        """Return a stored event with the field names of ``events.k8s.io/v1``."""
         shown = {_EVENTS_V1_NAMES.get(name, name): value for name, value in obj.items() if value not in ("", 0)}
         return shown | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
 
     def store(self, obj: Object) -> Object:
-        """Return an event of the new group as it is stored."""
+        """Return an ``events.k8s.io/v1`` event with the field names of ``v1``, which is stored."""
         return {_STORED_NAMES.get(name, name): value for name, value in obj.items()} | {
             "apiVersion": "v1",
             "kind": "Event",
@@ -55,19 +55,19 @@ class EventsV1Converter:
 
 
 class EventStrategy(NoStatusStrategy):
-    """Events as ``v1`` takes them."""
+    """The strategy of ``v1`` events."""
 
     reporter = "reportingComponent"
 
     def default(self, obj: Object) -> None:
-        """Write out what Go writes out."""
+        """Set the fields that Go writes even if empty."""
         for name, empty in _ALWAYS_WRITTEN.items():
             if obj.get(name) is None:
                 obj[name] = {} if empty == {} else empty
         obj.setdefault("involvedObject", {})
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check the namespace, and of an event with ``eventTime`` who reports what."""
+        """Return the errors of the namespace and, for an event with ``eventTime``, of the reporter fields."""
         namespace = obj["metadata"].get("namespace", "")
         about = obj["involvedObject"].get("namespace", "")
         found = []
@@ -95,7 +95,7 @@ class EventStrategy(NoStatusStrategy):
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         about = obj.get("involvedObject") or {}
         reporter = obj.get("reportingComponent") or ""
         parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -107,7 +107,7 @@ class EventStrategy(NoStatusStrategy):
         }
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get events`` shows."""
+        """Return the cells of ``kubectl get events``."""
         about, source, series = (obj.get(part) or {} for part in ("involvedObject", "source", "series"))
         first = columns.elapsed(obj.get("firstTimestamp") or obj.get("eventTime"), now)
         last = columns.elapsed(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
@@ -130,12 +130,12 @@ class EventStrategy(NoStatusStrategy):
 
 
 class EventsV1Strategy(EventStrategy):
-    """Events as ``events.k8s.io/v1`` takes them: complete, and hardly to be changed."""
+    """The strategy of ``events.k8s.io/v1`` events: all fields required, most fields immutable."""
 
     reporter = "reportingController"
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check that nothing of the old group's ways is used."""
+        """Return the errors of a new event, which must not use deprecated fields."""
         found = super().validate(obj) + _validate_series(obj)
         if obj["eventTime"] is None:
             found.append(field_errors.required("eventTime"))
@@ -148,7 +148,7 @@ class EventsV1Strategy(EventStrategy):
         ]
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Let only the series and the metadata change."""
+        """Return the errors of an update, which may change only series and metadata."""
         found = EventStrategy.validate(self, new)
         if new.get("series") != old.get("series"):
             found += _validate_series(new)

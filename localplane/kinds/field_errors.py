@@ -1,6 +1,6 @@
-"""Why a field is refused, in the words of apimachinery's field errors: ``Invalid value: 0: must be greater than zero``.
+"""Builds field errors with apimachinery's messages, such as ``Invalid value: 0: must be greater than zero``.
 
-A path is the text that users see, ``spec.devices.requests[0].name``; whoever descends appends to it.
+A path is the text that users see, ``spec.devices.requests[0].name``; validation of nested fields appends to the path.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,30 +16,30 @@ _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def format_value(value: object) -> str:
-    """Return a value as Go prints it in an error: JSON, with the letters that JSON inside of HTML must not have."""
+    """Return a value as Go prints the value in an error: JSON with <, > and & escaped, except in a plain string."""
     text = encode(value).decode()
     return text if isinstance(value, str) else text.translate(_HTML)
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Refuse that a value is missing."""
+    """Return the error of a missing value."""
     return FieldError(FieldErrorType.REQUIRED, path, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(path: str, value: object, detail: str) -> FieldError:
-    """Refuse a value; `detail` may be empty."""
+    """Return the error of an invalid value; `detail` may be empty."""
     return FieldError(
         FieldErrorType.INVALID, path, f"Invalid value: {format_value(value)}" + (f": {detail}" if detail else "")
     )
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """Refuse that there is a value."""
+    """Return the error of a value that must not be set."""
     return FieldError(FieldErrorType.FORBIDDEN, path, f"Forbidden: {detail}")
 
 
 def not_supported(path: str, value: object, known: Iterable[str]) -> FieldError:
-    """Refuse a value that is none of the known ones."""
+    """Return the error of a value outside of the supported values."""
     listed = ", ".join(format_value(each) for each in known)
     return FieldError(
         FieldErrorType.UNSUPPORTED, path, f"Unsupported value: {format_value(value)}: supported values: {listed}"
@@ -47,44 +47,44 @@ def not_supported(path: str, value: object, known: Iterable[str]) -> FieldError:
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """Refuse a value that is there already."""
+    """Return the error of a duplicate value."""
     return FieldError(FieldErrorType.DUPLICATE, path, f"Duplicate value: {format_value(value)}")
 
 
 def not_found(path: str, value: object) -> FieldError:
-    """Refuse a value that refers to nothing."""
+    """Return the error of a reference to a missing object or entry."""
     return FieldError(FieldErrorType.NOT_FOUND, path, f"Not found: {format_value(value)}")
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """Refuse a list for its length."""
+    """Return the error of a list with too many items."""
     items = "item" if limit == 1 else "items"
     return FieldError(FieldErrorType.TOO_MANY, path, f"Too many: {count}: must have at most {limit} {items}")
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """Refuse a text for its length."""
+    """Return the error of a value with too many bytes."""
     unit = "byte" if limit == 1 else "bytes"
     return FieldError(FieldErrorType.TOO_LONG, path, f"Too long: may not be more than {limit} {unit}")
 
 
 def validate_immutable(path: str, new: object, old: object, *, text: object = None) -> list[FieldError]:
-    """Refuse a change; `text` is what is shown of the new value where that is not the value itself."""
+    """Return the error of a change to an immutable field; `text` replaces the new value in the message."""
     return [] if new == old else [invalid(path, new if text is None else text, IMMUTABLE)]
 
 
 def validate_unmodified(path: str, new: object, old: object, *, detail: str = IMMUTABLE) -> list[FieldError]:
-    """Refuse a change as generated validation does, which shows no value."""
+    """Return the error of a change in the form of generated validation, which shows no value."""
     return [] if new == old else [invalid(path, None, detail)]
 
 
 def invalid_for_each(path: str, value: str, faults: Iterable[str]) -> list[FieldError]:
-    """Refuse a text, for each of its faults."""
+    """Return an error for each fault of a value."""
     return [invalid(path, value, fault) for fault in faults]
 
 
 def validate_enum(path: str, value: object, known: Collection[str]) -> list[FieldError]:
-    """Refuse a value that is none of the known ones; it may not be missing."""
+    """Return the error of a value that is missing or outside of the supported values."""
     if not value:
         return [required(path)]
     return [] if value in known else [not_supported(path, value, known)]
@@ -93,7 +93,7 @@ def validate_enum(path: str, value: object, known: Collection[str]) -> list[Fiel
 def validate_items(
     path: str, items: Sequence[Any], check: Callable[[str, Any], list[FieldError]], *, limit: int | None = None
 ) -> list[FieldError]:
-    """Check all items of a list; one that is too long is refused without looking into it."""
+    """Return the errors of all items of a list; the items of a list longer than `limit` are not checked."""
     if limit is not None and len(items) > limit:
         return [too_many(path, len(items), limit)]
     return [cause for index, item in enumerate(items) for cause in check(f"{path}[{index}]", item)]
@@ -107,7 +107,7 @@ def validate_unique(
     suffix: str = "",
     shown: Callable[[Any], Any] | None = None,
 ) -> list[FieldError]:
-    """Refuse items whose key is that of an earlier one; the key is shown, or what `shown` makes of the item."""
+    """Return an error for each item with the key of an earlier item; the message shows `shown(item)` or the key."""
     seen: set[Any] = set()
     causes = []
     for index, item in enumerate(items):
@@ -119,7 +119,7 @@ def validate_unique(
 
 
 def validate_non_negative(path: str, holder: Mapping[str, Any], name: str) -> list[FieldError]:
-    """Refuse a number below zero."""
+    """Return the error of a negative number; an absent one is valid."""
     value = holder.get(name)
     if value is None or value >= 0:
         return []

@@ -1,7 +1,7 @@
-"""How Go shows the internal types of ``resource.k8s.io`` when it says that a field is immutable.
+"""Formats internal types of ``resource.k8s.io`` as Go prints the types in errors about immutable fields.
 
 Internal types have no JSON names: ``{"Devices":{"Requests":[],"Constraints":null,"Config":null}}``. Each table lists
-the fields of one type in their order; what is absent shows as the zero value of its type.
+the fields of one type in order; an absent field is printed as the zero value of its type.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from localplane.objects import Object
 
 GoFormatter: TypeAlias = Callable[[Any], Any]
-"""Turns a JSON value, or None for an absent one, into what is shown."""
+"""Function that converts a JSON value, or None if absent, to the printed value."""
 
 
 def _string(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -28,7 +28,7 @@ def _pointer(value: Any) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class _GoStruct:
-    """Fields by their Go names; a name in lower case is that of an embedded type and stays as it is."""
+    """Formats a Go struct: fields by Go name; a name in lower case belongs to an embedded type and stays unchanged."""
 
     fields: Mapping[str, tuple[str, GoFormatter]]
 
@@ -39,7 +39,7 @@ class _GoStruct:
 
 @dataclass(frozen=True)
 class _GoPointer:
-    """A pointer to a struct."""
+    """Formats a pointer to a struct."""
 
     target: GoFormatter
 
@@ -49,7 +49,7 @@ class _GoPointer:
 
 @dataclass(frozen=True)
 class _GoSlice:
-    """A slice; nil is not empty."""
+    """Formats a slice; a nil slice differs from an empty one."""
 
     item: GoFormatter
 
@@ -172,7 +172,7 @@ _REFERENCE: Final = _GoStruct(
 
 
 def format_claim_spec(spec: Object) -> Object:
-    """Return the spec of a claim as Go shows it."""
+    """Return the spec of a claim as Go prints it."""
     shown: Object = _CLAIM_SPEC(spec)
     if "reservedFor" in spec:  # KEP-5194
         shown["ReservedFor"] = _REFERENCE(spec["reservedFor"])
@@ -180,12 +180,12 @@ def format_claim_spec(spec: Object) -> Object:
 
 
 def format_template_spec(spec: Object) -> Object:
-    """Return the spec of a claim template; its metadata is embedded, and has JSON names of its own."""
+    """Return the spec of a claim template as Go prints it; the embedded metadata has JSON names."""
     return {**(spec.get("metadata") or {}), "Spec": format_claim_spec(spec.get("spec") or {})}
 
 
 def format_allocation(value: Object) -> Object:
-    """Return an allocation as Go shows it."""
+    """Return an allocation as Go prints it."""
     shown: Object = _ALLOCATION(value)
     if value.get("reservedForAnyPod"):  # KEP-5194
         shown["ReservedForAnyPod"] = True

@@ -1,4 +1,4 @@
-"""Jobs: pods that are to end."""
+"""Defines the kind Job (``batch/v1``)."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -30,10 +30,10 @@ _MAX_INDEXED_PARALLELISM: Final = 100_000
 
 
 class JobStrategy(Strategy):
-    """A Job's pods are known by its uid; what they are never changes."""
+    """The strategy of Jobs, which select their pods by uid and have an immutable pod template."""
 
     def default(self, obj: Object) -> None:
-        """Run one pod, and try seven times."""
+        """Default to one pod with six retries; set the other defaults."""
         spec = obj.setdefault("spec", {})
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = 1
@@ -52,7 +52,7 @@ class JobStrategy(Strategy):
         obj.setdefault("status", {})
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin without a status, and with a selector of its own."""
+        """Set an empty status, and generate labels and selector unless ``manualSelector`` is set."""
         obj["status"] = {}
         spec, meta = obj["spec"], obj["metadata"]
         if spec["manualSelector"]:
@@ -63,17 +63,17 @@ class JobStrategy(Strategy):
                 labels.setdefault(key, value)
         chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         chosen.setdefault(_UID_LABELS[1], meta["uid"])
-        if not meta.get("labels"):  # the default again: upstream reads the object anew once it is stored
+        if not meta.get("labels"):  # default again: upstream decodes, and so defaults, the stored object
             meta["labels"] = dict(labels)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check numbers, selector and template."""
+        """Return the errors of numbers, selector and pod template."""
         spec = obj["spec"]
         found = [] if spec.get("selector") else [field_errors.required("spec.selector")]
         return found + _validate_spec(spec) + _validate_generated_selector(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep what the pods are; how many at a time may change."""
+        """Return the errors of an update: the pod template is immutable, parallelism is not."""
         spec, before = new["spec"], old["spec"]
         if spec == before:
             return []
@@ -98,11 +98,11 @@ class JobStrategy(Strategy):
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get jobs`` shows."""
+        """Return the cells of ``kubectl get jobs``."""
         spec, status = obj["spec"], obj.get("status") or {}
         done, wanted, parallel = status.get("succeeded", 0), spec.get("completions"), spec.get("parallelism", 0)
         if wanted is None:
@@ -140,7 +140,7 @@ def _validate_spec(spec: Object) -> list[FieldError]:
     found += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
     found += pod_validation.validate("spec.template.spec", template["spec"])
     path, policy = "spec.template.spec.restartPolicy", template["spec"].get("restartPolicy")
-    if policy == "Always":  # nobody says so, it is the default
+    if policy == "Always":  # the default of pods, so the user has probably set none
         found.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
     elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
         found.append(field_errors.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
@@ -148,7 +148,7 @@ def _validate_spec(spec: Object) -> list[FieldError]:
 
 
 def _validate_generated_selector(job: Object) -> list[FieldError]:
-    """Check that a selector of the Job's own making chooses its pods and no others."""
+    """Return the errors of a Job's selector; a generated selector must select exactly the Job's pods."""
     spec, meta = job["spec"], job["metadata"]
     labels, path = spec["template"]["metadata"].get("labels") or {}, "spec.template.metadata.labels"
     found: list[FieldError] = []
@@ -169,7 +169,7 @@ def _validate_generated_selector(job: Object) -> list[FieldError]:
 
 
 def _immutable_template(template: Object, *, free: bool) -> Object:
-    """Return the template without what may still change: where the pods of a Job go that has not begun."""
+    """Return the immutable part of a pod template; `free` excludes scheduling fields, mutable before the Job starts."""
     if not free:
         return template
     rest = deepcopy(template)

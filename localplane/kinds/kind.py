@@ -1,4 +1,4 @@
-"""One kind in one version, and the seam where its own rules plug into those that all objects obey."""
+"""Defines `Kind`, one kind in one version, and `Strategy`, by which a kind adds its rules to the common rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from localplane.status_errors import FieldError
 
 
 class ObjectLister(Protocol):
-    """What admission may ask for: other objects, as they are now; never to be changed."""
+    """Read-only access of admission to the current state of other objects."""
 
     def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
-        """Return one object."""
+        """Return one object, None if there is none."""
         ...
 
     def every(self, collection: str) -> Iterable[Object]:
@@ -25,106 +25,106 @@ class ObjectLister(Protocol):
 
 
 class Strategy:
-    """The rules of a kind (upstream: a registry's strategy). All methods may change `new`/`obj`, none may change `old`.
+    """The rules of a kind (upstream: a registry's strategy). Methods may change `new` and `obj`, but never `old`.
 
     The order of a write: `default`, `stamp`, `prepare_*`, `admit` (of a new object), the rules for all objects,
     `validate*`; so validation sees what would be stored.
     """
 
     def default(self, obj: Object) -> None:
-        """Fill in what the user left out."""
+        """Set the defaults of absent fields."""
 
     def stamp(self, obj: Object, now: datetime) -> None:
-        """Write the time of day where it is the default."""
+        """Set absent timestamps whose default is the current time."""
 
     def set_update_times(self, new: Object, old: Object, now: datetime) -> None:
-        """Write the time of day where a change asks for it."""
+        """Set timestamps that must be renewed by an update."""
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Empty what a creator may not set: the status, of a kind that has it as a subresource.
+        """Clear the fields that a creator must not set: the status of a kind with a status subresource.
 
-        It is there all the same, as clients expect: Go writes a struct even when it is empty.
+        An empty status stays in the object, as clients expect: Go writes empty structs.
         """
         obj["status"] = {}
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Take back what a normal update may not change: the status."""
+        """Restore the fields that an update must not change: the status."""
         _keep_field(new, old, "status")
 
     def prepare_for_status_update(self, new: Object, old: Object) -> None:
-        """Take back what a status update may not change: all but the status."""
+        """Restore the fields that a status update must not change: all except the status."""
         status = new.get("status") or {}
         new.clear()
         new.update(old)
         new["status"] = status
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Finish a new object with what only other objects tell (a pod's priority); return why it may not be made."""
+        """Complete a new object from other objects (a pod's priority); return the errors that forbid its creation."""
         del obj, others
         return []
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Return what is wrong with a new object."""
+        """Return the errors of a new object."""
         del obj
         return []
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Return what is wrong with a change, of the object or of its status."""
+        """Return the errors of an update of the object or of its status."""
         del old
         return self.validate(new)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values that field selectors may ask for, besides metadata.name and metadata.namespace.
+        """Return the fields that field selectors support besides metadata.name and metadata.namespace.
 
-        The same names for every object; absent values are empty.
+        The names are the same for every object; absent values are empty.
         """
         del obj
         return {}
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return the cells of the columns that have no path, by the name of the column."""
+        """Return the cells of columns without a path, by column name."""
         del obj, now
         return {}
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return warnings for who writes this object (``Warning`` headers)."""
+        """Return warnings for the writer of an object (``Warning`` headers)."""
         del obj
         return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
-        """Return how long a deleted object stays, in seconds; 0 removes it at once."""
+        """Return the grace period of a deleted object in seconds; 0 removes the object at once."""
         del obj, asked
         return 0
 
     def deleting(self, obj: Object) -> None:
-        """Note in the object that its deletion has begun."""
+        """Change an object whose graceful deletion begins."""
 
     def held(self, obj: Object) -> bool:
-        """Whether a deleted object stays for a reason of its kind's own, besides finalizers and grace."""
+        """Return whether the kind holds a deleted object for another reason than finalizers and grace period."""
         del obj
         return False
 
 
 class StorageConverter(Protocol):
-    """Another form of a kind's objects than the stored one (``events.k8s.io``)."""
+    """Converts a kind's objects between the stored version and another one (``events.k8s.io``)."""
 
     def show(self, obj: Object) -> Object:
-        """Return a stored object in this form."""
+        """Return a stored object in the converter's version."""
         ...
 
     def store(self, obj: Object) -> Object:
-        """Return an object of this form as it is stored."""
+        """Return an object of the converter's version in the stored version."""
         ...
 
 
 class NoStatusStrategy(Strategy):
-    """Of kinds without a status subresource: everything is written together (ConfigMap, Lease, Event)."""
+    """The strategy of kinds without a status subresource (ConfigMap, Lease, Event): all fields are written together."""
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Keep all."""
+        """Keep all fields of a new object."""
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Keep all."""
+        """Keep all fields of an updated object."""
 
 
 def _keep_field(new: Object, old: Object, name: str) -> None:
@@ -136,7 +136,7 @@ def _keep_field(new: Object, old: Object, name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PrinterColumn:
-    """A column of ``kubectl get``; `path` is a JSONPath, or the strategy computes the cell."""
+    """A column of ``kubectl get``; `path` is a JSONPath, or empty if the strategy computes the cell."""
 
     name: str
     type: str = "string"
@@ -151,13 +151,13 @@ VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind in one version."""
+    """One kind in one version, with its strategy."""
 
     group: str = ""
     version: str = "v1"
     plural: str
     name: str
-    """``kind`` of its objects."""
+    """``kind`` of the objects."""
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -165,63 +165,63 @@ class Kind:
     verbs: tuple[str, ...] = VERBS
     strategy: Strategy = field(default_factory=Strategy)
     generations: bool = True
-    """Whether ``metadata.generation`` counts the changes of everything but metadata and status."""
+    """Whether ``metadata.generation`` counts the changes of all fields except metadata and status."""
     columns: tuple[PrinterColumn, ...] = ()
-    """Of ``kubectl get``, the name's included; none means name and age."""
+    """Columns of ``kubectl get``, including the name; empty for name and age."""
     naming: NameFormat = NameFormat.SUBDOMAIN
-    """What its names look like."""
+    """Format of the objects' names."""
     allow_unconditional_update: bool = True
-    """Whether an update may come without a resourceVersion; never for custom kinds."""
+    """Whether an update may omit the resourceVersion; never for custom kinds."""
     custom: bool = False
-    """Whether a definition made it, so it is no part of the server."""
+    """Whether a CustomResourceDefinition defines the kind."""
     propagation: str = "Background"
-    """What becomes of the dependents of a deleted one when the request does not say; ``Orphan`` for batch/v1 Jobs."""
+    """Default propagation policy of deletions; ``Orphan`` for batch/v1 Jobs."""
     is_virtual: bool = False
-    """Whether its objects are questions that are answered and never stored."""
+    """Whether objects are answered and never stored, as access reviews."""
     singular_name: str = ""
-    """The name of one of them, if it is not that of the kind in small letters."""
+    """Singular name, if different from the kind in lower case."""
     list_name: str = ""
-    """``kind`` of a list of them, if it is not that of the kind with ``List`` behind it."""
+    """``kind`` of lists, if different from the kind with suffix ``List``."""
     storage: str = ""
-    """The collection its objects lie in; several versions of a kind share one."""
+    """Collection of the stored objects, if shared with another version of the kind."""
     schema: Schema | None = None
-    """What its objects look like, of a custom kind; the built-in ones are found in `schemas.structures`."""
+    """Schema of a custom kind; `schemas.builtin_schemas` has the schemas of built-in kinds."""
     form: StorageConverter | None = None
-    """How this version's objects differ from the stored ones; the strategy sees stored ones."""
+    """Converter between this version and the stored one, None if equal; the strategy gets stored objects."""
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` of its objects."""
+        """Return the apiVersion of the objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def singular(self) -> str:
-        """The name kubectl accepts for one of them."""
+        """Return the singular name, which kubectl accepts."""
         return self.singular_name or self.name.lower()
 
     @property
     def list_kind(self) -> str:
-        """``kind`` of a list of its objects."""
+        """Return the ``kind`` of lists."""
         return self.list_name or f"{self.name}List"
 
     @property
     def label(self) -> str:
-        """The group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
+        """Return the group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def subresource(self, name: str) -> Subresource | None:
-        """Return one of its subresources."""
+        """Return a subresource by name, None if there is none."""
         return next((each for each in self.subresources if each.name == name), None)
 
     def stored(self, obj: Object) -> Object:
-        """Return an object of this version as it is stored."""
+        """Return an object of this version in the stored version."""
         return obj if self.form is None else self.form.store(obj)
 
     def shown(self, raw: bytes) -> bytes:
-        """Return a stored object as this version shows it."""
+        """Return a stored object in this version."""
         return raw if self.form is None else encode(self.form.show(decode(raw)))
 
     @property
     def collection(self) -> str:
-        """The key of its objects in the store."""
+        """Return the name of the collection in the store."""
         return self.storage or self.label

@@ -1,4 +1,4 @@
-"""Label selectors of workloads: whether they are well-formed, and whether they choose the pods they make."""
+"""Validates and evaluates label selectors of workloads."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from localplane.status_errors import FieldError
 
 
 def validate(path: str, selector: Object) -> list[FieldError]:
-    """Return what is wrong with a selector."""
+    """Return the errors of a label selector."""
     found = []
     for key, value in (selector.get("matchLabels") or {}).items():
         found += field_errors.invalid_for_each(f"{path}.matchLabels", key, name_validation.qualified_name(key))
@@ -19,7 +19,7 @@ def validate(path: str, selector: Object) -> list[FieldError]:
 
 
 def matches(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether labels are selected."""
+    """Return whether a selector matches labels."""
     wanted = (selector.get("matchLabels") or {}).items()
     expressions = selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in wanted) and all(

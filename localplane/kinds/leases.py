@@ -1,4 +1,4 @@
-"""Leases: who leads, and which nodes are alive."""
+"""Defines Leases (``coordination.k8s.io/v1``), for leader election and node heartbeats."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,10 +11,10 @@ from localplane.status_errors import FieldError
 
 
 class LeaseStrategy(NoStatusStrategy):
-    """A lease names its holder for a while."""
+    """The strategy of Leases: validation and columns."""
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check the numbers."""
+        """Return the errors of leaseDurationSeconds and leaseTransitions."""
         spec = obj.get("spec") or {}
         found = []
         if (duration := spec.get("leaseDurationSeconds")) is not None and duration <= 0:
@@ -24,7 +24,7 @@ class LeaseStrategy(NoStatusStrategy):
         return found
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get leases`` shows."""
+        """Return the cells of ``kubectl get leases``."""
         return {"Holder": (obj.get("spec") or {}).get("holderIdentity", ""), "Age": columns.age(obj, now)}
 
 

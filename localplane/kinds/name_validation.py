@@ -1,6 +1,6 @@
-r"""What names, keys and identifiers look like, and what is wrong with one that does not.
+r"""Validates names, keys and identifiers, with upstream's messages.
 
-All functions return the faults of a text, in upstream's words; none means that it is fine.
+Each function returns the faults of a text; an empty list means that the text is valid.
 """
 
 import re
@@ -55,7 +55,7 @@ def _max_length_error(limit: int) -> str:
 
 
 def dns1123_label(text: str) -> list[str]:
-    """DNS label: namespaces, devices, requests, containers."""
+    """Return the faults of a DNS label (RFC 1123): namespaces, devices, requests, containers."""
     faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(_DNS1123_LABEL, text):
         faults.append(_regex_error(_DNS1123_LABEL_ERROR, _DNS1123_LABEL, "my-name", "123-abc"))
@@ -63,7 +63,7 @@ def dns1123_label(text: str) -> list[str]:
 
 
 def dns1035_label(text: str) -> list[str]:
-    """DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
+    """Return the faults of a DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
     faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(_DNS1035_LABEL, text):
         faults.append(_regex_error(_DNS1035_LABEL_ERROR, _DNS1035_LABEL, "my-name", "abc-123"))
@@ -71,7 +71,7 @@ def dns1035_label(text: str) -> list[str]:
 
 
 def dns1123_subdomain(text: str) -> list[str]:
-    """DNS subdomain: the names of most objects."""
+    """Return the faults of a DNS subdomain (RFC 1123): the names of most objects."""
     faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
     if not re.fullmatch(_DNS1123_SUBDOMAIN, text):
         faults.append(_regex_error(_DNS1123_SUBDOMAIN_ERROR, _DNS1123_SUBDOMAIN, "example.com"))
@@ -79,14 +79,14 @@ def dns1123_subdomain(text: str) -> list[str]:
 
 
 def path_segment(text: str) -> list[str]:
-    """What may stand between two slashes of a path: names of roles."""
+    """Return the faults of a URL path segment: names of roles."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{letter}'" for letter in "/%" if letter in text]
 
 
 def qualified_name(text: str) -> list[str]:
-    """Key of a label, with or without a domain; also of finalizers and taints."""
+    """Return the faults of a label key with an optional domain; also for finalizers and taints."""
     *domain, name = text.split("/")
     if len(domain) > 1:
         fault = _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
@@ -107,7 +107,7 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """Value of a label."""
+    """Return the faults of a label value."""
     faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(f"({_QUALIFIED_NAME})?", text):
         sentence = f"a valid label must be an empty string or {_QUALIFIED_NAME_ERROR.removeprefix('must ')}"
@@ -116,7 +116,7 @@ def label_value(text: str) -> list[str]:
 
 
 def c_identifier(text: str) -> list[str]:
-    """Identifier of C: the last part of a device attribute."""
+    """Return the faults of a C identifier: the name part of a device attribute."""
     if re.fullmatch(_C_IDENTIFIER, text):
         return []
     sentence = (
@@ -127,7 +127,7 @@ def c_identifier(text: str) -> list[str]:
 
 
 def config_map_key(text: str) -> list[str]:
-    """Key of a ConfigMap or Secret."""
+    """Return the faults of a key in a ConfigMap or Secret."""
     faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
     if not re.fullmatch(_CONFIG_MAP_KEY, text):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -140,14 +140,14 @@ def config_map_key(text: str) -> list[str]:
 
 
 def env_var_name(text: str) -> list[str]:
-    """Name of an environment variable."""
+    """Return the faults of an environment variable name."""
     if _ENV_VAR_NAME.fullmatch(text):
         return []
     return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
 
 
 def port_name(text: str) -> list[str]:
-    """Name of a port, as IANA has them."""
+    """Return the faults of a port name (IANA service name)."""
     faults = ["must be no more than 15 characters"] if len(text) > 15 else []  # noqa: PLR2004 - IANA's
     if not re.fullmatch("[-a-z0-9]+", text):
         faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -161,26 +161,26 @@ def port_name(text: str) -> list[str]:
 
 
 def semver(text: str) -> list[str]:
-    """Version as semver.org has it."""
+    """Return the faults of a semantic version (semver.org 2.0.0)."""
     return [] if _SEMVER.fullmatch(text) else ["must be a string compatible with semver.org spec 2.0.0"]
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID in its normal form."""
+    """Return whether a text is a UUID in normal form: lower case, with hyphens."""
     return _UUID.fullmatch(text) is not None
 
 
 class NameFormat(Enum):
-    """What the names of a kind's objects look like."""
+    """Formats of object names, selected per kind."""
 
     SUBDOMAIN = "subdomain"
     LABEL = "label"
     SEGMENT = "segment"
     ANY = "any"
-    """A review is never stored and needs no name."""
+    """Any name: access reviews are never stored and need none."""
 
     def faults(self, name: str, *, prefix: bool = False) -> list[str]:
-        """Return what is wrong with a name, or with the prefix of a generated one."""
+        """Return the faults of a name, or of a generateName prefix."""
         check = _CHECKS.get(self)
         if check is None:
             return []

@@ -1,4 +1,4 @@
-"""Node selectors: of slices, devices, allocations, and of the affinity of pods."""
+"""Validates node selectors of slices, devices, allocations and pod affinity."""
 
 from localplane.kinds import field_errors, name_validation
 from localplane.objects import Object
@@ -6,7 +6,7 @@ from localplane.status_errors import FieldError
 
 
 def validate(path: str, selector: Object) -> list[FieldError]:
-    """Return what is wrong with a selector; it selects by at least one term."""
+    """Return the errors of a node selector, which must have at least one term."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         return [field_errors.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -14,7 +14,7 @@ def validate(path: str, selector: Object) -> list[FieldError]:
 
 
 def validate_term(path: str, value: Object) -> list[FieldError]:
-    """Return what is wrong with one term."""
+    """Return the errors of one term."""
     found = field_errors.validate_items(
         f"{path}.matchExpressions", value.get("matchExpressions") or [], _validate_expression
     )

@@ -1,4 +1,4 @@
-"""Nodes: made by their kubelets, status included."""
+"""Defines Nodes, which kubelets create together with the status."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,13 +17,13 @@ _UNKNOWN: Final = "<unknown>"
 
 
 class NodeStrategy(Strategy):
-    """A kubelet registers its node together with the status."""
+    """The strategy of Nodes: a kubelet registers its node together with the status."""
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Keep the status."""
+        """Keep the status of a new node."""
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Let no pod come before the node has been seen to be ready; who looks after nodes takes the taint away."""
+        """Add the not-ready taint, which keeps pods away until the node is ready; the node controller removes it."""
         del others
         taints = (obj.setdefault("spec", {})).get("taints") or []
         if not any((each.get("key"), each.get("effect")) == tuple(_NOT_READY_TAINT.values()) for each in taints):
@@ -31,13 +31,13 @@ class NodeStrategy(Strategy):
         return []
 
     def prepare_for_status_update(self, new: Object, old: Object) -> None:
-        """Take back the spec only: kubelets send labels and annotations along."""
+        """Restore only the spec: kubelets also update labels and annotations here."""
         new.pop("spec", None)
         if "spec" in old:
             new["spec"] = old["spec"]
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check taints and addresses."""
+        """Return the errors of taints and addresses."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         taints = spec.get("taints") or []
         found = field_errors.validate_items("metadata.taints", taints, _validate_taint)  # the path is upstream's
@@ -52,7 +52,7 @@ class NodeStrategy(Strategy):
         return found
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep what a node gets only once."""
+        """Return the errors of an update; podCIDRs and providerID can be set only once."""
         found = self.validate(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         for name, word in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
@@ -62,11 +62,11 @@ class NodeStrategy(Strategy):
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get nodes`` shows."""
+        """Return the cells of ``kubectl get nodes``."""
         status = obj.get("status") or {}
         info = status.get("nodeInfo") or {}
         kernel = info.get("kernelVersion") or _UNKNOWN

@@ -1,4 +1,4 @@
-"""The rules that the metadata of every object obeys: names, labels, annotations, owners, finalizers."""
+"""Validates the metadata of all objects: names, labels, annotations, owner references, finalizers."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ TOTAL_ANNOTATION_SIZE_LIMIT: Final = 256 * 1024
 
 
 def validate(kind: Kind, obj: Object) -> list[FieldError]:
-    """Return what is wrong with the metadata of a new object."""
+    """Return the errors in the metadata of a new object."""
     meta = metadata(obj)
     prefix, name = meta.get("generateName", ""), meta["name"]
     found = field_errors.invalid_for_each(
@@ -24,7 +24,7 @@ def validate(kind: Kind, obj: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Return what is wrong with a change of the metadata; finalizers are not looked at again, as upstream."""
+    """Return the errors of a metadata update; the format of finalizers is not validated again, as upstream."""
     meta, before = metadata(new), metadata(old)
     found = []
     if "deletionTimestamp" in before:
@@ -40,7 +40,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def validate_template(meta: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Return what is wrong with the metadata that a template gives its objects."""
+    """Return the errors in the metadata of a template."""
     return _validate_common(meta, path) + _validate_finalizers(meta.get("finalizers") or [], path)
 
 
@@ -55,7 +55,7 @@ def _validate_common(meta: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def validate_labels(path: str, values: Mapping[str, str]) -> list[FieldError]:
-    """Return what is wrong with labels; the message of a value names the value, the path does not."""
+    """Return the errors of labels; an error of a value shows the value, and its path does not name the key."""
     found = []
     for key, value in values.items():
         found += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key))

@@ -1,4 +1,4 @@
-"""The line of a pod in ``kubectl get pods``: what its containers are up to, in one word."""
+"""Computes the cells of ``kubectl get pods``; the Status cell summarizes the states of the containers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _FINISHED_PHASES: Final = ("Succeeded", "Failed")
 
 @dataclass
 class _ContainerTally:
-    """What is counted while the containers are looked at."""
+    """The counts and the status reason collected from container statuses."""
 
     reason: str
     ready: int = 0
@@ -28,7 +28,7 @@ class _ContainerTally:
     last: list[str] = field(default_factory=list)
 
     def count(self, container: Object) -> None:
-        """Count the restarts of a container."""
+        """Add the restarts of a container."""
         self.restarts += container.get("restartCount", 0)
         ended = (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("finishedAt"):
@@ -36,7 +36,7 @@ class _ContainerTally:
 
 
 def cells(pod: Object, *, now: datetime) -> Mapping[str, Any]:
-    """Return the cells of a pod."""
+    """Return the cells of a pod by column name."""
     spec, status = pod["spec"], pod.get("status") or {}
     conditions = status.get("conditions") or []
     sidecars = {each["name"] for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
@@ -73,7 +73,7 @@ def cells(pod: Object, *, now: datetime) -> Mapping[str, Any]:
 
 
 def _tally_init_containers(tally: _ContainerTally, spec: Object, status: Object, sidecars: set[str]) -> bool:
-    """Look at the containers that start the pod; return whether it still starts."""
+    """Tally the init containers; return whether the pod is still initializing."""
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         tally.count(container)
         state = container.get("state") or {}
@@ -94,7 +94,7 @@ def _tally_init_containers(tally: _ContainerTally, spec: Object, status: Object,
 
 
 def _tally_containers(tally: _ContainerTally, status: Object) -> None:
-    """Look at the containers that are the pod."""
+    """Tally the regular containers of a pod."""
     running, error = False, ""
     for container in reversed(status.get("containerStatuses") or ()):
         tally.count(container)

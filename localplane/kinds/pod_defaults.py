@@ -1,4 +1,4 @@
-"""What is filled in where a pod, or the template of one, says nothing."""
+"""Sets the defaults of pods and pod templates."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -32,13 +32,13 @@ _PROBE_DEFAULTS: Final[dict[str, Any]] = {
 
 
 def all_containers(spec: Object) -> Iterator[Object]:
-    """Yield all containers of a pod, those that start it first."""
+    """Yield all containers of a pod, init containers first."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
 
 
 def set_template_defaults(spec: Object) -> None:
-    """Fill in what pods and templates of pods have in common."""
+    """Set the defaults that pods and pod templates have in common."""
     for name, value in _SPEC_DEFAULTS.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
@@ -56,7 +56,7 @@ def set_template_defaults(spec: Object) -> None:
 
 
 def set_pod_defaults(spec: Object) -> None:
-    """Fill in what only pods have; requests follow limits."""
+    """Set the defaults of pods; requests default to limits."""
     set_template_defaults(spec)
     spec.setdefault("enableServiceLinks", True)
     for container in all_containers(spec):
@@ -66,7 +66,7 @@ def set_pod_defaults(spec: Object) -> None:
 
 
 def set_admission_defaults(spec: Object) -> None:
-    """Fill in what admission does: the service account, and patience with nodes that are lost."""
+    """Set the defaults of admission: the service account, and tolerations of not-ready and unreachable nodes."""
     account = spec.setdefault("serviceAccountName", "default")
     spec["serviceAccount"] = account
     tolerations = spec.setdefault("tolerations", [])
@@ -83,7 +83,7 @@ def set_admission_defaults(spec: Object) -> None:
 
 
 def compute_qos_class(spec: Object) -> str:
-    """Return the QoS class: how badly a pod wants its CPUs and its memory."""
+    """Return the QoS class of a pod, from its CPU and memory requests and limits."""
     guaranteed, anything = True, False
     for container in all_containers(spec):
         resources = container.get("resources") or {}

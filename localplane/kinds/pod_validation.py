@@ -1,7 +1,7 @@
-"""What is wrong with a pod, or with the template of one.
+"""Validates pods and pod templates.
 
-What matters for scheduling, claims and containers is checked as upstream does; security contexts, ports and the sources
-of volumes are stored as they come.
+Fields for scheduling, claims and containers are validated as upstream does; security contexts, ports and volume sources
+are stored without validation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ FORBIDDEN_UPDATE: Final = (
 
 
 def validate(path: str, spec: Object) -> list[FieldError]:
-    """Return what is wrong with the spec of a pod."""
+    """Return the errors in the spec of a pod."""
     claims = spec.get("resourceClaims") or []
     found = _validate_volumes(f"{path}.volumes", spec)
     found += _validate_containers(path, spec)
@@ -60,7 +60,7 @@ def validate(path: str, spec: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Return what is wrong with a change of the spec of a pod: hardly anything may change."""
+    """Return the errors of an update of a pod's spec, of which most fields are immutable."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
@@ -91,7 +91,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def validate_resource_claim_statuses(pod: Object) -> list[FieldError]:
-    """Return what is wrong with what the status says of the claims of a pod."""
+    """Return the errors in ``status.resourceClaimStatuses`` of a pod."""
     known = {each.get("name") for each in pod["spec"].get("resourceClaims") or ()}
     path, statuses = "status.resourceClaimStatuses", (pod.get("status") or {}).get("resourceClaimStatuses") or []
     found = []
@@ -351,7 +351,7 @@ def _validate_only_deleted_gates(spec: Object, before: Object) -> list[FieldErro
 
 
 def _with_mutable_fields_reset(spec: Object, before: Object) -> Object:
-    """Return the new spec with all that may change as it was."""
+    """Return the new spec with all mutable fields reset to their old values."""
     same = {**spec}
     for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         same.pop(name, None)
@@ -367,7 +367,7 @@ def _with_mutable_fields_reset(spec: Object, before: Object) -> Object:
 
 
 def _validate_gated_pod_update(spec: Object, before: Object) -> list[FieldError]:
-    """Let a gated pod become choosier about nodes, never less so."""
+    """Return the errors of an update of a gated pod, whose node selection may only become narrower."""
     selector, had = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     found = []
     if any(selector.get(key) != value for key, value in had.items()):

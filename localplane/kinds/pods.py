@@ -1,4 +1,4 @@
-"""Pods, and what is done to them: they are bound to nodes, and evicted."""
+"""Defines Pods with the subresources binding and eviction."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,14 +20,14 @@ _ALREADY_BOUND_MESSAGE: Final = "may not be set on pods that are already bound t
 
 
 class PodStrategy(Strategy):
-    """A pod hardly changes: schedulers bind it, kubelets write its status."""
+    """The strategy of Pods, whose spec hardly changes: schedulers bind pods, kubelets write their status."""
 
     def default(self, obj: Object) -> None:
-        """Fill in what pods have."""
+        """Set the defaults of the pod spec."""
         pod_defaults.set_pod_defaults(obj.setdefault("spec", {}))
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin as pending, and as gated if it is; only then nobody may bind it."""
+        """Set admission defaults, phase Pending and, for a gated pod, the condition SchedulingGated."""
         spec = obj["spec"]
         pod_defaults.set_admission_defaults(spec)
         obj["status"] = {"phase": "Pending", "qosClass": pod_defaults.compute_qos_class(spec)}
@@ -36,14 +36,14 @@ class PodStrategy(Strategy):
             set_condition(obj, "PodScheduled", status="False", at=at, reason="SchedulingGated", message=_GATED_MESSAGE)
 
     def prepare_for_update(self, new: Object, old: Object) -> None:
-        """Take back the status, and keep what admission computed."""
+        """Restore the status, and keep the fields that admission has set."""
         super().prepare_for_update(new, old)
         for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
             if name in old["spec"]:
                 new["spec"].setdefault(name, old["spec"][name])
 
     def prepare_for_status_update(self, new: Object, old: Object) -> None:
-        """Take back the spec, the owners and the QoS class; labels and annotations may change along."""
+        """Restore spec, owner references and QoS class; a status update may also change labels and annotations."""
         new["spec"] = old["spec"]
         meta, before = metadata(new), metadata(old)
         meta.pop("ownerReferences", None)
@@ -55,12 +55,12 @@ class PodStrategy(Strategy):
             status.setdefault("qosClass", had["qosClass"])
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Look up its priority."""
+        """Set the priority of the pod from its PriorityClass."""
         priority_classes.set_pod_priority(obj, others)
         return []
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check the spec."""
+        """Return the errors in the spec of a new pod."""
         spec = obj["spec"]
         found = pod_validation.validate("spec", spec)
         if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -69,7 +69,7 @@ class PodStrategy(Strategy):
         return found
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep the spec but for a little, and check what the status says."""
+        """Return the errors of an update: most of the spec is immutable, and the status is validated."""
         found = pod_validation.validate_update(new, old)
         if new["spec"] != old["spec"]:
             found = pod_validation.validate("spec", new["spec"]) + found
@@ -83,7 +83,7 @@ class PodStrategy(Strategy):
         return found + pod_validation.validate_resource_claim_statuses(new)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         spec, status = obj["spec"], obj.get("status") or {}
         addresses = status.get("podIPs") or [{}]
         return {
@@ -98,11 +98,11 @@ class PodStrategy(Strategy):
         }
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get pods`` shows."""
+        """Return the cells of ``kubectl get pods``."""
         return pod_columns.cells(obj, now=now)
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
-        """Leave a pod to its kubelet for a while, unless it has none or has ended."""
+        """Return the grace period for the kubelet; 0 for a pod that is unscheduled or finished."""
         spec = obj["spec"]
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in FINISHED_PHASES:
             return 0
@@ -111,7 +111,7 @@ class PodStrategy(Strategy):
 
 
 class BindingSubresource(Subresource):
-    """``pods/binding``: a scheduler has chosen."""
+    """The subresource ``pods/binding``, by which a scheduler assigns a pod to a node."""
 
     name = "binding"
     version = "v1"
@@ -119,7 +119,7 @@ class BindingSubresource(Subresource):
     verbs = ("create",)
 
     def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
-        """Write the node into the pod."""
+        """Set the node of the pod; raises `StatusError` if the pod cannot be bound."""
         meta, spec = metadata(obj), obj["spec"]
         name, about, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
         if about.get("name", name) != name:
@@ -142,7 +142,7 @@ class BindingSubresource(Subresource):
 
 
 class EvictionSubresource(Subresource):
-    """``pods/eviction``: a deletion that asks first, and is always granted, since no budgets are kept."""
+    """The subresource ``pods/eviction``, which always deletes: PodDisruptionBudgets are not enforced."""
 
     name = "eviction"
     group = "policy"
@@ -151,13 +151,13 @@ class EvictionSubresource(Subresource):
     verbs = ("create",)
 
     def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
-        """Note the reason in the pod, and delete it."""
+        """Set the condition DisruptionTarget of a running pod; return the options of its deletion."""
         name, options = metadata(obj)["name"], body.get("deleteOptions") or {}
         if (body.get("metadata") or {}).get("name", name) != name:
             raise status_errors.bad_request("name in URL does not match name in Eviction object")
         conditions = options.get("preconditions") or {}
         wanted = {name: conditions.get(name) for name in ("uid", "resourceVersion")}
-        _check_preconditions(metadata(obj), wanted)  # here, since the condition makes another version
+        _check_preconditions(metadata(obj), wanted)  # checked here, because the condition changes the resourceVersion
         if (obj.get("status") or {}).get("phase") not in (*FINISHED_PHASES, "Pending"):
             set_condition(
                 obj,
@@ -175,7 +175,7 @@ class EvictionSubresource(Subresource):
 
 
 def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str = "", message: str = "") -> None:
-    """Write a condition of a pod; the time changes with the status only."""
+    """Set a condition of a pod; lastTransitionTime changes only together with the condition's status."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     found = next((each for each in conditions if each.get("type") == kind), None)
     if found is None:
@@ -193,7 +193,7 @@ def _check_binding_target(target: Object) -> None:
     wrong = [] if kind in ("", "Node") else [field_errors.not_supported("target.kind", kind, ("Node", "<empty>"))]
     if not target.get("name"):
         wrong.append(field_errors.required("target.name"))
-    if wrong:  # upstream answers with the bare error, which becomes an internal one
+    if wrong:  # upstream returns the bare field error, which becomes an internal error
         texts = ", ".join(f"{each.field}: {each.message}" for each in wrong)
         message = f"[{texts}]" if len(wrong) > 1 else texts
         raise StatusError(
@@ -231,6 +231,6 @@ BINDINGS: Final = Kind(
     naming=NameFormat.ANY,
     is_virtual=True,
 )
-"""The old way to ask for ``pods/binding``: the pod's name is in the body only."""
+"""Legacy resource for ``pods/binding``, with the name of the pod only in the body."""
 
 KINDS: Final = (PODS, BINDINGS)

@@ -1,4 +1,4 @@
-"""PriorityClasses, and what they mean for a new pod."""
+"""Defines PriorityClasses, and sets the priority of new pods."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ from localplane.status_errors import FieldError
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 
 _HIGHEST_USER_DEFINABLE_PRIORITY: Final = 1_000_000_000
-"""Of classes that users make."""
+"""Maximum value of a PriorityClass that a user creates."""
 
 _PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 _PREEMPTION_POLICIES: Final = ("Never", _PREEMPT_LOWER_PRIORITY)
@@ -33,19 +33,19 @@ SYSTEM_PRIORITY_CLASSES: Final[tuple[Object, ...]] = tuple(
         ("system-cluster-critical", 2_000_000_000, "must run in the cluster, but can be moved to another node"),
     )
 )
-"""What is there from the start."""
+"""PriorityClasses that exist from the start."""
 
 
 class PriorityClassStrategy(NoStatusStrategy):
-    """A name for a number; the number stays what it is."""
+    """The strategy of PriorityClasses, whose value is immutable."""
 
     def default(self, obj: Object) -> None:
-        """Let it preempt."""
+        """Default to preemption of lower priorities, and to value 0."""
         obj.setdefault("preemptionPolicy", _PREEMPT_LOWER_PRIORITY)
         obj.setdefault("value", 0)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Keep the highest values and the prefix for the system."""
+        """Return the errors of names and values that are reserved for the system, and of the preemption policy."""
         name, value = obj["metadata"]["name"], obj["value"]
         found = []
         if name.startswith(_SYSTEM_PREFIX):
@@ -66,7 +66,7 @@ class PriorityClassStrategy(NoStatusStrategy):
         return found + field_errors.validate_enum("preemptionPolicy", obj["preemptionPolicy"], _PREEMPTION_POLICIES)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep the number."""
+        """Return the errors of an update; value and preemptionPolicy are immutable."""
         found = []
         if new["value"] != old["value"]:
             found.append(field_errors.forbidden("value", "may not be changed in an update."))
@@ -75,7 +75,7 @@ class PriorityClassStrategy(NoStatusStrategy):
         )
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get priorityclasses`` shows."""
+        """Return the cells of ``kubectl get priorityclasses``."""
         return {
             "Value": obj["value"],
             "Global-Default": bool(obj.get("globalDefault")),
@@ -85,7 +85,7 @@ class PriorityClassStrategy(NoStatusStrategy):
 
 
 def set_pod_priority(pod: Object, others: ObjectLister) -> None:
-    """Write the priority of its class, or of the default one, into a new pod; raises `Refusal` 403."""
+    """Set the priority of a new pod from its PriorityClass or the global default; raises `StatusError` 403."""
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
     name = spec.get("priorityClassName")
     if name:

@@ -1,7 +1,8 @@
-"""ResourceClaims and their templates (``resource.k8s.io/v1``).
+"""Defines ResourceClaims and ResourceClaimTemplates (``resource.k8s.io/v1``).
 
-With KEP-5194 (``--api kep``) a claim may name the workload that it is for, and an allocation may say that any pod may
-use it. A server without the KEP never sees these fields here: its schemas do not have them.
+With KEP-5194 (``--api kep``), a claim may name the workload for which it is reserved (``spec.reservedFor``), and an
+allocation may permit every pod (``reservedForAnyPod``). Without the KEP, decoding drops these fields, which the schemas
+do not contain.
 """
 
 from collections.abc import Mapping
@@ -16,41 +17,41 @@ from localplane.status_errors import FieldError
 
 GROUP: Final = "resource.k8s.io"
 ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
-"""Label of namespaces whose claims may have access beside the users of a device."""
+"""Label of namespaces whose claims may request admin access to devices in use."""
 
 
 class ResourceClaimStrategy(Strategy):
-    """A claim: its spec is for good, its status is changed by schedulers, controllers and drivers."""
+    """The strategy of ResourceClaims: the spec is immutable; schedulers, controllers and drivers change the status."""
 
     def __init__(self, *, generated: bool) -> None:
-        """``generated``: what generated validation refuses is refused in its words."""
+        """Create the strategy; `generated` selects the messages of generated validation."""
         self._generated = generated
 
     def default(self, obj: Object) -> None:
-        """Ask for one device where nothing is said."""
+        """Default each request to exactly one device."""
         obj.setdefault("spec", {})
         device_validation.set_request_defaults(obj["spec"].setdefault("devices", {}))
         obj.setdefault("status", {})
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Begin without an allocation."""
+        """Set an empty status, without an allocation."""
         obj["status"] = {}
 
     def prepare_for_status_update(self, new: Object, old: Object) -> None:
-        """Take back all but the status, and drop what is said of devices that are lost."""
+        """Restore all fields except the status, and drop the statuses of deallocated devices."""
         super().prepare_for_status_update(new, old)
         claim_status.drop_deallocated_device_statuses(new.setdefault("status", {}), old.get("status") or {})
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Grant admin access only in namespaces that are meant for it."""
+        """Refuse admin access in namespaces without the admin access label."""
         return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"], others)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check what is asked for."""
+        """Return the errors in the spec."""
         return validate_spec("spec", obj["spec"])
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep the spec, and check the status."""
+        """Return the errors of an update: the spec is immutable, the status is validated."""
         if self._generated:
             found = field_errors.validate_unmodified("spec", new["spec"], old["spec"])
         else:
@@ -62,7 +63,7 @@ class ResourceClaimStrategy(Strategy):
         return found
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get resourceclaims`` shows."""
+        """Return the cells of ``kubectl get resourceclaims``."""
         status, deleted = obj.get("status") or {}, "deletionTimestamp" in obj["metadata"]
         states = ["deleted"] if deleted else []
         if status.get("allocation") is not None:
@@ -74,37 +75,37 @@ class ResourceClaimStrategy(Strategy):
 
 
 class ResourceClaimTemplateStrategy(NoStatusStrategy):
-    """A template of claims: for good, like what is made from it."""
+    """The strategy of ResourceClaimTemplates, whose spec is immutable, like that of claims."""
 
     def default(self, obj: Object) -> None:
-        """Ask for one device where nothing is said."""
+        """Default each request to exactly one device."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("metadata", {})
         device_validation.set_request_defaults(spec.setdefault("spec", {}).setdefault("devices", {}))
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Grant admin access only in namespaces that are meant for it."""
+        """Refuse admin access in namespaces without the admin access label."""
         return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"]["spec"], others)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check what the claims will ask for."""
+        """Return the errors in the metadata and the spec of the template's claims."""
         spec = obj["spec"]
         found = objectmeta.validate_template(spec["metadata"], "spec.metadata")
         return found + validate_spec("spec.spec", spec["spec"])
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep all but the metadata."""
+        """Return the errors of an update; the spec is immutable."""
         return field_errors.validate_immutable(
             "spec", new["spec"], old["spec"], text=go_format.format_template_spec(new["spec"])
         )
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get resourceclaimtemplates`` shows."""
+        """Return the cells of ``kubectl get resourceclaimtemplates``."""
         return {"Age": columns.age(obj, now)}
 
 
 def validate_spec(path: str, spec: Object) -> list[FieldError]:
-    """Return what is wrong with the spec of a claim; the uid of its workload may be found out later."""
+    """Return the errors in the spec of a claim; the uid in ``reservedFor`` is optional, it may be unknown yet."""
     found = device_validation.validate(f"{path}.devices", spec.get("devices") or {})
     if spec.get("reservedFor") is not None:  # KEP-5194
         found += claim_status.validate_consumer_reference(f"{path}.reservedFor", spec["reservedFor"], uid=False)
@@ -112,7 +113,7 @@ def validate_spec(path: str, spec: Object) -> list[FieldError]:
 
 
 def authorize_admin_access(namespace: str, spec: Object, others: ObjectLister) -> list[FieldError]:
-    """Refuse admin access outside of namespaces that are meant for it."""
+    """Return the error of admin access in a namespace without the admin access label."""
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
             found = others.find("namespaces", namespace) or {"metadata": {}}
@@ -126,7 +127,7 @@ def authorize_admin_access(namespace: str, spec: Object, others: ObjectLister) -
 
 
 def claim_kinds(traits: Traits) -> tuple[Kind, ...]:
-    """Return the kinds as a version of Kubernetes has them."""
+    """Return the kinds of a release of Kubernetes."""
     return (
         Kind(
             group=GROUP,

@@ -1,4 +1,4 @@
-"""ResourceSlices (``resource.k8s.io/v1``): the devices that a driver offers, on one node or for many."""
+"""Defines ResourceSlices (``resource.k8s.io/v1``), by which a driver publishes devices of one or many nodes."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,9 +21,9 @@ from localplane.status_errors import FieldError
 
 MAX_DEVICES: Final = 128
 MAX_DEVICES_WITH_ADVANCED_FEATURES: Final = 64
-"""Of a slice whose devices have taints, consume counters or have lists as attributes."""
+"""Maximum number of devices in a slice if a device has taints, consumes counters or has list attributes."""
 MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
-"""Attributes and capacities of a device."""
+"""Maximum number of attributes and capacities of a device."""
 MAX_ATTRIBUTE_VALUES: Final = 48
 MAX_TAINTS: Final = 16
 MAX_COUNTER_SETS: Final = 8
@@ -39,39 +39,39 @@ _MAX_SHOWN_KEY: Final = 63 + 1 + 32
 
 
 class ResourceSliceStrategy(NoStatusStrategy):
-    """A slice belongs to a pool of a driver; where it is never changes."""
+    """The strategy of ResourceSlices, whose driver, pool name and node name are immutable."""
 
     def __init__(self, *, by_pool: bool) -> None:
-        """``by_pool``: slices can be selected by the name of their pool, too."""
+        """Create the strategy; `by_pool` also enables the field selector ``spec.pool.name``."""
         self._select_by_pool = by_pool
 
     def stamp(self, obj: Object, now: datetime) -> None:
-        """Note since when devices are tainted."""
+        """Set ``timeAdded`` of device taints if absent."""
         for device in obj["spec"].get("devices") or ():
             for taint in device.get("taints") or ():
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = rfc3339(now)
 
     def default(self, obj: Object) -> None:
-        """Have a spec."""
+        """Set an empty spec if absent."""
         obj.setdefault("spec", {})
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Check driver, pool, place and devices."""
+        """Return the errors of driver, pool, node selection and devices."""
         return _validate_spec(obj["spec"], None)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Keep driver, pool and node."""
+        """Return the errors of an update; driver, pool name and node name are immutable."""
         return _validate_spec(new["spec"], old["spec"])
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return what can be selected by."""
+        """Return the fields that field selectors support."""
         spec = obj["spec"]
         pool = {"spec.pool.name": (spec.get("pool") or {}).get("name", "")} if self._select_by_pool else {}
         return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")} | pool
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get resourceslices`` shows."""
+        """Return the cells of ``kubectl get resourceslices``."""
         spec = obj["spec"]
         return {
             "Node": spec.get("nodeName", ""),
@@ -307,7 +307,7 @@ def _validate_counters(path: str, holder: Object, *, named: str) -> list[FieldEr
 
 
 def slice_kinds(traits: Traits) -> tuple[Kind, ...]:
-    """Return the kind as a version of Kubernetes has it."""
+    """Return the kind of a release of Kubernetes."""
     return (
         Kind(
             group="resource.k8s.io",

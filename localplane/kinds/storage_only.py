@@ -1,7 +1,7 @@
-"""Kinds that can be written and read, and that nobody here acts on.
+"""Defines kinds that are stored but have no controller in the plane.
 
-Manifests that are meant for a cluster apply as they are, and a real scheduler finds every list it waits for.
-`UNENFORCED` says what these objects would do elsewhere.
+Manifests for a real cluster can be applied unchanged, and a real scheduler can list every kind that it watches.
+`NOT_ENFORCED` lists the effects that these objects have in a real cluster.
 """
 
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ NOT_ENFORCED: Final[Mapping[str, str]] = {
     "persistentvolumeclaims": "volumes are stored; nobody binds or mounts them",
     "storage.k8s.io": "storage classes and drivers are stored and provide nothing",
 }
-"""By kind or group: what is not done."""
+"""Effects that are not enforced, by resource or group."""
 
 
 class RoleBindingStrategy(NoStatusStrategy):
-    """RoleBindings and ClusterRoleBindings."""
+    """The strategy of RoleBindings and ClusterRoleBindings."""
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get rolebindings`` shows."""
+        """Return the cells of ``kubectl get rolebindings``."""
         role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
         accounts = [each for each in subjects if each.get("kind") == "ServiceAccount"]
         return {
@@ -48,23 +48,23 @@ class RoleBindingStrategy(NoStatusStrategy):
 
 
 class RoleStrategy(NoStatusStrategy):
-    """Roles show when they were made, not how long ago."""
+    """The strategy of Roles and ClusterRoles, whose cell is the creation time, not the age."""
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get roles`` shows."""
+        """Return the cells of ``kubectl get roles``."""
         del now
         return {"Created At": obj["metadata"].get("creationTimestamp", "")}
 
 
 class LimitRangeStrategy(RoleStrategy):
-    """LimitRanges, which show the same."""
+    """The strategy of LimitRanges, with the same cells as Roles."""
 
 
 class PodDisruptionBudgetStrategy(Strategy):
-    """PodDisruptionBudgets."""
+    """The strategy of PodDisruptionBudgets."""
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get poddisruptionbudgets`` shows."""
+        """Return the cells of ``kubectl get poddisruptionbudgets``."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return {
             "Min Available": str(spec.get("minAvailable", "N/A")),
@@ -75,10 +75,10 @@ class PodDisruptionBudgetStrategy(Strategy):
 
 
 class ResourceQuotaStrategy(Strategy):
-    """ResourceQuotas."""
+    """The strategy of ResourceQuotas."""
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get resourcequotas`` shows."""
+        """Return the cells of ``kubectl get resourcequotas``."""
         status = obj.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
@@ -90,16 +90,16 @@ class ResourceQuotaStrategy(Strategy):
 
 
 class NetworkPolicyStrategy(NoStatusStrategy):
-    """NetworkPolicies."""
+    """The strategy of NetworkPolicies."""
 
     def default(self, obj: Object) -> None:
-        """Say which traffic is meant: what comes in, and what goes out if there are rules for that."""
+        """Default policyTypes to Ingress, and to Egress too if there are egress rules."""
         spec = obj.get("spec") or {}
         if spec and not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return what ``kubectl get networkpolicies`` shows."""
+        """Return the cells of ``kubectl get networkpolicies``."""
         selector = (obj.get("spec") or {}).get("podSelector")
         return {"Pod-Selector": columns.format_label_selector(selector), "Age": columns.age(obj, now)}
 

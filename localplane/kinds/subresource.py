@@ -1,8 +1,8 @@
-"""What an object has besides itself: parts with paths of their own, and actions.
+"""Defines subresources: parts of objects with their own paths, and actions.
 
-``status`` is a part that a kind's `Strategy` guards. Any other subresource shows the object in another form
-(``deployments/scale``), takes only some of its fields (``namespaces/finalize``) or does something to it
-(``pods/binding``, ``pods/eviction``).
+``status`` is a part that the kind's `Strategy` protects. Every other subresource converts the object to another type
+(``deployments/scale``), writes only some fields (``namespaces/finalize``) or performs an action (``pods/binding``,
+``pods/eviction``).
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from localplane.objects import Object
 from localplane.status_errors import FieldError
 
 PART_VERBS: Final = ("get", "patch", "update")
-"""The verbs of a part of an object; an action has only ``create``."""
+"""Verbs of a subresource that is a part of the object; an action has only ``create``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """DeleteOptions."""
+    """Options of a deletion: meta/v1 DeleteOptions."""
 
     grace_seconds: int | None = None
     propagation: str | None = None
@@ -30,40 +30,41 @@ class DeleteOptions:
 class Subresource:
     """A subresource; override `read` and `write` for a part, `act` for an action.
 
-    All get private copies. A part is written by the rules of the whole: concurrency, generation and no-op writes; the
-    checks of the kind's strategy are replaced by `validate`. Each may raise `Refusal`.
+    All methods get private copies. A write to a part follows the rules of the whole object: optimistic concurrency,
+    generation and no-op writes; `validate` replaces the validation of the kind's strategy. Every method may raise
+    `StatusError`.
     """
 
     name: str = ""
     group: str = ""
     version: str = ""
     kind: str = ""
-    """Of its bodies; empty where it is the object's own."""
+    """Kind of the bodies; empty if the same as the object's."""
     verbs: tuple[str, ...] = PART_VERBS
 
     def read(self, obj: Object) -> Object:
-        """Return what GET shows of an object."""
+        """Return the body of a GET response."""
         return obj
 
     def write(self, obj: Object, body: Object) -> None:
-        """Change the object into what `body`, a changed form of what `read` returned, asks for."""
+        """Change the object as `body` requests; `body` is a changed form of the result of `read`."""
         raise NotImplementedError
 
     def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
-        """Change the object as a POST of `body` asks; return how to delete it if that is the effect."""
+        """Change the object as a POST of `body` requests; return DeleteOptions if the action deletes the object."""
         raise NotImplementedError
 
     def validate(self, new: Object, old: Object) -> list[FieldError]:
-        """Return what is wrong with the changed object."""
+        """Return the errors of the changed object."""
         del new, old
         return []
 
 
 class StatusSubresource(Subresource):
-    """The status, which `Strategy.prepare_for_status_update` cuts out of what is written."""
+    """The subresource ``status``: `Strategy.prepare_for_status_update` restores all other fields of the object."""
 
     name = "status"
 
 
 STATUS: Final = StatusSubresource()
-"""The subresource of almost every kind."""
+"""Subresource ``status``, which almost every kind has."""

@@ -1,4 +1,4 @@
-"""``deployments/scale`` and its like: how many, without the rest (``autoscaling/v1``)."""
+"""Implements the scale subresource of workloads (``autoscaling/v1``): ``deployments/scale``, ``replicasets/scale``."""
 
 from localplane.kinds import columns, field_errors
 from localplane.kinds.subresource import Subresource
@@ -9,7 +9,7 @@ _COPIED_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 class WorkloadScale(Subresource):
-    """The replicas of a workload."""
+    """The scale subresource of a workload."""
 
     name = "scale"
     group = "autoscaling"
@@ -17,7 +17,7 @@ class WorkloadScale(Subresource):
     kind = "Scale"
 
     def read(self, obj: Object) -> Object:
-        """Return how many are wanted and there are."""
+        """Return the Scale of a workload: desired and current replicas."""
         meta, spec, status = metadata(obj), obj["spec"], obj.get("status") or {}
         shown: Object = {"replicas": status.get("replicas", 0)}
         if spec.get("selector"):
@@ -31,10 +31,10 @@ class WorkloadScale(Subresource):
         }
 
     def write(self, obj: Object, body: Object) -> None:
-        """Want another number."""
+        """Set the desired replicas of a workload."""
         obj["spec"]["replicas"] = (body.get("spec") or {}).get("replicas", 0)
 
     def validate(self, new: Object, old: Object) -> list[FieldError]:
-        """Refuse fewer than none."""
+        """Return the error of negative replicas."""
         del old
         return field_errors.validate_non_negative("spec", new["spec"], "replicas")

@@ -1,1 +1,1 @@
-"""The patch formats of the API; each makes a function of the old object, which `Registry.change` takes."""
+"""Implements the patch types of the API; each makes a mutation of the old object for `Registry.change`."""

@@ -1,8 +1,8 @@
-"""The bodies of writes, read strictly: a `Codec` knows how the objects of one kind are decoded and what to say of them.
+"""Decodes the bodies of writes strictly: a `KindCodec` decodes the objects of one kind and reports their errors.
 
-``fieldValidation`` decides what becomes of unknown and repeated fields: dropped in silence, dropped with a warning
-(the default), or the reason for a 400. Custom kinds have typed metadata; the rest follows the schema of their
-definition, and what is wrong with their values is for validation to say.
+``fieldValidation`` selects how unknown and duplicate fields are treated: dropped silently, dropped with a warning (the
+default), or refused with 400. Objects of custom kinds have typed metadata; their other fields follow the schema of the
+definition, and validation reports wrong values.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from localplane.status_errors import FieldError, FieldErrorType, StatusError
 
 YAML_MEDIA_TYPE: Final = "application/yaml"
 ACCEPTED_MEDIA_TYPES: Final = ("application/json", YAML_MEDIA_TYPE, protobuf.MEDIA_TYPE)
-"""What is read; custom kinds have no protobuf."""
+"""Accepted content types of bodies; custom kinds do not accept protobuf."""
 
 Warnings: TypeAlias = list[str]
 
@@ -36,7 +36,7 @@ SCHEME_LOCATION: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 
 
 class FieldValidation(StrEnum):
-    """``fieldValidation``: what becomes of unknown and repeated fields."""
+    """Values of ``fieldValidation``: the treatment of unknown and duplicate fields."""
 
     IGNORE = "Ignore"
     STRICT = "Strict"
@@ -45,24 +45,24 @@ class FieldValidation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PatchContext:
-    """What errors about the result of a patch need to know of the patch."""
+    """The patch behind a result, for the messages of errors about the result."""
 
     body: Any
     strategic: bool = False
 
     @property
     def repeated(self) -> Warnings:
-        """What it says twice; a plain object says nothing twice (`parsing.parse`)."""
+        """Return warnings about duplicate keys in the patch; a plain dict has none (see `body_parser.parse_json`)."""
         return [] if type(self.body) is dict else list(go_decoder.duplicate_fields(self.body))
 
     def quoted(self, result: Object) -> str:
-        """Return what upstream calls the invalid value: a strategic patch itself, of others the result."""
+        """Return the invalid value in upstream's message: a strategic patch itself, otherwise the result."""
         return format_as_go(self.body) if self.strategic else encode(result).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class KindCodec:
-    """Reads the objects of one kind."""
+    """Decodes the objects of one kind."""
 
     group: str
     version: str
@@ -73,11 +73,11 @@ class KindCodec:
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` of its objects."""
+        """Return the apiVersion of the kind's objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def read(self, raw: bytes, validation: FieldValidation, *, content_type: str = "") -> tuple[Object, Warnings]:
-        """Return the object in the body of a POST or PUT; raises `Refusal`."""
+        """Return the object in the body of a POST or PUT, and warnings; raises `StatusError`."""
         value: Any
         told: Warnings = []
         try:
@@ -102,14 +102,14 @@ class KindCodec:
             raise BodySyntaxError(str(error)) from error
 
     def normalize(self, obj: Object) -> tuple[Object, Warnings]:
-        """Return an object as this server keeps it, and what is unknown or repeated; raises `Refusal` 400."""
+        """Return a normalized object, and warnings about unknown and duplicate fields; raises `StatusError` 400."""
         try:
             return self._custom(obj) if self.custom else self._typed(obj)
         except (UnmarshalTypeError, ScalarDecodeError) as error:
             raise self._not_handled(str(error)) from None
 
     def patched(self, obj: Object, patch: PatchContext, validation: FieldValidation) -> tuple[Object, Warnings]:
-        """Return the result of a patch as this server keeps it; raises `Refusal` 422 if it is no object of the kind."""
+        """Return the normalized result of a patch, and warnings; raises `StatusError` 422 if the kind is wrong."""
         try:
             found, told = self._custom(obj) if self.custom else self._typed(obj)
         except UnmarshalTypeError as error:
@@ -148,7 +148,7 @@ class KindCodec:
         return obj, told if validation is FieldValidation.WARN else []
 
     def _check_type_meta(self, value: Any, raw: bytes) -> Object:  # noqa: ANN401 - JSON
-        """Return the object with apiVersion and kind; raises `Refusal` if it is none, or another's."""
+        """Return the object with apiVersion and kind; raises `StatusError` if the value is no object of the kind."""
         if not isinstance(value, dict):
             wrong = f"json: cannot unmarshal {json_type_name(value)} into Go value of type {_TYPE_META_AS_GO}"
             raise self._unrecognized(f"couldn't get version/kind; json parse error: {wrong}", raw)
@@ -185,7 +185,7 @@ class KindCodec:
         raise status_errors.bad_request(f'{kind} in version "{short}" cannot be handled as a {self.kind}: {why}')
 
     def _no_such_kind(self, version: str, kind: str) -> str:
-        """Return why an object of another kind is none of this."""
+        """Return the reason why an object of another kind cannot be decoded as this kind."""
         group, _, short = version.rpartition("/")
         if self.structures.find(group, short, kind) is None:
             return f'no kind "{kind}" is registered for version "{version}" {SCHEME_LOCATION}'
@@ -204,7 +204,7 @@ class KindCodec:
 
 
 def invalid_patch_result(patch: str, why: str) -> StatusError:
-    """Return 422 for a patch whose result is no object of its kind."""
+    """Return 422 Invalid for a patch whose result is no object of its kind."""
     quoted = patch.replace("\\", "\\\\").replace('"', '\\"')
     return status_errors.invalid(
         "", "", "", [FieldError(FieldErrorType.INVALID, "patch", f'Invalid value: "{quoted}": {why}')]
@@ -212,7 +212,7 @@ def invalid_patch_result(patch: str, why: str) -> StatusError:
 
 
 def _summarize_body(raw: bytes) -> str:
-    """Return the beginning of a body, as text if it looks like an object."""
+    """Return the beginning of a body: as text if it starts like a JSON object, else in hex."""
     if not raw:
         return "<empty>"
     head, more = raw[:_SUMMARY_LENGTH], " ..." if len(raw) > _SUMMARY_LENGTH else ""
@@ -220,20 +220,20 @@ def _summarize_body(raw: bytes) -> str:
 
 
 class CodecFactory:
-    """Finds the codec of a kind."""
+    """Makes the codecs of kinds."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.structures: Final = load_builtin_schemas(dialect)
 
     def of(self, kind: Kind) -> KindCodec:
-        """Return the codec of the objects of a kind."""
+        """Return the codec of a built-in or custom kind."""
         if kind.custom:
             schema = kind.schema or _untyped_schema(self.structures)
             return KindCodec(kind.group, kind.version, kind.name, schema, self.structures, custom=True)
         return self.built_in(kind.group, kind.version, kind.name)
 
     def built_in(self, group: str, version: str, kind: str) -> KindCodec:
-        """Return the codec of a built-in kind, also of one that is no resource: ``v1`` Binding, DeleteOptions."""
+        """Return the codec of a built-in kind, which need not be a resource: ``v1`` Binding, DeleteOptions."""
         schema = self.structures.find(group, version, kind)
         if schema is None:
             raise LookupError(f"no structure of {kind} in {group}/{version}: python -m tests.cluster.schemas")
@@ -242,5 +242,5 @@ class CodecFactory:
 
 @cache
 def _untyped_schema(known: BuiltinSchemas) -> Schema:
-    """Return the schema of a custom kind of which nothing is known but its metadata."""
+    """Return the schema of a custom kind that declares no schema: only metadata is typed."""
     return Schema(type="object", preserve=True, fields={"metadata": known.definition(OBJECT_META)})

@@ -1,8 +1,8 @@
-"""Which fields a manager owns: sets of paths, as ``managedFields`` keeps them (fieldsV1).
+"""Computes sets of fields, as ``managedFields`` stores the fields of a manager (fieldsV1).
 
-A path element is ``f:name``, ``k:{"name":"a"}`` (an element of a list that is a map) or ``v:"x"`` (of a set). Inside a
-set is a tree of elements, and ``.`` in a node says that the node itself is a member; so all operations are the same
-few lines. In fieldsV1 a leaf is just ``{}``.
+A path element is ``f:name``, ``k:{"name":"a"}`` (an element of a list of type map) or ``v:"x"`` (of a set). A set is a
+tree of path elements, and ``.`` in a node marks the node itself as a member, which keeps all set operations short. In
+fieldsV1 a leaf is just ``{}``.
 """
 
 from collections.abc import Iterator
@@ -16,24 +16,24 @@ from localplane.schemas.schema import ElementRelationship, Schema
 _Json: TypeAlias = Any
 
 FieldSet: TypeAlias = dict[str, Any]
-"""A tree of path elements."""
+"""A set of field paths, as a tree of path elements."""
 
 MEMBER_MARK: Final = "."
 _UNKNOWN_SCHEMA: Final = Schema(preserve=True)
 
 
 def leaf_set() -> FieldSet:
-    """Return the set of the path that leads here."""
+    """Return the set with only the node itself."""
     return {MEMBER_MARK: {}}
 
 
 def from_fields_v1(fields: FieldSet) -> FieldSet:
-    """Return the set that fieldsV1 writes."""
+    """Return the set of a fieldsV1 value."""
     return {name: {} if name == MEMBER_MARK else from_fields_v1(inner) or leaf_set() for name, inner in fields.items()}
 
 
 def to_fields_v1(fields: FieldSet) -> FieldSet:
-    """Return fieldsV1 of a set."""
+    """Return the fieldsV1 value of a set."""
     return {
         name: {} if name == MEMBER_MARK or inner == {MEMBER_MARK: {}} else to_fields_v1(inner)
         for name, inner in sorted(fields.items())
@@ -41,19 +41,19 @@ def to_fields_v1(fields: FieldSet) -> FieldSet:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the paths of either."""
+    """Return the paths that are in either set."""
     both = {name: union(one[name], other[name]) for name in one.keys() & other.keys()}
     return {**one, **other, **both}
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the paths of both."""
+    """Return the paths that are in both sets."""
     found = {name: intersection(one[name], other[name]) for name in one if name in other}
     return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the paths of one that are not those of the other."""
+    """Return the paths of the first set that are not in the second set."""
     found = {
         name: difference(inner, other[name]) if name in other else inner
         for name, inner in one.items()
@@ -63,7 +63,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def recursive_difference(one: FieldSet, gone: FieldSet) -> FieldSet:
-    """Return the paths of one that do not lead to, or beyond, a member of the other."""
+    """Return the paths of the first set that neither are nor lie below a member of the second set."""
     found = {}
     for name, inner in one.items():
         if name in gone:
@@ -77,7 +77,7 @@ def recursive_difference(one: FieldSet, gone: FieldSet) -> FieldSet:
 
 
 def path_texts(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """Yield the paths as conflicts show them: the members of a node, then what lies deeper."""
+    """Yield the paths in the format and order of conflict messages: members of a node first, then deeper paths."""
     for name, inner in sorted(fields.items()):
         if name != MEMBER_MARK and MEMBER_MARK in inner:
             yield prefix + _path_element_text(name)
@@ -97,17 +97,17 @@ def _path_element_text(element: str) -> str:
 
 
 def field_schema(schema: Schema, name: str) -> Schema:
-    """Return the schema of a field; of unknown structure where nothing is known."""
+    """Return the schema of a field; a schema that preserves unknown fields if the field is not declared."""
     return schema.fields.get(name) or schema.values or _UNKNOWN_SCHEMA
 
 
 def item_schema(schema: Schema) -> Schema:
-    """Return the schema of the elements of a list."""
+    """Return the schema of a list's elements."""
     return schema.items or _UNKNOWN_SCHEMA
 
 
 def is_granular(value: _Json, schema: Schema) -> bool:
-    """Whether the parts of a value are owned one by one."""
+    """Return whether managers own the parts of a value separately."""
     if isinstance(value, dict):
         return schema.collection is not ElementRelationship.ATOMIC or schema.type == ""
     return (
@@ -118,7 +118,7 @@ def is_granular(value: _Json, schema: Schema) -> bool:
 
 
 def path_element(item: _Json, schema: Schema) -> str:
-    """Return the path element of an element of a list that is a set or a map."""
+    """Return the path element of an item in a list of type set or map."""
     if schema.collection is ElementRelationship.SET or not isinstance(item, dict):
         return f"v:{encode(item).decode()}"
     inner = item_schema(schema)
@@ -133,12 +133,12 @@ def path_element(item: _Json, schema: Schema) -> str:
 
 
 def applied_fields(value: _Json, schema: Schema) -> FieldSet:
-    """Return the paths of a value that is applied; of a list without elements, none."""
+    """Return the paths of an applied value; an empty list of type set or map has none."""
     return _fields_of(value, schema, containers=False)
 
 
 def added_fields(value: _Json, schema: Schema) -> FieldSet:
-    """Return the paths of a value that was not there before: also those of what it is in."""
+    """Return the paths of an added value, including the paths of its objects and lists themselves."""
     return _fields_of(value, schema, containers=True)
 
 
@@ -162,7 +162,7 @@ def _fields_of(value: _Json, schema: Schema, *, containers: bool) -> FieldSet:
 
 
 def compare_fields(old: _Json, new: _Json, schema: Schema) -> tuple[FieldSet, FieldSet]:
-    """Return the paths whose values differ or are new, and those that are gone."""
+    """Return the paths of changed or added values, and the paths of removed values."""
     if old == new:
         return {}, {}
     if not (is_granular(old, schema) and is_granular(new, schema) and isinstance(old, dict) == isinstance(new, dict)):

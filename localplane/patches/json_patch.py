@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902): operations one after the other, all or nothing."""
+"""Applies JSON patches (RFC 6902): operations in order, all or nothing."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,7 +13,7 @@ from localplane.schemas.go_decoder import json_type_name
 from localplane.status_errors import StatusError
 
 MAX_OPERATIONS: Final = 10_000
-"""Operations in one patch, as upstream."""
+"""Maximum number of operations in one patch, as upstream."""
 
 _Json: TypeAlias = Any
 _Pointer: TypeAlias = list[str]
@@ -27,11 +27,11 @@ class _Operation(msgspec.Struct, frozen=True):
 
 
 class _OperationError(Exception):
-    """An operation that cannot be done."""
+    """The error of an operation that cannot be applied."""
 
 
 def mutation(patch: _Json) -> Mutation:
-    """Return what the patch does to an object; raises `Refusal` 400 and 413 for a patch that is none."""
+    """Return the mutation of a patch; raises `StatusError` 400 for a malformed patch and 413 for a too long one."""
     if not isinstance(patch, list):
         what = f"json: cannot unmarshal {json_type_name(patch)} into Go value of type []handlers.jsonPatchOp"
         raise status_errors.bad_request(f"error decoding patch: {what}")
@@ -46,7 +46,7 @@ def mutation(patch: _Json) -> Mutation:
 
 
 def _apply_operations(operations: list[_Operation], obj: Object) -> Object:
-    holder: Object = {"": obj}  # so that the object itself can be replaced
+    holder: Object = {"": obj}  # lets an operation replace the object itself
     try:
         for operation in operations:
             _OPERATIONS.get(operation.op, _unknown_operation)(holder, operation)
@@ -94,7 +94,7 @@ def _test(holder: Object, operation: _Operation) -> None:
     try:
         found = _get_child(*_resolve_parent(holder, _parse_pointer(operation.path)))
     except _OperationError:
-        if wanted is None:  # upstream takes what is missing for null
+        if wanted is None:  # upstream treats a missing value as null
             return
         raise
     if not json_equals(found, wanted):
@@ -116,7 +116,7 @@ _OPERATIONS: Final[dict[str, Callable[[Object, _Operation], None]]] = {
 
 
 def json_equals(one: _Json, other: _Json) -> bool:
-    """Whether two values are equal as JSON, where true is not 1."""
+    """Return whether two values are equal as JSON: true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -139,14 +139,14 @@ def _source_pointer(operation: _Operation) -> _Pointer:
 
 
 def _parse_pointer(text: str) -> _Pointer:
-    """Return the parts of a JSON pointer (RFC 6901), below the holder."""
+    """Return the parts of a JSON pointer (RFC 6901), relative to the holder of the object."""
     if text and not text.startswith("/"):
         raise _OperationError(text)
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 
 def _resolve_parent(holder: Object, pointer: _Pointer) -> tuple[_Json, str]:
-    """Return what holds the value that a pointer names, and the key there."""
+    """Return the parent of the value that a pointer refers to, and the value's key in the parent."""
     parent: _Json = holder
     for key in pointer[:-1]:
         parent = _get_child(parent, key)

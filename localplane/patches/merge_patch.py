@@ -1,4 +1,4 @@
-"""JSON merge patch (RFC 7386)."""
+"""Applies JSON merge patches (RFC 7386)."""
 
 from functools import partial
 from typing import Any
@@ -9,12 +9,12 @@ from localplane.schemas.go_decoder import json_type_name
 
 
 def mutation(patch: Object) -> Mutation:
-    """Return what the patch does to an object."""
+    """Return the mutation of a patch."""
     return partial(_merge, patch)
 
 
 def check_merge_patch(body: Any) -> Object:  # noqa: ANN401 - JSON
-    """Return a patch that is an object; raises `Refusal` 400 for any other value."""
+    """Return a patch that is an object; raises `StatusError` 400 for any other value."""
     if not isinstance(body, dict):
         what = f"json: cannot unmarshal {json_type_name(body)} into Go value of type map[string]interface {{}}"
         raise status_errors.bad_request(f"error decoding patch: {what}")

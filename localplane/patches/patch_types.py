@@ -1,4 +1,4 @@
-"""The patch formats: which there are, by content type, and what each makes of a body."""
+"""Selects the patch type by content type, and decodes patches."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ JSON_PATCH: Final = "application/json-patch+json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchRequest:
-    """A patch as it came in."""
+    """A patch request, decoded."""
 
     body: Any
-    """As JSON."""
+    """The patch as a JSON value."""
     kind: Kind
     part: Subresource | None = None
     manager: str = ""
     force: bool = False
-    """Of server-side apply: take fields away from other managers."""
+    """Whether a server-side apply takes fields over from other managers."""
     codec: KindCodec
-    """Of the objects that it changes."""
+    """Codec of the patched objects."""
     time: str = ""
-    """Now, as the API writes it."""
+    """Current time in the API's format."""
 
 
 PatchType: TypeAlias = Callable[[PatchRequest], Mutation]
@@ -45,13 +45,13 @@ PATCH_TYPES: Final[dict[str, PatchType]] = {
     ),
     APPLY_PATCH: lambda patch: _apply_mutation(patch),  # noqa: PLW0108 - defined below
 }
-"""By content type."""
+"""Patch types by content type."""
 
 _ADVERTISED_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
 def decode_patch(raw: bytes, media_type: str) -> tuple[Any, list[str]]:
-    """Return the body of a patch, and what to warn of; raises `Refusal` 400, in the words of Kubernetes 1.37."""
+    """Return the body of a patch, and warnings; raises `StatusError` 400 with the messages of Kubernetes 1.37."""
     try:
         return body_parser.parse_yaml(raw) if media_type == APPLY_PATCH else (body_parser.parse_json(raw), [])
     except BodySyntaxError as error:
@@ -75,7 +75,7 @@ def _apply_mutation(patch: PatchRequest) -> Mutation:
 
 
 def find_patch_type(media_type: str, kind: Kind) -> PatchType:
-    """Return a format; raises `Refusal` 415 for one that the kind has not."""
+    """Return the patch type of a content type; raises `StatusError` 415 if the kind does not support the type."""
     known = [
         each for each in _ADVERTISED_TYPES if each in PATCH_TYPES and not (kind.custom and each == STRATEGIC_PATCH)
     ]

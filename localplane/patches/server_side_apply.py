@@ -1,12 +1,12 @@
-"""Server-side apply: each manager says what it wants, and owns what it said.
+"""Implements server-side apply: each field manager declares the fields that it wants, and owns the declared fields.
 
-What a manager no longer says is removed, unless another one owns it. To change what another one owns is a conflict,
-which `force` wins; kubectl wins over itself, when it goes from applying on its own to server-side apply. Who changes an
-object without applying (an update or another patch) takes what it changes. Values are compared as they are written, so
+A field that its manager no longer applies is removed, unless another manager owns the field. Changing a field of
+another manager is a conflict, unless `force` is set, or kubectl migrates its own fields from client-side to server-side
+apply. An update, or a patch of another type, takes over the fields that it changes. Values are compared as written, so
 ``1000m`` and ``1`` differ.
 
-Simpler than upstream in one way: ownership is recorded from the first application on, so all that was there before
-belongs to ``before-first-apply`` (upstream says so only of objects without a record).
+One simplification: ownership is recorded from the first apply on, so all earlier fields belong to
+``before-first-apply`` (upstream: only for objects without managedFields).
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _Json: TypeAlias = Any
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL_MANAGER: Final = "kubectl"
 LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Where ``kubectl apply`` without ``--server-side`` keeps what it has applied."""
+"""Annotation in which client-side ``kubectl apply`` stores the applied object."""
 
 _STRIPPED_FIELDS: Final = field_sets.from_fields_v1(
     {
@@ -53,19 +53,19 @@ _METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {".": {}}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldManagerIdentity:
-    """Who writes, where and when."""
+    """The field manager of a request: name, API version, subresource, and time."""
 
     manager: str
     api_version: str
     subresource: str = ""
     time: str
     has_status_subresource: bool = True
-    """Whether the kind has its status as a subresource."""
+    """Whether the kind has a status subresource."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedFieldsEntry:
-    """What one manager owns: an entry of ``metadata.managedFields``."""
+    """The fields of one manager: an entry of ``metadata.managedFields``."""
 
     manager: str
     operation: str
@@ -75,23 +75,23 @@ class ManagedFieldsEntry:
     fields: FieldSet
 
     def is_managed_by(self, author: FieldManagerIdentity, operation: str) -> bool:
-        """Whether it is the entry of an author."""
+        """Return whether the entry belongs to a field manager and operation."""
         return (self.manager, self.operation, self.subresource) == (author.manager, operation, author.subresource)
 
     @property
     def shown(self) -> str:
-        """How a conflict names it."""
+        """Return the name of the manager in conflict messages."""
         update = f" using {self.api_version}" if self.operation == "Update" else ""
         return f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "") + update
 
     def owning(self, fields: FieldSet, time: str) -> "ManagedFieldsEntry":
-        """Return it with other fields; its time is that of its last change."""
+        """Return the entry with other fields; the time changes only together with the fields."""
         kept = self.time if fields == self.fields else time
         return ManagedFieldsEntry(self.manager, self.operation, self.api_version, self.subresource, kept, fields)
 
     @property
     def written(self) -> Object:
-        """Return it as it is stored."""
+        """Return the entry as stored in ``managedFields``."""
         found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
         found |= {"fieldsType": "FieldsV1", "fieldsV1": field_sets.to_fields_v1(self.fields)}
         if self.time:
@@ -100,7 +100,7 @@ class ManagedFieldsEntry:
 
 
 def read_managed_fields(obj: Object) -> list[ManagedFieldsEntry]:
-    """Return who owns what of an object."""
+    """Return the entries of an object's ``managedFields``."""
     return [
         ManagedFieldsEntry(
             each.get("manager", ""),
@@ -115,7 +115,7 @@ def read_managed_fields(obj: Object) -> list[ManagedFieldsEntry]:
 
 
 def _write_managed_fields(obj: Object, found: Iterable[ManagedFieldsEntry]) -> Object:
-    """Write down who owns what: who applies, then who updates, each by time and name."""
+    """Write ``managedFields``: entries of Apply, then of Update, each ordered by time and manager."""
     listed = sorted(
         (each for each in found if each.fields),
         key=lambda each: (each.operation != "Apply", each.time, each.manager),
@@ -129,7 +129,7 @@ def _write_managed_fields(obj: Object, found: Iterable[ManagedFieldsEntry]) -> O
 
 
 def check_applied_object(body: _Json, *, api_version: str, kind: str) -> Object:
-    """Return what is applied if it is an object of the kind; raises `Refusal` 400."""
+    """Return the applied object if it is one of the kind; raises `StatusError` 400."""
     if not isinstance(body, dict):
         what = f"json: cannot unmarshal {json_type_name(body)} into Go value of type map[string]interface {{}}"
         raise status_errors.bad_request(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {what}")
@@ -141,7 +141,10 @@ def check_applied_object(body: _Json, *, api_version: str, kind: str) -> Object:
 
 
 def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity, *, force: bool = False) -> Mutation:
-    """Return what applying an object does; of an empty object it makes a new one. May raise `Refusal`."""
+    """Return the mutation that applies an object; applied to an empty object, the mutation creates a new one.
+
+    Raises `StatusError` 400 and 500 for an invalid object; the mutation raises 409 for conflicts.
+    """
     meta = applied.get("metadata")
     if isinstance(meta, dict) and meta.get("managedFields"):
         raise status_errors.bad_request("metadata.managedFields must be nil")
@@ -174,7 +177,7 @@ def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity
             own = ManagedFieldsEntry(author.manager, "Apply", author.api_version, author.subresource, "", {})
         if upgraded:
             new["metadata"]["annotations"][LAST_APPLIED_ANNOTATION] = f"{_encode_sorted(applied)}\n"
-        # Who only shares what is there has no time; null may stand for a default, so it counts as a change.
+        # An apply without changes leaves the time; null may stand for a default, so null counts as a change.
         time = author.time if new != live or _has_null(applied) else own.time
         return _write_managed_fields(new, [own.owning(mine, time), *others])
 
@@ -182,7 +185,7 @@ def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity
 
 
 def _last_applied_fields(live: Object, schema: Schema, author: FieldManagerIdentity) -> FieldSet:
-    """Return what ``kubectl apply`` has applied by itself and is still so: kubectl may take it on server-side."""
+    """Return the still unchanged fields of client-side ``kubectl apply``, which kubectl may take over."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED_ANNOTATION)
     if author.manager != KUBECTL_MANAGER or author.subresource or not isinstance(text, str):
         return {}
@@ -199,10 +202,10 @@ def _encode_sorted(value: _Json) -> str:
 
 
 def update_managed_fields(new: Object, old: Object, schema: Schema, author: FieldManagerIdentity) -> None:
-    """Note in an object that its author has changed it without applying, if there is a record of who owns what."""
+    """Record the fields that an update or patch has changed, if the object has ``managedFields``."""
     known, meta = read_managed_fields(old), new["metadata"]
     said = meta.get("managedFields")
-    if not known or (said is not None and not any(said)):  # [] and [{}] mean: forget it all
+    if not known or (said is not None and not any(said)):  # [] and [{}] clear managedFields
         meta.pop("managedFields", None)
         return
     changed, removed = (_strip_unowned(each, author) for each in field_sets.compare_fields(old, new, schema))
@@ -223,7 +226,7 @@ def _has_null(value: _Json) -> bool:
 
 
 def _writable_part(applied: Object, author: FieldManagerIdentity) -> Object:
-    """Return what of an application may change the object: at the status only that, elsewhere all but that."""
+    """Return the applied fields that may change the object: for ``/status`` only the status, else the rest."""
     if author.subresource == "status":
         return {name: each for name, each in applied.items() if name in ("metadata", "status")} | {
             "metadata": _identifying_metadata(applied.get("metadata") or {})
@@ -236,7 +239,7 @@ def _identifying_metadata(meta: Object) -> Object:
 
 
 def _strip_unowned(fields: FieldSet, author: FieldManagerIdentity, *, whole: bool = False) -> FieldSet:
-    """Return the fields that an author can own."""
+    """Return the fields that a manager can own."""
     found = field_sets.difference(
         field_sets.recursive_difference(fields, {**_STRIPPED_FIELDS, "f:metadata": _stripped_metadata()}),
         _METADATA_ITSELF,
@@ -256,7 +259,7 @@ def _stripped_metadata() -> FieldSet:
 
 
 def _merge_value(live: _Json, applied: _Json, schema: Schema) -> _Json:
-    """Return a value with what is applied in it; null leaves it as it is."""
+    """Return the live value with the applied value merged in; null leaves the live value unchanged."""
     if applied is None:
         return live
     if not field_sets.is_granular(applied, schema):
@@ -272,7 +275,7 @@ def _merge_value(live: _Json, applied: _Json, schema: Schema) -> _Json:
 
 
 def _merge_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list[_Json]:
-    """Return the elements of both, in the order applied; those that only the server has go first where that is free."""
+    """Return the elements of both lists in the applied order; elements of the live list only come first if possible."""
     there = {field_sets.path_element(each, schema): each for each in live}
     wanted = {field_sets.path_element(each, schema): each for each in applied}
     left, right = list(there), list(wanted)
@@ -282,7 +285,7 @@ def _merge_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list
         if left and left[0] not in wanted:
             found.append(there[left.pop(0)])
         elif left and (left[0] in done or (right and left[0] != right[0] and right[0] in left)):
-            left.pop(0)  # its turn comes, or came, as it was applied
+            left.pop(0)  # merged at its position in the applied list
         else:
             key = right.pop(0)
             done.add(key)
@@ -299,7 +302,7 @@ def _merge_element(live: _Json, applied: _Json, schema: Schema) -> _Json:
 
 
 def _prune_unowned(value: _Json, gone: FieldSet, kept: FieldSet, schema: Schema) -> None:
-    """Remove from a value what was owned and is owned by nobody now."""
+    """Remove the fields in `gone` from a value, except for fields in `kept`."""
     for name, inner in gone.items():
         if name == field_sets.MEMBER_MARK:
             continue
@@ -322,7 +325,7 @@ def _prune_unowned(value: _Json, gone: FieldSet, kept: FieldSet, schema: Schema)
 
 
 def _conflict_error(claimed: Mapping[str, FieldSet]) -> StatusError:
-    """Return 409 with every field that somebody else owns."""
+    """Return 409 Conflict with every field that another manager owns."""
     listed = {who: list(field_sets.path_texts(fields)) for who, fields in sorted(claimed.items())}
     count = sum(map(len, listed.values()))
     if count == 1:
@@ -352,7 +355,7 @@ _PYTHON_TYPES: Final[dict[str, type]] = {"string": str, "boolean": bool}
 
 
 def _type_errors(value: _Json, schema: Schema, path: str) -> Iterable[str]:
-    """Yield where what is applied is not what the schema says: there no warning is enough."""
+    """Yield the errors of applied values that violate the schema, which apply refuses instead of warning."""
     if value is None or (not schema.type and not schema.fields):
         return
     if schema.type == "object" or schema.fields:
@@ -402,7 +405,7 @@ def _list_type_errors(value: list[_Json], schema: Schema, path: str) -> Iterable
 
 
 def _omits_all_keys(item: _Json, schema: Schema) -> bool:
-    """Whether nothing tells an element of a list that is a map from others."""
+    """Return whether an element of a list of type map has no key field."""
     if schema.collection is not ElementRelationship.MAP or not isinstance(item, dict):
         return False
     inner = field_sets.item_schema(schema)

@@ -1,13 +1,13 @@
-"""Strategic merge patch: a merge patch that knows which lists are maps, and takes orders inside of the patch.
+"""Applies strategic merge patches: merge patches that merge lists by key and support directives.
 
-    $patch: merge | replace | delete        what to do with this object, this element, or (replace) the whole list
+    $patch: merge | replace | delete        how to patch this object, this element, or (replace) the whole list
     $setElementOrder/LIST                   the order of the elements that the author of the patch knows
-    $deleteFromPrimitiveList/LIST           values to take out of a list of scalars
-    $retainKeys                             the fields of a union that stay
+    $deleteFromPrimitiveList/LIST           values to remove from a list of scalars
+    $retainKeys                             the fields of a union to keep
 
-A list is merged if its field has the patch strategy ``merge``; elements are found by its merge key. The order of the
-result is that of the patch; elements that only the server has are woven in where both were known before. What is new
-has nothing to be directed: objects with a directive are not taken from it.
+A list is merged if its field has the patch strategy ``merge``; elements are matched by the merge key. The result has
+the order of the patch; elements that only the server has keep their previous position relative to elements that were
+present before. In a field that the object does not have yet, objects with a directive are ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,12 +28,12 @@ _Json: TypeAlias = Any
 
 
 def mutation(patch: Object, schema: Schema) -> Mutation:
-    """Return what the patch does to an object of a kind; applying it may raise `Refusal`."""
+    """Return the mutation of a patch for objects of a schema; the mutation may raise `StatusError`."""
     return lambda target: _merge_map(target, deepcopy(patch), schema)
 
 
 def check_strategic_patch(body: _Json) -> Object:
-    """Return a patch that is an object; raises `Refusal` 400 for any other value."""
+    """Return a patch that is an object; raises `StatusError` 400 for any other value."""
     if not isinstance(body, dict | None):
         kind = f"{json_type_name(body)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"json: cannot unmarshal {kind}")
@@ -41,7 +41,7 @@ def check_strategic_patch(body: _Json) -> Object:
 
 
 def _internal_error(message: str) -> StatusError:
-    """Return 500, which is what upstream makes of a patch that contradicts itself."""
+    """Return 500, upstream's status for a patch that contradicts itself."""
     return StatusError(500, "", message)
 
 
@@ -67,7 +67,7 @@ def _merge_map(target: Object, patch: Object, schema: Schema | None) -> Object:
             target[name] = _merge_field(
                 target[name], value, _field_schema(schema, name), order, removals.pop(name, None)
             )
-    for name in [*removals, *orders]:  # lists of which the patch says nothing else
+    for name in [*removals, *orders]:  # lists that occur only in directives
         if isinstance(found := target.get(name), list):
             target[name] = _merge_field(
                 found, [], _field_schema(schema, name), orders.pop(name, None), removals.pop(name, None)
@@ -152,7 +152,9 @@ def _merge_list_of_maps(target: list[_Json], patch: list[_Json], schema: Schema,
                 merged[index] = _merge_map(old, each, schema.items)
                 break
         else:
-            merged.append(each)  # with its directives, of which decoding will warn: upstream overlooks them, too
+            merged.append(
+                each
+            )  # keeps its directives, about which decoding warns: upstream does not remove them either
     told = order if isinstance(order, list) else changes
     wanted = [_comparable(each.get(key)) for each in told if isinstance(each, dict)]
     mine = [_comparable(each.get(key)) for each in changes]
@@ -163,7 +165,7 @@ def _merge_list_of_maps(target: list[_Json], patch: list[_Json], schema: Schema,
 
 
 def _comparable(value: _Json) -> bytes:
-    """Return something that tells values apart, whatever they are."""
+    """Return a hashable encoding of any JSON value, to compare values."""
     return encode(value)
 
 
@@ -176,7 +178,7 @@ def _merge_key_value(each: Object, key: str) -> _Json:
 def _merge_order(
     merged: list[_Json], wanted: Sequence[_Json], before: list[_Json], *, key: Callable[[_Json], _Json]
 ) -> list[_Json]:
-    """Weave the elements in the wanted order and those that only the server has: where both were known, as before."""
+    """Merge the elements in the wanted order with elements that only the server has, which keep their old positions."""
     ranks = {key(each): rank for rank, each in enumerate(before)}
     known = sorted((each for each in merged if key(each) in wanted), key=lambda each: wanted.index(key(each)))
     others = [each for each in merged if key(each) not in wanted]
@@ -188,7 +190,7 @@ def _merge_order(
 
 
 def _without_directives(value: _Json) -> _Json:
-    """Return what there was nothing of before; None for an object with a directive."""
+    """Return a new value without directives; None for an object with a ``$patch`` directive."""
     if isinstance(value, dict):
         if PATCH_DIRECTIVE in value:
             return None

@@ -1,1 +1,1 @@
-"""How the local plane is put together: server, components, faults, snapshots."""
+"""Assembles the local plane from server, components, faults and snapshots."""

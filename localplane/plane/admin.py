@@ -1,16 +1,16 @@
-"""What only the owner of a plane may do, below ``/dra``: look at it, break it, save it, restore it.
+"""Serves the administration of a plane below ``/dra``: status, faults, crashes, snapshots.
 
 ::
 
-    GET    /dra                            what runs
+    GET    /dra                            running components, and counts
     GET    /dra/faults                     the rules in force, and how often each fault has happened
-    PUT    /dra/faults     {"rules": []}   these rules and no others; POST adds them
-    DELETE /dra/faults                     no rules
-    POST   /dra/components/NAME/crash      end a component where it is; it is started again
-    GET    /dra/snapshot                   the state
-    PUT    /dra/snapshot                   put a saved state in the place of the present one
+    PUT    /dra/faults     {"rules": []}   replace all rules; POST adds rules
+    DELETE /dra/faults                     remove all rules
+    POST   /dra/components/NAME/crash      end a component between two awaits; the supervisor restarts the component
+    GET    /dra/snapshot                   save the state
+    PUT    /dra/snapshot                   replace the state by a saved one
 
-Anybody with the token of the plane is its owner.
+Every client with the token of the plane may use these paths.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +32,13 @@ SNAPSHOT_MEDIA_TYPE: Final = "application/x-ndjson"
 
 
 class FaultRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is put to ``/dra/faults``."""
+    """The request body of ``/dra/faults``."""
 
     rules: list[FaultRule]
 
 
 class AdminHandler:
-    """Answers the requests below ``/dra``."""
+    """Handles the requests below ``/dra``."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class AdminHandler:
         self._beside = beside
 
     def answer(self, request: Request) -> Response:
-        """Answer a request; raises `Refusal`."""
+        """Answer a request below ``/dra``; raises `StatusError`."""
         match [request.method, *request.path.strip("/").split("/")]:
             case ["GET", "dra"]:
                 return _json_response(self._status())

@@ -1,4 +1,4 @@
-"""Which components a plane has, and how each is started: with a client and chance of its own."""
+"""Starts the components of a plane, each with its own client and its own source of randomness."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -25,7 +25,7 @@ WORKLOADS: Final = "workloads"
 
 @dataclass(slots=True)
 class SchedulerExtension:
-    """Whom the scheduler asks, if anybody, and by which more names pods may ask for it."""
+    """The scheduler extender, if any, and the additional scheduler names under which pods are scheduled."""
 
     extender: Extender | None = None
     profiles: Collection[str] = ()
@@ -39,7 +39,7 @@ def component_starters(
     chance: Random,
     extension: SchedulerExtension,
 ) -> Mapping[str, ComponentStarter]:
-    """Return how to start each component, by name."""
+    """Return a function that runs each component, by name."""
     dice = {name: fork_random(chance) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
 
     async def kubelets() -> None:
@@ -62,7 +62,7 @@ def component_starters(
 
 
 async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, chance: Random) -> None:
-    """Run the kubelets of a plane, and what they have plugins for, until cancelled."""
+    """Run the kubelets of a plane, with the DRA plugins of the options, until cancelled."""
     nodes, api = emulated_nodes(options), options.api.value
     places = (
         node_folders.folders_by_node(options.plugins, (spec.name for spec in nodes))
@@ -100,10 +100,10 @@ async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, c
 
 
 def emulated_nodes(options: PlaneOptions) -> tuple[EmulatedNode, ...]:
-    """Return the nodes of a plane."""
+    """Return the emulated nodes of a plane."""
     return tuple(EmulatedNode(name=f"node-{number}", devices=options.devices) for number in range(1, options.nodes + 1))
 
 
 def fork_random(chance: Random) -> Random:
-    """Return chance of its own for a part, so that what one part draws does not move the others."""
+    """Return a separate random generator for one component, so that its draws do not affect other components."""
     return Random(chance.getrandbits(64))  # noqa: S311 - names and timing, no secrets

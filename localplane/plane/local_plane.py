@@ -1,7 +1,7 @@
-"""The local plane: one API server, its components, and faults between them.
+"""Runs the local plane: one API server, its components, and fault injection between both.
 
-Every component is a client with a way of its own to the server, so that each can be cut off alone. Clients over HTTP
-have one, too: they are told apart by the first word of their User-Agent (``kubectl``, ``dra-reserve``).
+Every component has its own handler in front of the server, so that each can be disconnected alone. So have clients over
+HTTP, which are distinguished by the first word of their User-Agent (``kubectl``, ``dra-reserve``).
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from localplane.server import ApiServer, WatchResponse
 from localplane.transport import LocalTransport
 
 UNLIMITED_QPS = 1e6
-"""Requests per second: components in the same process need no pace."""
+"""Requests per second of a client: components in the same process need no rate limit."""
 
 
 class LocalPlane:
-    """Everything that makes a cluster but containers."""
+    """The local plane: a cluster without containers, in one process."""
 
     def __init__(self, options: PlaneOptions, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
         chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
@@ -49,7 +49,7 @@ class LocalPlane:
             )
         )
         self.beside: dict[str, int] = {}
-        """Processes that whoever runs the plane has beside it: name → pid."""
+        """Processes that the caller runs beside the plane: pids by name."""
 
         admin = AdminHandler(
             options=options,
@@ -64,43 +64,43 @@ class LocalPlane:
         self.server.not_enforced += controller_manager.NOT_ENFORCED
 
     def add(self, name: str, start: ComponentStarter) -> None:
-        """Have one more component, before the plane runs."""
+        """Add a component; call this before the plane runs."""
         self._components[name] = start
 
     def remove(self, name: str) -> None:
-        """Do without a component, before the plane runs: somebody else plays its part."""
+        """Remove a component that the caller replaces; call this before the plane runs."""
         del self._components[name]
 
     def extend(self, extender: Extender, *, profiles: Collection[str] = ()) -> None:
-        """Have the scheduler ask somebody about nodes, before the plane runs; and be known by more names."""
+        """Set the scheduler's extender and additional scheduler names; call this before the plane runs."""
         self._extension.extender, self._extension.profiles = extender, profiles
 
     def way(self, component: str) -> FaultyHandler:
-        """Return the way of a client to the server."""
+        """Return the handler in front of the server for a client."""
         found = self._handlers.get(component)
         if found is None:
             found = self._handlers[component] = FaultyHandler(self.server, self.faults, component=component)
         return found
 
     def client(self, component: str) -> Client:
-        """Return a client of the server."""
+        """Return a client of the server for a component."""
         limiter = RateLimiter(UNLIMITED_QPS, int(UNLIMITED_QPS), clock=self.clock)
         return Client(LocalTransport(self.way(component)), limiter, clock=self.clock)
 
     async def handle(self, request: Request) -> Response | WatchResponse:
-        """Answer a request that came over HTTP."""
+        """Answer a request that arrived over HTTP."""
         return await self.way(request.agent.partition("/")[0]).handle(request)
 
     def snapshot(self) -> bytes:
-        """Return the state."""
+        """Return the state as a snapshot."""
         return snapshots.dump(self.server.store, api=self.options.api.value)
 
     def restore(self, raw: bytes) -> snapshots.SnapshotHeader:
-        """Put a saved state in the place of the present one; raises MalformedSnapshotError."""
+        """Replace the state by a snapshot; raises MalformedSnapshotError."""
         return snapshots.load(raw, self.server.store)
 
     async def ready(self) -> None:
-        """Return once all nodes are ready."""
+        """Wait until all nodes are ready."""
         if components.KUBELETS not in self._components:
             return
         while self._ready_nodes() < self.options.nodes:
@@ -112,7 +112,7 @@ class LocalPlane:
         return sum(any(c["type"] == "Ready" and c["status"] == "True" for c in found) for found in conditions)
 
     async def run(self) -> None:
-        """Run until cancelled; raises ComponentDiedError."""
+        """Run all components until cancelled; raises ComponentDiedError."""
         try:
             async with asyncio.TaskGroup() as group:
                 for name, start in self._components.items():

@@ -1,4 +1,4 @@
-"""What a plane can be told before it starts."""
+"""Defines the options of a plane, set before its start."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +9,16 @@ from localplane.schemas.releases import NEWEST, Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneOptions:
-    """The shape of a plane."""
+    """Options of a local plane."""
 
     api: Dialect = Dialect.KEP
     release: Release = NEWEST
-    """The version of Kubernetes that server, scheduler and kubelets behave as."""
+    """Version of Kubernetes whose behavior server, scheduler and kubelets emulate."""
 
     nodes: int = 3
     devices: int = 8
-    """Of each node, simulated."""
+    """Number of simulated devices per node."""
     processes: bool = False
     """Whether the commands of containers are executed on this machine."""
     plugins: Path | None = None
-    """The runtime folder with the sockets of DRA plugins, a folder for each node; None: all drivers are simulated."""
+    """Runtime folder with the sockets of DRA plugins, one subfolder per node; None: all drivers are simulated."""

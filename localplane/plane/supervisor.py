@@ -1,7 +1,7 @@
-"""Keeps the components running: one that crashes on request is started anew, one that dies takes the plane down.
+"""Supervises the components: restarts a component that crashes on request, stops the plane if a component dies.
 
-A crash is what a power cut is to a process: its task ends wherever it is, and a new instance begins with nothing but
-what the API server knows. A component that fails by itself has a bug, and a plane without it would only confuse.
+A crash acts like a power cut: the task of the component ends wherever it is, and a new instance starts with only the
+state of the API server. A component that fails by itself has a bug; a plane without the component would be misleading.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn, TypeAlias
 
 RESTART_DELAY: Final = 1.0
-"""Seconds from a crash to the next start."""
+"""Seconds from a crash until the component is restarted."""
 
 ComponentStarter: TypeAlias = Callable[[], Awaitable[None]]
-"""Makes a fresh instance of a component and runs it until it is cancelled."""
+"""Function that creates an instance of a component and runs the instance until cancelled."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ComponentDiedError(RuntimeError):
-    """A component ended, though nobody had asked it to."""
+    """The error of a component that ended without a request to crash."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
         while isinstance(cause, BaseExceptionGroup):
@@ -31,21 +31,21 @@ class ComponentDiedError(RuntimeError):
 
 
 class Supervisor:
-    """Runs components by name."""
+    """Runs and restarts components by name."""
 
     def __init__(self) -> None:
         self.crashes: Counter[str] = Counter()
-        """How often each component was ended on request."""
+        """Number of requested crashes of each component."""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._crashed: set[str] = set()
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The names of the components that run right now."""
+        """Return the names of the running components."""
         return tuple(self._running)
 
     def crash(self, name: str) -> bool:
-        """End a component where it is; returns whether there is one of that name that runs."""
+        """Cancel a component; return whether a component of that name was running."""
         task = self._running.get(name)
         if task is None or name in self._crashed:
             return False
@@ -55,7 +55,7 @@ class Supervisor:
         return True
 
     async def keep(self, name: str, start: ComponentStarter) -> NoReturn:
-        """Run a component until cancelled; raises ComponentDiedError."""
+        """Run a component until cancelled, restarting after crashes; raises ComponentDiedError."""
         while True:
             failure = await self._once(name, start)
             if name not in self._crashed:
@@ -66,7 +66,7 @@ class Supervisor:
             await asyncio.sleep(RESTART_DELAY)
 
     async def _once(self, name: str, start: ComponentStarter) -> BaseException | None:
-        """Run a component once; returns what ended it."""
+        """Run a component once; return the exception that ended the component, None if cancelled."""
         task = self._running[name] = asyncio.ensure_future(_await_component(start))
         task.set_name(name)
         try:

@@ -1,1 +1,1 @@
-"""The structure of all kinds: what a field is called, what may stand there, how its lists and maps are merged."""
+"""Describes the structure of all kinds: names and types of fields, and how lists and maps are merged."""

@@ -1,7 +1,7 @@
-"""From the bytes of a request to JSON values, with keys that are given twice remembered.
+"""Parses request bodies in JSON and YAML, and keeps track of duplicate keys.
 
-The usual body is read by msgspec alone. A body that says each key once has as many ``":`` as what was read of it; where
-the numbers differ it is read again, slowly, by one that sees each pair.
+Usually msgspec parses the body alone. A body without duplicate keys contains ``":`` as often as the encoding of its
+parsed value; if the counts differ, a slower parser that sees each key parses the body again.
 """
 
 import json
@@ -20,21 +20,24 @@ _KEY_END: Final = b'":'
 
 
 MAX_DEPTH: Final = 200
-"""Levels of nesting that a body may have (upstream: 10,000): whoever walks an object may recurse."""
+"""Maximum nesting of a body (upstream: 10,000), which bounds all recursion over objects."""
 
 
 class BodySyntaxError(Exception):
-    """A text that is no JSON, or no YAML."""
+    """The error of a body that is no JSON or no YAML."""
 
 
 def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Return the value; objects with keys given twice are `Repeating`, and so is the whole that has such in it."""
+    """Return the value of a JSON body; an object with duplicate keys is a `DuplicateKeys`, and so is the root object.
+
+    Raises `BodySyntaxError`.
+    """
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(raw)
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _parse_or_explain(raw.decode(errors="replace"))  # Go takes bytes that are no UTF-8, too
+        return _parse_or_explain(raw.decode(errors="replace"))  # Go also accepts invalid UTF-8
     if type(value) is not dict or encode(value).count(_KEY_END) == raw.count(_KEY_END):
         return value
     return _parse_with_duplicates(raw)
@@ -53,9 +56,9 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - set(_BRACKETS))
 
 
 def _check_depth(raw: bytes) -> None:
-    """Raise `Unreadable` for what is nested too deeply, before anything recurses into it.
+    """Raise `BodySyntaxError` for a body that is nested too deeply, before any code recurses over the body.
 
-    As far as the text is JSON, whatever lies behind an even number of quotes is outside of all strings.
+    In valid JSON, text after an even number of quotes is outside of all strings.
     """
     outside = b"".join(raw.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]).translate(None, _NOT_BRACKETS)
     for position, depth in enumerate(accumulate(memoryview(outside.translate(_DEPTH_STEPS)).cast("b"))):
@@ -78,7 +81,7 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
-    """Return the value of a YAML or JSON text, and what a careful reader would remark; of JSON not even that."""
+    """Return the value of a YAML or JSON body, and warnings about duplicate keys; raises `BodySyntaxError`."""
     if max(raw.count(b"{") + raw.count(b"["), _max_indentation(raw)) > MAX_DEPTH:
         _check_depth(raw)
         if _max_indentation(raw) > MAX_DEPTH:
@@ -87,11 +90,11 @@ def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
         try:
             return msgspec.json.decode(raw), _duplicate_key_warnings(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            pass  # a flow mapping, perhaps
+            pass  # possibly a YAML flow mapping
     if b"&" in raw and b"*" in raw:
-        raise BodySyntaxError("yaml: anchors and aliases are not taken")  # a few bytes could become gigabytes
+        raise BodySyntaxError("yaml: anchors and aliases are not taken")  # a few bytes could expand to gigabytes
     try:
-        loader = _YamlLoader(raw)  # which looks at the first bytes
+        loader = _YamlLoader(raw)  # the constructor reads the first bytes and may raise
         return loader.get_single_data(), loader.told
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -109,20 +112,20 @@ def _duplicate_key_warnings(raw: bytes) -> list[str]:
     try:
         loader = _YamlLoader(raw)
         loader.get_single_data()
-    except yaml.YAMLError:  # not every text of JSON is one of YAML
+    except yaml.YAMLError:  # not every JSON text is valid YAML
         return []
     return loader.told
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """YAML as upstream reads it: y and n are truth values, times are text, and who repeats a key is told so."""
+    """Loads YAML as upstream does: y and n are booleans, timestamps are strings, duplicate keys give warnings."""
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)
         self.told: list[str] = []
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        """Build a mapping whose keys are text."""
+        """Build a mapping with string keys."""
         self.flatten_mapping(node)
         found: dict[Any, Any] = {}
         for key_node, value_node in node.value:

@@ -1,9 +1,9 @@
-"""The structure of the built-in kinds, as recorded from a real API server (`python -m tests.cluster.schemas`).
+"""Loads the schemas of built-in kinds, recorded from a real API server (`python -m tests.cluster.schemas`).
 
-It has the types of the newest version that the plane behaves as; older ones are served with the same types.
+The types are those of the newest release that the plane emulates; older releases are served with the same types.
 
-Two dialects: what Kubernetes has, and that with the fields of KEP-5194. The file is read when the first kind is asked
-for, and each type when it is first needed.
+There are two dialects: Kubernetes' own fields, and these with the fields of KEP-5194. The data file is read on first
+use, and each type when it is first needed.
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ from localplane.schemas.schema import Schema
 
 
 class Dialect(StrEnum):
-    """Which fields a server knows: the values of ``--api``."""
+    """API dialects, which select the known fields: the values of ``--api``."""
 
     STOCK = "stock"
     KEP = "kep"
@@ -37,14 +37,14 @@ _KEP_FIELDS: Final[dict[str, dict[str, Object]]] = {
     },
     f"{_RESOURCE}AllocationResult": {"reservedForAnyPod": {"type": "boolean", "x-go": "*bool empty"}},
 }
-"""What KEP-5194 adds; templates and claims share the type of their spec."""
+"""Fields that KEP-5194 adds; claims and claim templates share the type of their spec."""
 
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 class BuiltinSchemas:
-    """All types of one dialect."""
+    """The schemas of all built-in types in one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         definitions = dict(_recorded_definitions())
@@ -52,7 +52,7 @@ class BuiltinSchemas:
             for name, fields in _KEP_FIELDS.items():
                 definitions[name] = definitions[name] | {"properties": definitions[name]["properties"] | fields}
         self.definitions: Final[dict[str, Object]] = definitions
-        """OpenAPI, by name; not to be changed."""
+        """OpenAPI definitions by name; read-only."""
         self._reader: Final = OpenApiReader(definitions)
         self._names: Final = {
             (kind["group"], kind["version"], kind["kind"]): name
@@ -62,22 +62,22 @@ class BuiltinSchemas:
         }
 
     def find(self, group: str, version: str, kind: str) -> Schema | None:
-        """Return the schema of a built-in kind."""
+        """Return the schema of a built-in kind, None if there is none."""
         name = self.name(group, version, kind)
         return None if name is None else self._reader.definition(name)
 
     def name(self, group: str, version: str, kind: str) -> str | None:
-        """Return what a built-in kind is called in OpenAPI."""
+        """Return the OpenAPI name of a built-in kind, None if there is none."""
         return self._names.get((group, version, kind))
 
     def definition(self, name: str) -> Schema:
-        """Return a type by its name in OpenAPI."""
+        """Return the schema of a type by its OpenAPI name."""
         return self._reader.definition(name)
 
 
 @cache
 def load_builtin_schemas(dialect: Dialect) -> BuiltinSchemas:
-    """Return the types of a dialect; read once."""
+    """Return the schemas of a dialect; cached."""
     return BuiltinSchemas(dialect)
 
 

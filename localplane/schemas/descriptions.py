@@ -1,7 +1,8 @@
-"""What the fields of the built-in kinds mean, for ``kubectl explain``: the texts of the installed `kubernetes` package.
+"""Reads the descriptions of built-in types and fields for ``kubectl explain`` from the installed `kubernetes` package.
 
-Its models are read as text, one small file when a type is asked for: importing them would take seconds and 100 MB. A
-type or field it does not know has no text; a field that is another type and has none of its own has that type's.
+The package's models are read as text, one small file per requested type: importing the models would take seconds and
+100 MB. A type or field that the package does not know has no description; a field without its own description gets the
+description of its type.
 """
 
 import ast
@@ -11,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-_PACKAGE: Final = "kubernetes"  # not imported: only looked for
+_PACKAGE: Final = "kubernetes"  # only located, never imported
 
 _CLASS_PATTERN: Final = re.compile(
     r'^class V\w+\(.*\):\n    """\n    (.*?)\n\n    Attributes:', re.MULTILINE | re.DOTALL
@@ -23,7 +24,7 @@ _FIELD_PATTERN: Final = re.compile(
 
 @cache
 def describe_type(definition: str) -> tuple[str, dict[str, str]]:
-    """Return what is said of a type, by its name in OpenAPI, and of its fields."""
+    """Return the description of a type, by its OpenAPI name, and the descriptions of its fields."""
     file = _model_file(definition)
     if file is None:
         return "", {}
@@ -48,7 +49,7 @@ def _model_file(definition: str) -> Path | None:
 
 @cache
 def _model_files() -> dict[str, Path]:
-    """Return the models by their names without underscores: ``v1podspec``."""
+    """Return the model files by their names without underscores: ``v1podspec``."""
     spec = find_spec(_PACKAGE)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return {

@@ -1,11 +1,11 @@
-"""What Go's decoder makes of a JSON object of a built-in kind, and what it says of what it cannot use.
+"""Decodes JSON objects of built-in kinds as Go's decoder does, with the same warnings and errors.
 
-Unknown fields are dropped and named, values of a wrong type end the decoding, and what comes out is what Go would
-write again: without nulls and empty values that its tags omit, with those that they do not omit, with quantities and
-times in their canonical form. One deviation: fields without ``omitempty`` that are null in Go (lists, maps, pointers)
-are left out.
+Unknown fields are dropped and reported, a value of a wrong type ends the decoding, and the result is the object that Go
+would encode again: without nulls and empty values that struct tags omit, with empty values that struct tags do not
+omit, with quantities and times in canonical form. One deviation: fields without ``omitempty`` that are null in Go
+(lists, maps, pointers) are left out.
 
-A type is compiled when it is first met; a pod then costs some 20 µs.
+A type is compiled on first use; decoding a pod then takes about 20 µs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,17 +17,17 @@ from localplane.schemas import scalars
 from localplane.schemas.schema import Omission, Schema
 
 DecodingWarnings: TypeAlias = list[str]
-"""What is wrong and can be overlooked: ``unknown field "spec.foo"``."""
+"""Warnings that do not end the decoding: ``unknown field "spec.foo"``."""
 
 ValueDecoder: TypeAlias = Callable[[Any, str, DecodingWarnings], Any]
-"""Reads a value whose fields have paths that begin with the second argument; may return `DROP`."""
+"""Function that decodes a value; its fields' paths begin with the second argument. May return `OMITTED`."""
 
 OMITTED: Final = object()
-"""In place of a value that is not written."""
+"""Marks a field that is not written."""
 
 
 class UnmarshalTypeError(Exception):
-    """A value of a type that the field cannot have."""
+    """The error of a value whose type its field cannot have."""
 
     def __init__(self, found: str, wanted: str, shape: str = "") -> None:
         super().__init__(found, wanted)
@@ -43,7 +43,7 @@ class UnmarshalTypeError(Exception):
 
     @property
     def converted(self) -> str:
-        """What Go says when the value comes from a patched object instead of from a text."""
+        """Return Go's message for a value from a patched object instead of from JSON text."""
         found = _GO_KINDS.get(self.found.partition(" ")[0], self.found)
         match self.shape:
             case "":
@@ -58,7 +58,7 @@ _GO_KINDS: Final = {"object": "map", "array": "slice", "number": "int64"}
 
 
 class DuplicateKeys(dict[str, Any]):
-    """An object whose text gives some keys twice; the last one counts."""
+    """An object whose text has duplicate keys; the last value of a key counts."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -66,20 +66,20 @@ class DuplicateKeys(dict[str, Any]):
         self.twice: Final = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
 
     def plain(self) -> Object:
-        """Return it with each key once, all the way down."""
+        """Return the object as a plain one, with each key once at every level."""
         found: Object = without_duplicates(dict(self))
         return found
 
 
 def without_duplicates(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a value without any `Repeating` in it."""
+    """Return a value without any `DuplicateKeys` inside."""
     if isinstance(value, dict):
         return {key: without_duplicates(each) for key, each in value.items()}
     return [without_duplicates(each) for each in value] if isinstance(value, list) else value
 
 
 def json_type_name(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what Go calls a JSON value."""
+    """Return Go's name for the type of a JSON value."""
     match value:
         case bool():
             return "bool"
@@ -94,7 +94,7 @@ def json_type_name(value: Any) -> str:  # noqa: ANN401 - JSON
 
 
 class StructDecoder:
-    """Reads the objects of one Go struct."""
+    """Decodes objects of one Go struct."""
 
     __slots__ = ("_absent", "_composites", "_fields", "_name", "_plain", "_scalars", "_schema", "_wanted")
 
@@ -104,14 +104,14 @@ class StructDecoder:
         self._wanted: Final = f"{schema.definition.rpartition('.')[0].rpartition('.')[2]}.{self._name}"
         self._fields: Mapping[str, Schema] | None = None
         self._plain: dict[str, type] = {}
-        """Text and truth that are omitted when empty: most fields."""
+        """String and boolean fields that are omitted when empty: most fields."""
         self._scalars: dict[str, Callable[[Any], Any]] = {}
         self._composites: dict[str, ValueDecoder] = {}
         self._absent: tuple[tuple[str, Callable[[], Any]], ...] = ()
-        """What is written although nobody gave it."""
+        """Fields that are written even if absent, each with a function that makes its zero value."""
 
     def read(self, value: Any, prefix: str, told: DecodingWarnings) -> Object:  # noqa: ANN401, C901, PLR0912 - one loop, for speed
-        """Return the object as Go would write it again; raises `Mismatch` and `Malformed`."""
+        """Return the object as Go would encode it again; raises `UnmarshalTypeError` and `ScalarDecodeError`."""
         if self._fields is None:
             self._compile()
         if type(value) is not dict:
@@ -149,7 +149,7 @@ class StructDecoder:
         return out
 
     def zero(self) -> Object:
-        """Return what Go writes for one that nobody gave a value."""
+        """Return the encoding of the struct's zero value."""
         return self.read({}, "", [])
 
     def _object(self, value: Any, prefix: str, told: DecodingWarnings) -> Object:  # noqa: ANN401
@@ -188,7 +188,7 @@ _struct_decoders: Final[dict[int, StructDecoder]] = {}
 
 
 def struct_decoder(schema: Schema) -> StructDecoder:
-    """Return the reader of a type; one for all fields of that type."""
+    """Return the decoder of a type, shared by all fields of that type."""
     found = _struct_decoders.get(id(schema))
     if found is None:
         found = _struct_decoders[id(schema)] = StructDecoder(schema)
@@ -204,7 +204,7 @@ def _is_raw(field: Schema) -> bool:
 
 
 def _zero_value(field: Schema) -> Callable[[], Any] | None:
-    """Return what makes the value that Go writes in a field which nobody gave a value."""
+    """Return a function that makes the value that Go writes for an absent field, None if the field is omitted."""
     if field.pointer:
         return None
     if field.type == "object" and not field.is_map and not field.preserve:
@@ -220,7 +220,7 @@ def _zero_value(field: Schema) -> Callable[[], Any] | None:
 
 
 def _composite_decoder(field: Schema) -> ValueDecoder:
-    """Return the reader of a field with parts."""
+    """Return the decoder of a field that is a struct, a list, a map or raw JSON."""
     if _is_raw(field):
         return _decode_raw
     if field.type == "array":
@@ -286,7 +286,7 @@ def _decode_map(
 
 
 def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
-    """Return the schema of the members of a list or a map, and their reader if they have parts."""
+    """Return the schema of the elements of a list or a map, and their decoder, None for scalar elements."""
     inner = field.items if field.type == "array" else field.values
     assert inner is not None  # noqa: S101 - a list or a map
     member = _with_go_type(inner, _go_element_type(field.go) if field.go != _RESOURCE_LIST else _RESOURCE_LIST)
@@ -308,7 +308,7 @@ def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
 
 
 def _go_element_type(go: str) -> str:
-    """Return the type of the members: of ``[]v1.Container``, ``map[string]string``; empty where it has a name."""
+    """Return the element type of ``[]v1.Container`` or ``map[string]string``; empty for a named Go type."""
     outer = go.lstrip("*")
     if outer.startswith("[]"):
         return outer[2:]
@@ -343,7 +343,7 @@ _GO_TYPES: Final = {
 
 
 def _decode_element(schema: Schema, value: Any) -> Any:  # noqa: ANN401
-    """Return a scalar of a list or a map; null is its empty value."""
+    """Return a scalar element of a list or a map; null becomes the type's zero value."""
     if value is None:
         return {"quantity": "0", "int-or-string": 0, "date-time": None}.get(
             schema.format, _EMPTY_VALUES.get(schema.type)
@@ -356,7 +356,7 @@ _scalar_decoders: Final[dict[int, Callable[[Any], Any]]] = {}
 
 
 def _scalar_decoder(field: Schema) -> Callable[[Any], Any]:
-    """Return the reader of a field without parts."""
+    """Return the decoder of a scalar field."""
     found = _scalar_decoders.get(id(field))
     if found is None:
         keeps = _keeps_empty(field) or field.format == "quantity"
@@ -367,7 +367,7 @@ def _scalar_decoder(field: Schema) -> Callable[[Any], Any]:
 
 
 def _keeps_empty(field: Schema) -> bool:
-    """Whether an empty value is written."""
+    """Return whether Go writes the field's empty value."""
     return field.pointer or field.omission is Omission.ALWAYS
 
 
@@ -379,7 +379,7 @@ def _decode_scalar(convert: Callable[[Any], Any], kept: bool, value: Any) -> Any
 
 
 def _scalar_converter(field: Schema, go: str) -> Callable[[Any], Any]:  # noqa: PLR0911 - one case for each format
-    """Return what makes of a value what Go would write again, or raises."""
+    """Return a function that converts a scalar to Go's encoding of the scalar, or raises."""
     match field.type, field.format:
         case _, "quantity":
             return scalars.decode_resource_quantity if go == _RESOURCE_LIST else scalars.decode_quantity
@@ -428,7 +428,7 @@ def _decode_integer(go: str, value: Any) -> int:  # noqa: ANN401
 
 
 def prune_unknown_fields(schema: Schema, value: Any, prefix: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Drop what a structural schema does not know from a value; yield the paths."""
+    """Drop fields that a structural schema does not declare; yield their paths."""
     if isinstance(value, dict):
         for key in list(value):
             field = schema.fields.get(key) or schema.values
@@ -445,7 +445,7 @@ def prune_unknown_fields(schema: Schema, value: Any, prefix: str = "") -> Iterat
 
 
 def duplicate_fields(value: Any, prefix: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
-    """Yield what a value of any form says twice."""
+    """Yield a warning for each duplicate key in a value of any shape."""
     if isinstance(value, dict):
         if isinstance(value, DuplicateKeys):
             yield from (f'duplicate field "{prefix}{key}"' for key in value.twice)

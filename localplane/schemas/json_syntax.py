@@ -1,6 +1,6 @@
-"""What is wrong with a text that is no JSON, in the words of Go's scanner.
+"""Explains syntax errors in JSON with the messages of Go's scanner.
 
-Only looked at after a fast reader has refused a text; goes through it without recursion, so depth is no danger.
+The scanner runs only after a fast parser has refused a text; it does not recurse, so deep nesting is harmless.
 """
 
 import re
@@ -16,7 +16,7 @@ _CLOSING_BRACKETS: Final = {"{": "}", "[": "]"}
 
 
 def syntax_error(text: str) -> str:
-    """Return what Go says of a text; empty if it is JSON."""
+    """Return Go's syntax error for a text; empty if the text is JSON."""
     return _Scanner(text).run()
 
 
@@ -107,7 +107,7 @@ class _Scanner:
 
     def _number(self) -> str:
         whole = _NUMBER.match(self._text, self._at)
-        if whole is None:  # a minus and nothing behind it
+        if whole is None:  # a minus sign without digits
             return self._error_at(self._at + 1, "in numeric literal")
         self._at = whole.end()
         rest = self._text[self._at : self._at + 2]

@@ -1,4 +1,4 @@
-"""Schemas from OpenAPI: the definitions of the built-in kinds, and what a custom definition says of its own."""
+"""Reads schemas from OpenAPI: from the definitions of built-in kinds, and from CustomResourceDefinitions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,28 +9,28 @@ from localplane.schemas.schema import ElementRelationship, Omission, Schema
 REF_PREFIX: Final = "#/components/schemas/"
 
 _CUSTOM_FORMATS: Final = {"io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity"}
-"""Types that read and write themselves and whose OpenAPI does not say so."""
+"""Formats of types with their own JSON encoding that OpenAPI does not mention."""
 
 
 class OpenApiReader:
-    """Reads schemas that refer to definitions; each definition is read once, when it is first needed."""
+    """Reads schemas that refer to definitions; each definition is read once, on first use."""
 
     def __init__(self, definitions: Mapping[str, Object]) -> None:
         self._definitions: Final = definitions
         self._known: Final[dict[str, Schema]] = {}
 
     def definition(self, name: str) -> Schema:
-        """Return a definition; raises KeyError if there is none of that name."""
+        """Return the schema of a definition; raises KeyError if there is none of that name."""
         found = self._known.get(name)
         if found is None:
             fields: dict[str, Schema] = {}
-            # Known before its fields are read: they may lead back to it.
+            # Registered before its fields are read, because the fields may refer to the definition itself.
             found = self._known[name] = self._schema(self._definitions[name], fields=fields, definition=name)
             self._fill(fields, self._definitions[name])
         return found
 
     def read(self, source: Object) -> Schema:
-        """Return a schema written in place, or the one it refers to with what is said beside the reference."""
+        """Return an inline schema, or a referenced definition with the keywords next to the reference."""
         if reference := _referenced_definition(source):
             target = self.definition(reference)
             return _field_schema(target, source)
@@ -69,7 +69,10 @@ class OpenApiReader:
         )
 
     def _preserves(self, source: Object) -> bool:
-        """Whether unknown fields stay: in Go what nothing is said of is raw JSON, in a structure it is empty."""
+        """Return whether unknown fields are kept.
+
+        An object without declared structure is raw JSON in a built-in (Go) type, but empty in a structural schema.
+        """
         said = source.get("x-kubernetes-preserve-unknown-fields")
         if said is not None or not self._definitions:
             return bool(said)
@@ -83,7 +86,7 @@ _ANY_SCHEMA: Final = Schema(preserve=True)
 
 
 def custom_resource_schema(schema: Object, *, metadata: Schema, kind: tuple[str, str, str]) -> Schema:
-    """Return the schema of the objects of a custom definition: group, version and kind, and what it says of them."""
+    """Return the schema of a custom kind's objects; `kind` is group, version and kind."""
     reader = OpenApiReader({})
     inner = reader.read(schema)
     text = Schema(type="string")
@@ -106,7 +109,7 @@ def _referenced_definition(source: Object) -> str:
 
 
 def _field_schema(target: Schema, source: Object) -> Schema:
-    """Return a definition as the type of a field, with what is said at the field."""
+    """Return the schema of a definition, overridden by the keywords of the field that refers to the definition."""
     if not source.keys() - {"$ref", "allOf", "description"}:
         return target
     return Schema(

@@ -1,8 +1,8 @@
-"""Bodies in Kubernetes' protobuf form: what kubectl's own ``create`` commands and Go components send.
+"""Decodes request bodies in Kubernetes' protobuf format, which kubectl's ``create`` commands and Go components send.
 
-Only read, never written: who sends protobuf accepts JSON as well. A field is found by its number (numbers.json,
-recorded from the .proto files), what it is the `Schema` says. Where protobuf has a struct in which JSON has its fields
-directly, its fields are taken over.
+Only decoding is implemented: clients that send protobuf also accept JSON. A field is found by its number (numbers.json,
+recorded from the .proto files), and decoded by its `Schema`. If protobuf has a message where JSON inlines the fields,
+the fields of the message are inlined.
 """
 
 import base64
@@ -23,7 +23,7 @@ MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\0"
 
 _MAX_DEPTH: Final = 100
-"""Levels of messages; built-in kinds have some twenty."""
+"""Maximum nesting of messages; built-in kinds have about twenty levels."""
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ _WireValue: TypeAlias = int | bytes
 
 
 class ProtobufDecodeError(ValueError):
-    """Bytes that are no such message."""
+    """The error of bytes that are not the expected message."""
 
 
 @cache
@@ -44,12 +44,12 @@ def _field_numbers() -> dict[str, dict[int, tuple[str, str]]]:
 
 
 def is_supported(schema: Schema) -> bool:
-    """Whether objects of a kind can be read from protobuf."""
+    """Return whether objects of a schema can be decoded from protobuf."""
     return schema.definition in _field_numbers()
 
 
 def parse_protobuf(raw: bytes, schema: Schema) -> Object:
-    """Return the object in a body, with apiVersion and kind; raises `Undecodable`."""
+    """Return the object in a body, with apiVersion and kind; raises `ProtobufDecodeError`."""
     if not raw.startswith(MAGIC):
         raise ProtobufDecodeError(
             f"provided data does not appear to be a protobuf message, expected prefix {list(MAGIC)}"
@@ -61,7 +61,7 @@ def parse_protobuf(raw: bytes, schema: Schema) -> Object:
 
 
 def _read_fields(raw: bytes) -> Iterator[tuple[int, _WireValue]]:
-    """Yield numbers and values of the fields of a message."""
+    """Yield field numbers and values of a message."""
     at = 0
     while at < len(raw):
         tag, at = _read_varint(raw, at)
@@ -99,7 +99,7 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _decode_message(raw: bytes, schema: Schema, definition: str, depth: int) -> Object:
-    """Return a message as an object; fields of a `schema` may lie in a struct of another definition."""
+    """Return a message as an object; fields of `schema` may come from an inlined message of another definition."""
     if depth == 0:
         raise ProtobufDecodeError("exceeded max depth")
     numbers, found = _field_numbers().get(definition, {}), {}
@@ -113,7 +113,7 @@ def _decode_message(raw: bytes, schema: Schema, definition: str, depth: int) -> 
 
 
 def _add_field(found: Object, name: str, value: _WireValue, schema: Schema, depth: int) -> None:
-    """Add a value of a field, which may be one of many."""
+    """Add a value of a field, which may be repeated, to an object."""
     if schema.type == "array" and schema.items is not None:
         items = found.setdefault(name, [])
         if schema.items.type == "integer" and isinstance(value, bytes):  # packed
@@ -146,7 +146,7 @@ def _decode_value(value: _WireValue, schema: Schema, depth: int) -> Any:  # noqa
         case "number":
             raw = _bytes(value)
             return struct.unpack("<d" if len(raw) == 8 else "<f", raw)[0]  # noqa: PLR2004 - a double
-        case "array" if schema.items is not None:  # a list in a map, which protobuf wraps
+        case "array" if schema.items is not None:  # a list in a map, which protobuf wraps in a message
             return [_decode_value(item, schema.items, depth) for _, item in _read_fields(_bytes(value))]
         case _:
             return _decode_message(_bytes(value), schema, schema.definition, depth - 1)
@@ -221,4 +221,4 @@ _CUSTOM_DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
     f"{_META}FieldsV1": _json,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": _json,
 }
-"""Types that write themselves, by their names or formats."""
+"""Decoders of types with their own JSON encoding, by OpenAPI name or format."""

@@ -1,8 +1,8 @@
-"""Which version of Kubernetes a plane behaves as, and the table of what differs: the only place that knows.
+"""Lists the releases of Kubernetes that a plane can emulate, and the table of their differences.
 
-Whoever depends on the version asks for a trait by name, never for a number. To add a version: a member of `Release`,
-its row in `TRAITS`, and what is new in it where the trait is asked for. Source: the CHANGELOGs and the code of
-Kubernetes 1.36.3 and 1.37.1.
+No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
+a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
+CHANGELOGs and the code of Kubernetes 1.36.3 and 1.37.1.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What differs from one version to the next, with default feature gates."""
+    """The differences between releases, with default feature gates."""
 
     version: str
-    """``gitVersion``, and what nodes report as that of their kubelets."""
+    """The full version, which nodes report as kubeletVersion: ``v1.37.1``."""
 
     device_taint_rules: bool
     """Whether ``devicetaintrules`` are served in resource.k8s.io/v1 (DRADeviceTaintRules: on since 1.37)."""
@@ -25,32 +25,32 @@ class Traits:
     """Whether ResourceSlices can be selected by the field ``spec.pool.name`` (since 1.37; before that: 400)."""
 
     generated_validation: bool
-    """Whether claims are checked by generated code (``+k8s:`` tags): same rules, other texts (enforced since 1.37)."""
+    """Whether generated code (``+k8s:`` tags) validates claims: same rules, other messages (enforced since 1.37)."""
 
     refuses_pods_while_unpreparing: bool
     """Whether a kubelet refuses new pods of a claim from the start of NodeUnprepareResources to its success (1.37)."""
 
     health_requires_registration: bool
-    """Whether a kubelet opens a health stream only with plugins that tell of the service when they register (1.37)."""
+    """Whether a kubelet opens a health stream only to plugins that register the health service (1.37)."""
 
     post_filter: str
-    """What kube-scheduler's PostFilter adds where no claim can be deallocated; nothing since 1.37."""
+    """Message of kube-scheduler's PostFilter if no claim can be deallocated; empty since 1.37."""
 
 
 class Release(StrEnum):
-    """Minor versions of Kubernetes: the values of ``--kubernetes``."""
+    """Emulated minor versions of Kubernetes: the values of ``--kubernetes``."""
 
     V1_36 = "1.36"
     V1_37 = "1.37"
 
     @property
     def minor(self) -> int:
-        """``minor`` in ``/version``."""
+        """Return the minor version, as in ``/version``."""
         return int(self.value.partition(".")[2])
 
     @property
     def traits(self) -> Traits:
-        """The row of the table."""
+        """Return the row of `TRAITS` for the release."""
         return TRAITS[self]
 
 
@@ -81,9 +81,9 @@ NEWEST: Final = Release.V1_37
 
 
 def nearest_release(version: str) -> Release:
-    """Return the release that behaves as a server does: for ``v1.35.4`` the oldest, for ``v1.40.0`` the newest.
+    """Return the release nearest to a server's version: the oldest for ``v1.35.4``, the newest for ``v1.40.0``.
 
-    A version that cannot be read counts as the newest.
+    A version that cannot be parsed counts as the newest.
     """
     major, _, rest = version.removeprefix("v").partition(".")
     minor = rest.partition(".")[0].rstrip("+")

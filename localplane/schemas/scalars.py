@@ -1,6 +1,6 @@
-"""Values that read and write themselves in Go: quantities, times, bytes, numbers with a size.
+"""Decodes scalars that have their own JSON decoding in Go: quantities, times, bytes.
 
-Each reader returns the value as a server would write it again, and raises `Malformed` with the words of Go's own error.
+Each function returns the value as a server would encode it again, and raises `ScalarDecodeError` with Go's message.
 """
 
 import binascii
@@ -14,7 +14,7 @@ from dra.model.quantities import MalformedQuantityError, parse
 
 
 class ScalarDecodeError(Exception):
-    """A value that Go's reader of its type refuses; no word about where it stands."""
+    """The error of a value that Go's decoder of its type refuses; the message does not name the field."""
 
 
 INT32: Final = range(-(2**31), 2**31)
@@ -33,7 +33,7 @@ _KILO: Final = 1000
 
 
 def decode_quantity(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Return a quantity as Go writes it again: as it came, unless it had to compute (fractions, nanos, zero)."""
+    """Return a quantity as Go encodes it again: unchanged, except for fractions, nano and micro suffixes, and zero."""
     text = _quantity_text(value)
     parts = _QUANTITY_PATTERN.fullmatch(text)
     if parts is None or parts[3] or parts[4] in ("n", "u"):
@@ -43,7 +43,7 @@ def decode_quantity(value: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def decode_resource_quantity(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Return a quantity of a ResourceList, which is rounded and so always canonical: ``1024Mi`` is 1Gi."""
+    """Return a quantity of a ResourceList, which Go rounds and therefore makes canonical: ``1024Mi`` is 1Gi."""
     return canonicalize_quantity(_quantity_text(value))
 
 
@@ -57,11 +57,11 @@ def _quantity_text(value: Any) -> str:  # noqa: ANN401 - JSON
 
 @lru_cache(maxsize=4096)
 def canonicalize_quantity(text: str) -> str:
-    """Return the shortest exact form with a suffix of the same family."""
+    """Return the shortest exact form of a quantity with a suffix of the same family."""
     parts = _QUANTITY_PATTERN.fullmatch(text)
     if not text or parts is None or (parts[4] and not (parts[1] or parts[3])):
         raise ScalarDecodeError(_QUANTITY_FORMAT_ERROR)
-    if not (parts[1] or parts[3]):  # a sign or a point alone
+    if not (parts[1] or parts[3]):  # only a sign or a decimal point
         return "0"
     try:
         amount = parse(text)
@@ -109,7 +109,7 @@ _TIME_LIMITS: Final = ((0, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))
 
 @lru_cache(maxsize=4096)
 def decode_time(value: str) -> str:
-    """Return a Time as Go writes it: UTC, whole seconds."""
+    """Return a Time as Go encodes it: UTC, whole seconds."""
     layout = "2006-01-02T15:04:05Z07:00"
     _check_layout(value, layout, (*_TIME_LAYOUT, ("", r"([.,]\d+)?"), _ZONE_LAYOUT))
     return _parse_instant(value).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -117,7 +117,7 @@ def decode_time(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def decode_micro_time(value: str) -> str:
-    """Return a MicroTime as Go writes it: UTC, microseconds."""
+    """Return a MicroTime as Go encodes it: UTC, microseconds."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     _check_layout(value, layout, (*_TIME_LAYOUT, (".000000", r"\.\d{6}"), _ZONE_LAYOUT))
     return _parse_instant(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -136,7 +136,7 @@ def _check_layout(value: str, layout: str, parts: tuple[tuple[str, str], ...]) -
 
 
 def _parse_instant(value: str) -> datetime:
-    """Return the moment; the shape is right, so only a number can be out of range."""
+    """Return the instant of a timestamp of valid layout; only numbers can be out of range."""
     found = _TIME_PATTERN.fullmatch(value)
     assert found is not None  # noqa: S101 - scanned before
     numbers = [int(each) for each in found.groups()[:6]]
@@ -161,7 +161,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*")
 
 
 def decode_base64(value: str) -> str:
-    """Return bytes as they are, if they are base64 in Go's strict alphabet."""
+    """Return a base64 text unchanged; raises `ScalarDecodeError` if it is not in Go's strict alphabet."""
     text = value.replace("\n", "").replace("\r", "")
     body = text.rstrip("=")
     clean = _BASE64.match(body)

@@ -1,8 +1,8 @@
-"""What one value may look like: the type that everything reads that must know structure.
+"""Defines `Schema`, the structure of values, for all code that depends on structure.
 
 Strict decoding, strategic patches, server-side apply and OpenAPI take a `Schema`, whether the kind is built in
-(`structures`, from data) or custom (`of_openapi`, from the definition's own schema). Schemas of built-in kinds are
-cyclic, so they are compared by identity and never copied deeply.
+(`builtin_schemas`, from recorded data) or custom (`openapi_reader.custom_resource_schema`, from the schema of the
+definition). Schemas of built-in kinds are cyclic: compare by identity, and never copy deeply.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 
 class ElementRelationship(StrEnum):
-    """``x-kubernetes-list-type``, ``x-kubernetes-map-type``: how parts of a value are owned and merged."""
+    """Values of ``x-kubernetes-list-type`` and ``x-kubernetes-map-type``: how parts of a value are owned and merged."""
 
     ATOMIC = "atomic"
     SET = "set"
@@ -22,16 +22,16 @@ class ElementRelationship(StrEnum):
 
 
 class Omission(StrEnum):
-    """When Go leaves a field out."""
+    """Conditions under which Go omits a field, by struct tag."""
 
     EMPTY = "empty"
-    """``omitempty``: null, false, 0, "", an empty list or map; never a struct that is no pointer."""
+    """``omitempty`` omits null, false, 0, "", an empty list or map; never a struct that is no pointer."""
 
     ZERO = "zero"
-    """``omitzero``: also a struct whose fields are all zero."""
+    """``omitzero`` also omits a struct whose fields are all zero."""
 
     ALWAYS = "always"
-    """Never left out: written as null, "" or {} even if nobody gave it a value."""
+    """Without a tag, an absent field is written as null, "" or {}."""
 
 
 _NO_FIELDS: Final[Mapping[str, "Schema"]] = MappingProxyType({})
@@ -39,50 +39,50 @@ _NO_FIELDS: Final[Mapping[str, "Schema"]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schema:
-    """One node of the structure of a kind."""
+    """The schema of one value in the structure of a kind."""
 
     type: str = ""
-    """``object``, ``array``, ``string``, ``integer``, ``number``, ``boolean``; empty: anything."""
+    """JSON type: ``object``, ``array``, ``string``, ``integer``, ``number``, ``boolean``; empty for any."""
     format: str = ""
-    """Of scalars: ``int32``, ``int64``, ``double``, ``byte``, ``date-time``, ``int-or-string``, ``quantity``, …"""
+    """Scalar format: ``int32``, ``int64``, ``double``, ``byte``, ``date-time``, ``int-or-string``, ``quantity``, …"""
     fields: Mapping[str, "Schema"] = field(default_factory=lambda: _NO_FIELDS)
-    """Of an object with known fields."""
+    """Schemas of the known fields of an object."""
     values: "Schema | None" = None
-    """Of an object that is a map: what its values are."""
+    """Schema of the values of a map."""
     items: "Schema | None" = None
-    """Of an array."""
+    """Schema of the elements of an array."""
     preserve: bool = False
     """Whether unknown fields are kept (``x-kubernetes-preserve-unknown-fields``); known ones are still checked."""
     embedded: bool = False
-    """Whether it is an object of the API with its own apiVersion, kind and metadata."""
+    """Whether the value is an embedded API object with its own apiVersion, kind and metadata."""
     required: tuple[str, ...] = ()
     nullable: bool = False
     enum: tuple[Any, ...] = ()
     default: Any = None
     collection: ElementRelationship = ElementRelationship.ATOMIC
-    """Of arrays ATOMIC, SET or MAP; of objects GRANULAR or ATOMIC."""
+    """ATOMIC, SET or MAP for an array; GRANULAR or ATOMIC for an object."""
     keys: tuple[str, ...] = ()
-    """Of an array that is a map: the fields that tell its elements apart."""
+    """Key fields of the elements, for an array of type map."""
     merge_key: str = ""
-    """``x-kubernetes-patch-merge-key``."""
+    """Merge key of strategic merge patch (``x-kubernetes-patch-merge-key``)."""
     strategies: frozenset[str] = frozenset()
-    """``x-kubernetes-patch-strategy``: ``merge``, ``replace``, ``retainKeys``."""
+    """Strategies of strategic merge patch (``x-kubernetes-patch-strategy``): ``merge``, ``replace``, ``retainKeys``."""
     definition: str = ""
-    """The name in OpenAPI of the type this is: ``io.k8s.api.core.v1.PodSpec``; empty for what is written in place."""
+    """OpenAPI name of the type: ``io.k8s.api.core.v1.PodSpec``; empty for an inline schema."""
     go: str = ""
-    """The type of the field in Go, which error texts name: ``[]v1.Container``; empty unless built in."""
+    """Go type of the field, for error messages: ``[]v1.Container``; empty for custom kinds."""
     omission: Omission = Omission.EMPTY
     within: str = ""
-    """The embedded Go struct that the field comes from."""
+    """Name of the embedded Go struct that declares the field, if any."""
     kinds: tuple[tuple[str, str, str], ...] = ()
-    """Group, version and kind of the objects that look like this."""
+    """Group, version and kind of the objects with this schema."""
 
     @property
     def pointer(self) -> bool:
-        """Whether Go tells an empty value from none."""
+        """Return whether the Go field is a pointer, which distinguishes an empty value from an absent one."""
         return self.go.startswith("*")
 
     @property
     def is_map(self) -> bool:
-        """Whether it is an object with any keys and values of one kind."""
+        """Return whether the value is a map: an object with arbitrary keys and values of one schema."""
         return self.values is not None
