@@ -2,8 +2,8 @@
 
 kubectl sends no token over plain HTTP: client-go ignores the user of a kubeconfig there. The plane therefore serves
 TLS, and its kubeconfig carries this certificate as the certificate authority. Keys are on P-256, signatures are ECDSA
-with SHA-256 (FIPS 186-5), the encoding is X.509 (RFC 5280) in DER. The arithmetic is neither fast nor constant-time,
-and does not have to be: each key signs once, on the user's own machine.
+with SHA-256 (FIPS 186-5), the encoding is X.509 (RFC 5280) in DER. The arithmetic is neither fast nor protected against
+timing attacks from the same machine, which is acceptable: this module signs only once with each key.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """Serves HTTP over TLS on the loopback address, with a bearer token: the outermost layer of the server.
 
-This layer limits what a client can do to the server: bodies are limited to `MAX_BODY_BYTES`, headers by aiohttp, and
-a client that reads its watch too slowly loses the watch. Nothing piles up for such a client: a watch is a position in
-the history, and a block is encoded only after the previous block was written to the socket.
+This layer protects the server against clients: bodies are limited to `MAX_BODY_BYTES`, headers by aiohttp, and a client
+that reads its watch too slowly loses the watch. Such a client costs no memory: a watch is a position in the history,
+and a block is encoded only after the previous block was written to the socket.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Serves OpenAPI v3: an index with hashes and one document per group and version, custom ones included; v2 from v3.
 
-The documents contain what clients use: paths with verbs, options and patch formats (kubectl reads there whether a
-server supports dry run and field validation), and schemas with everything that patches and kubectl explain need.
+The documents contain the parts that clients use: paths with verbs, options and patch types (from which kubectl learns
+whether a server supports dry run and field validation), and schemas with everything for patches and kubectl explain.
 A document is built on the first request and cached until one of its kinds changes.
 """
 

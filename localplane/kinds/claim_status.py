@@ -1,7 +1,7 @@
 """Validates the status of ResourceClaims: allocation, reservedFor and device statuses.
 
-As upstream, the API server does not know whether a device is allocated to another claim, or whether pods still run. It
-checks the structure, and that an allocation never changes into another one.
+As upstream, the API server does not know whether a device is allocated to another claim, or whether pods still run.
+Validation covers the structure, and that an allocation never changes into another allocation.
 """
 
 from collections.abc import Set as AbstractSet

@@ -27,8 +27,8 @@ class ObjectLister(Protocol):
 class Strategy:
     """The rules of a kind (upstream: a registry's strategy). Methods may change `new` and `obj`, but never `old`.
 
-    The order of a write: `default`, `stamp`, `prepare_*`, `admit` (of a new object), the rules for all objects,
-    `validate*`; so validation sees what would be stored.
+    A write calls, in this order: `default`, `stamp`, `prepare_*`, `admit` (for a new object), the common rules,
+    `validate*`; so validation gets the object that would be stored.
     """
 
     def default(self, obj: Object) -> None:

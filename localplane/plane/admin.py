@@ -6,7 +6,7 @@
     GET    /dra/faults                     the rules in force, and how often each fault has happened
     PUT    /dra/faults     {"rules": []}   replace all rules; POST adds rules
     DELETE /dra/faults                     remove all rules
-    POST   /dra/components/NAME/crash      end a component between two awaits; the supervisor restarts the component
+    POST   /dra/components/NAME/crash      end a component wherever it is; the supervisor restarts the component
     GET    /dra/snapshot                   save the state
     PUT    /dra/snapshot                   replace the state by a saved one
 
