@@ -1,8 +1,8 @@
 """Evaluates ``x-kubernetes-validations``: CEL rules over a value (``self``) and its old value (``oldSelf``).
 
 Rules are compiled once, into a tree that has only branches with rules. A rule that reads ``oldSelf`` is a transition
-rule and is skipped for a new value. An unchanged value is checked against transition rules only, so that a rule added
-later does not block its updates (upstream: ratcheting).
+rule and is skipped for a new value, unless ``optionalOldSelf`` is set. An unchanged value is checked against transition
+rules only, so that a rule added later does not block updates of the object (upstream: ratcheting).
 """
 
 from collections.abc import Iterator, Mapping

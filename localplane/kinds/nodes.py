@@ -23,7 +23,7 @@ class NodeStrategy(Strategy):
         """Keep the status of a new node."""
 
     def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
-        """Add the not-ready taint, which keeps pods away; the node lifecycle controller removes it from a ready node."""
+        """Add the not-ready taint, which keeps pods away; the node lifecycle controller removes it once ready."""
         del others
         taints = (obj.setdefault("spec", {})).get("taints") or []
         if not any((each.get("key"), each.get("effect")) == tuple(_NOT_READY_TAINT.values()) for each in taints):
