@@ -1,1 +1,1 @@
-"""The cluster side: watches claims and their pods, and brings each claim to what the engine wants."""
+"""The cluster controller: watches claims and their pods, and reconciles each claim with the engine's plan."""

@@ -1,4 +1,4 @@
-"""The controller as a whole: puts the parts together, runs them, and stops them in order."""
+"""The controller as a whole: assembles its parts, runs them, and stops them in order."""
 
 import asyncio
 import logging
@@ -44,13 +44,13 @@ from dra.model.references import GroupResource, MalformedReferenceError
 from dra.telemetry.telemetry_server import TelemetryServer
 
 ACTION: Final = "Reserve"
-"""What all our Events are about, in the field that tells."""
+"""Value of the ``action`` field in all Events of the controller."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class MalformedConfigurationError(ValueError):
-    """A configuration that is well-formed but cannot be meant."""
+    """A configuration that is well-formed but invalid."""
 
 
 def policy_from(configuration: ControllerConfiguration) -> Policy:
@@ -62,7 +62,7 @@ def policy_from(configuration: ControllerConfiguration) -> Policy:
 
 
 def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, CompiledRule]:
-    """Return the compiled release rules; raises MalformedConfigurationError naming the rule."""
+    """Return the compiled release rules; raise MalformedConfigurationError, which names the rule."""
     rules = {}
     for resource, expression in configuration.rules().items():
         try:
@@ -73,13 +73,13 @@ def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResou
 
 
 class ReasonEventRecorder:
-    """Turns reasons into the facts of the event recorder."""
+    """An adapter that records reasons as Events."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def record(self, reason: Reason) -> None:
-        """Post an Event for the reason, sometime."""
+        """Queue an Event for the reason."""
         resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
         namespace, name = reason.subject.key
         regarding = Regarding(
@@ -101,7 +101,7 @@ class ReasonEventRecorder:
 
 
 class ReservationListener:
-    """Takes what is seen of reservations to those who keep their claims."""
+    """A listener that passes observed Reservations to the cache of claims."""
 
     def __init__(self, world: ClaimCache, woken: Callable[[], None], *, holds_devices: bool) -> None:
         self.holds_devices = holds_devices
@@ -117,7 +117,7 @@ class Application:
     def __init__(
         self, configuration: ControllerConfiguration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
     ) -> None:
-        """``identity`` tells this process from all others; without one, it is the host with something random."""
+        """Create the controller; ``identity`` must be unique to this process (default: the host plus a random part)."""
         self.metrics = ControllerMetrics()
         self.world = ClaimCache()
         if configuration.reservations:
@@ -192,7 +192,7 @@ class Application:
             else None
         )
         self.metrics.count_devices(lambda: device_counts.count_devices(self.world) if self._acting else None)
-        if self._policy.generate_claims:  # beside the stock controller, these are its own to tell
+        if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
             self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
@@ -203,10 +203,10 @@ class Application:
         )
 
     async def run(self) -> None:
-        """Work until cancelled, then stop: nothing new, then the lease, then what is left to tell.
+        """Run until cancelled, then stop in order: new work, the lease, remaining Events.
 
-        Raises LeadershipLostError when somebody else took over, and RewoundError when the API server was restored from
-        a backup: the process must end, its view of the world is stale.
+        Raises LeadershipLostError when another replica took over, and ServerRestoredError when the API server was
+        restored from a backup: the process must end, because its cache is stale.
         """
         async with self._endpoints as endpoints:
             for name, address in endpoints.addresses.items():
@@ -234,7 +234,7 @@ class Application:
             await self._workloads.close()
 
     async def _lead(self) -> None:
-        """Know the cluster, then act on it for as long as we hold the lease."""
+        """Wait for the informers to sync, then act for as long as this process holds the lease."""
         await self._watches.synced()
         if self._election is None:
             await self._act()
@@ -264,9 +264,10 @@ class Application:
                 group.create_task(self._reservations.run(), name="reservations")
 
     async def _generate(self) -> None:
-        """Only when all templates are known: one that is not to be seen is then missing.
+        """Generate claims once all templates and Reservations are known.
 
-        And all reservations: what one of them holds for a pod is not made anew.
+        A template that is not in the cache by then is missing, and a claim that a Reservation holds for a pod is not
+        created again.
         """
         await self._templates.synced()
         if self._reservations is not None:
@@ -286,7 +287,10 @@ class Application:
         return found
 
     def _wake(self) -> None:
-        """A standby only keeps its world warm; as soon as it acts it looks at everything."""
+        """Enqueue dirty claims and owners if this replica acts.
+
+        A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
+        """
         if not self._acting:
             self.world.dirty.clear()
             self.world.owners.dirty.clear()

@@ -1,7 +1,7 @@
-"""Tells people why: one reason becomes a log line, an Event and a count.
+"""Reporting of reasons: each reason becomes a log line, an Event and a count.
 
-A state that persists is told once when it begins, not at each decision; numbers that change in it do not make it new,
-words do.
+A state that persists is reported when it begins, not at each decision. A change of its numbers does not make it new, a
+change of its words does.
 """
 
 import logging
@@ -14,7 +14,7 @@ from dra.engine.instants import Instant
 from dra.model.meta import Key, Uid
 
 REPEAT_AFTER: Final = 600.0
-"""Seconds after which a state that still persists is told again: Events are kept for an hour."""
+"""Seconds after which a persisting state is reported again: Events are kept for an hour."""
 
 _State: TypeAlias = tuple[Code, Uid, tuple[str, ...]]
 
@@ -22,15 +22,15 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ReasonRecorder(Protocol):
-    """Who posts Events."""
+    """A recorder that posts reasons as Events."""
 
     def record(self, reason: Reason) -> None:
-        """Post an Event for the reason, sometime."""
+        """Queue an Event for the reason."""
         ...
 
 
 class ClaimEvents:
-    """Remembers what was told of each claim."""
+    """A publisher of reasons that remembers what was published for each claim."""
 
     def __init__(self, recorder: ReasonRecorder, metrics: ControllerMetrics) -> None:
         self._recorder = recorder
@@ -38,7 +38,7 @@ class ClaimEvents:
         self._told: dict[Key, dict[_State, Instant]] = {}
 
     def publish(self, key: Key, reasons: Iterable[Reason], *, now: Instant) -> None:
-        """Tell what is new among the reasons of a decision on the claim."""
+        """Report the reasons of a decision on the claim that are new."""
         before = self._told.get(key, {})
         current: dict[_State, Instant] = {}
         for reason in reasons:
@@ -58,11 +58,11 @@ class ClaimEvents:
             self._told.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """The claim is gone."""
+        """Forget the published reasons of a claim that is gone."""
         self._told.pop(key, None)
 
     def tell(self, reason: Reason) -> None:
-        """Tell of something that has been done, besides what is published of the claim."""
+        """Report something that has been done, regardless of what was published for the claim."""
         level = logging.WARNING if reason.severity is EventType.WARNING else logging.INFO
         _log.log(level, "%s", reason.text, extra={"reason": reason.code.value})
         self._metrics.reasons.labels(reason.code.value).inc()

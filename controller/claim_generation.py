@@ -1,12 +1,12 @@
-"""Rule 13's loop: pods and PodGroups get the claims that their templates ask for.
+"""The loop of rule 13: creates the claims that pods and PodGroups request by templates.
 
-What a Reservation holds for a pod is given to it instead of a new claim (`dra.engine.claims.generation.held_claims`):
-nowhere else is that decided.
+A claim that a Reservation holds for a pod is handed over to the pod instead of creating a new claim; only
+`dra.engine.claims.generation.held_claims` decides this.
 
-A claim is created, its answer enters the world, and the next decision finds it there: whatever fails in between, no
-second one is made. The status of the owner is written last. Where that names a claim which is gone, owner and claim are
-read live before another one is made: of an owner that is gone itself the pods watch may tell a minute and a half later,
-and until then the garbage collector would delete one claim after the other.
+The response to a creation enters the cache, where the next decision finds the claim: whatever fails in between, no
+second claim is created. The status of the owner is written last. If the status names a claim that is gone, owner and
+claim are read live before another claim is created: the pod informer may report the deletion of the owner itself a
+minute and a half later, and until then the garbage collector would delete one claim after the other.
 """
 
 import logging
@@ -43,22 +43,22 @@ from dra.model.pods import Pod
 from dra.model.templates import PodGroup, requests_admin_access
 
 WORKERS: Final = 16
-"""Owners served at the same time."""
+"""Number of owners reconciled at the same time."""
 
 DECISIONS_MAX: Final = 4
-"""Decisions in a row on one owner: read live, created or taken, then recorded, then nothing."""
+"""Maximum number of decisions in a row on one owner: read live; create or hand over; record; nothing left."""
 
 RETRY: Final = (0.2, 60.0)
-"""Seconds, first and longest, before an owner is tried again; events come at once."""
+"""Seconds, minimum and maximum, before an owner is retried; events enqueue it at once."""
 
 NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
-"""Upstream's words, for a template that is older than the feature's switching off (DRAAdminAccess, 1.34 and 1.35)."""
+"""Upstream's message for a template that is older than the disabling of the feature (DRAAdminAccess, 1.34 and 1.35)."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ClaimGenerationLoop:
-    """Takes dirty owners from the world to the API server."""
+    """The loop that reconciles dirty owners of claims with the API server."""
 
     def __init__(
         self,
@@ -81,17 +81,17 @@ class ClaimGenerationLoop:
         self._retries: ItemBackoff[Uid] = ItemBackoff()
 
     def wake(self) -> None:
-        """Queue what the world has marked."""
+        """Enqueue the owners that the cache has marked dirty."""
         dirty = self._world.owners.dirty
         while dirty:
             self._queue.touch(dirty.pop())
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile owners until cancelled."""
         await self._queue.serve(self._turn, workers=WORKERS)
 
     async def _turn(self, uid: Uid) -> float:
-        """Serve one owner, and see to it that a failure is tried again; what that costs is not worth telling."""
+        """Reconcile one owner and requeue it after a failure; the cost is too low to be measured."""
         try:
             settled = await self.reconcile(uid)
         except ApiError as error:
@@ -109,7 +109,7 @@ class ClaimGenerationLoop:
         return 0.0
 
     async def reconcile(self, uid: Uid) -> bool:
-        """Bring one owner to what the engine wants; return whether nothing is left to try."""
+        """Execute the plan for one owner; return whether nothing is left to retry."""
         confirmed = False
         for _ in range(DECISIONS_MAX):
             view = self._world.owner_view(uid)
@@ -136,10 +136,10 @@ class ClaimGenerationLoop:
         return True
 
     async def _confirm_lost(self, names: Sequence[str], owner: ClaimOwner) -> bool:
-        """Read an owner, and the claims that its status names, live; return False if a claim is there unseen.
+        """Read an owner live, and the claims that its status names; return False if a claim exists outside the cache.
 
-        It was deleted and is there again, of the same uid, if a backup was restored: until all is read anew nobody can
-        tell whose it is.
+        After a restore from a backup, a deleted claim may exist again with the same uid: until everything is listed
+        again, its owner cannot be determined.
         """
         await self._read_owner(owner)
         for name in names:
@@ -154,7 +154,7 @@ class ClaimGenerationLoop:
         return True
 
     async def _read_owner(self, owner: ClaimOwner) -> None:
-        """Take in what an owner is now, or that it is gone."""
+        """Read an owner live into the cache, or remove it from the cache if it is gone."""
         try:
             if owner.kind is ClaimOwnerKind.POD:
                 pod = await self._client.get(PODS, owner.key, Pod)
@@ -173,7 +173,7 @@ class ClaimGenerationLoop:
         return replace(POD_GROUPS, version=self._world.owners.groups_version)
 
     async def _create(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
-        """Make a claim; return False if the API server cannot have it as it was asked for."""
+        """Create a claim; return False if the API server would not preserve it as requested."""
         admin = requests_admin_access(action.template.spec.spec.get("devices"))
         count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
@@ -188,7 +188,7 @@ class ClaimGenerationLoop:
             claim = await self._post(action, dry_run=False)
         except ApiError as error:
             count("failure")
-            # Upstream names the claim there, which has no name yet.
+            # Upstream puts the claim's name before the colon; the claim has no name yet.
             told = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
             self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
             raise
@@ -207,11 +207,11 @@ class ClaimGenerationLoop:
         )
 
     async def _preserves_admin_access(self, action: CreateClaim) -> bool:
-        """Ask whether the API server would keep adminAccess: without the feature the claim would take whole devices."""
+        """Check by a dry run that the API server keeps adminAccess: without it the claim would take whole devices."""
         return requests_admin_access((await self._post(action, dry_run=True)).spec.devices)
 
     async def _take(self, action: HandOverClaim) -> None:
-        """Give a held claim to its owner. Raises Conflict if somebody was faster: then it is decided anew."""
+        """Hand a held claim over to its owner; raise Conflict after a concurrent write, to decide again."""
         claim = action.held.claim
         try:
             given = await self._patching.send(
@@ -269,7 +269,7 @@ class ClaimGenerationLoop:
 
 
 def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:
-    """Return the names of claims in the owner's status that are gone, and that new ones are to take the place of."""
+    """Return the names of deleted claims in the owner's status that new claims will replace."""
     records = (view.owner.record(action.entry) for action in create)
     names = (record.resource_claim_name for record in records if record is not None)
     return tuple(name for name in names if name and name not in view.named)

@@ -1,4 +1,4 @@
-"""What the controller watches all the time: claims, the pods that use claims, nodes."""
+"""The informers of the claim loop: claims, the pods that use claims, nodes."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,10 @@ from dra.model.pods import Pod
 
 
 def concerns_claims(pod: Pod) -> bool:
-    """Whether a pod is kept: it uses claims, or stands behind our gate. The rest of a cluster costs no memory."""
+    """Return whether to cache a pod: it uses claims, or has this project's scheduling gate.
+
+    All other pods of a cluster cost no memory.
+    """
     return bool(
         pod.spec.resource_claims
         or pod.status.extended_resource_claim_status
@@ -26,9 +29,9 @@ def concerns_claims(pod: Pod) -> bool:
 
 
 class ClaimInformers(Informers):
-    """Three reflectors that feed the world, and wake whoever decides after each batch.
+    """Three reflectors that feed the cache of claims, and call ``woken`` after each batch.
 
-    `run` raises RewoundError when what the world knows has turned out never to have been.
+    `run` raises ServerRestoredError when the cached state is void because of a restored API server.
     """
 
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
@@ -38,7 +41,7 @@ class ClaimInformers(Informers):
         self.claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._claims, clock=clock)
         self.pods = Reflector(client, PODS, Pod, sink=self._pods, keep=concerns_claims, clock=clock)
         self.nodes = Reflector(client, NODES, Node, sink=self._nodes, clock=clock)
-        # Claims before pods: a pod that comes first looks like one whose claim is missing.
+        # Claims before pods: a pod without its claim in the cache looks like one whose claim is missing.
         super().__init__(self.nodes, self.claims, self.pods)
 
     def _claims(self, changes: list[Change[ResourceClaim]]) -> None:
@@ -61,7 +64,7 @@ class ClaimInformers(Informers):
         for change in changes:
             match change:
                 case Upserted(obj=pod):
-                    annotations.trim_annotations(pod.metadata)  # the reflector keeps what it has shown us
+                    annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too
                     self._world.observe_pod(pod, now=now)
                 case Deleted(obj=pod, certain=True):
                     self._world.pod_deleted(pod, now=now)

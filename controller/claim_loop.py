@@ -1,4 +1,4 @@
-"""The claim loop: one claim at a time is brought to what the engine wants."""
+"""The claim loop: reconciles each claim with the plan of the engine."""
 
 import itertools
 import logging
@@ -27,35 +27,36 @@ from dra.model.meta import Key
 from dra.telemetry.logs import reconcile_id
 
 WORKERS: Final = 16
-"""Claims decided and written at the same time."""
+"""Number of claims reconciled at the same time."""
 
 DECISIONS_MAX: Final = 4
-"""Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
+"""Maximum number of decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
 
 CONFLICTS_MAX: Final = 4
-"""Times in a row that a claim is decided anew at once because somebody else was faster. The stock claim controller
-writes a claim with finished pods twenty times a second: who waits before the next attempt is always too late."""
+"""Maximum number of immediate retries after conflicts in a row. The stock claim controller writes a claim with finished
+pods twenty times a second: a retry with a delay would always be too late."""
 
 RETRY: Final = (0.2, 30.0)
-"""Seconds, first and longest, before a claim whose plan failed is decided again."""
+"""Seconds, minimum and maximum, before a claim whose plan failed is decided again."""
 
 RETRY_AFTER_OUTAGE: Final = (0.2, 10.0)
-"""The same where the server is to blame: when it is back, devices and pods should not have to wait for long."""
+"""Seconds, minimum and maximum, after a failure of the server: once it is back, devices and pods should not wait
+long."""
 
 RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
-    # Somebody else has written the claim meanwhile, and we have read it again. Mostly the scheduler, which goes on
-    # until each of its pods is listed: one write of ours ends that for many of them.
+    # Another client has written the claim, and the writer has read it again. Mostly kube-scheduler, which goes on
+    # until each of its pods is listed: one write of the controller ends that for many of them.
     Conflict: (0.05, 0.4),
-    BoundMeanwhileError: (5.0, 30.0),  # a binding cycle is under way
+    BoundMeanwhileError: (5.0, 30.0),  # a binding cycle is in progress
 }
-"""The same where the reason is known and passes."""
+"""Seconds, minimum and maximum, after failures whose cause is known and temporary."""
 
 _log: Final = logging.getLogger(__name__)
 _reconcile_numbers: Final = itertools.count(1)
 
 
 class ClaimLoop:
-    """Takes dirty claims from the world through the queue to the writer."""
+    """The loop that takes dirty claims from the cache through the queue to the writer."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
         self,
@@ -82,13 +83,13 @@ class ClaimLoop:
         self._retries: ItemBackoff[Key] = ItemBackoff()
 
     def wake(self) -> None:
-        """Queue what the world has marked."""
+        """Enqueue the claims that the cache has marked dirty."""
         dirty = self._world.dirty
         while dirty:
             self._queue.touch(dirty.pop())
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile claims until cancelled."""
         await self._queue.serve(self._serve, workers=WORKERS)
 
     async def _serve(self, key: Key) -> float:
@@ -99,7 +100,7 @@ class ClaimLoop:
         return cost
 
     async def _turn(self, key: Key) -> float:
-        """Reconcile, and see to it that a failure is tried again; return what deciding cost."""
+        """Reconcile one claim and requeue it after a failure; return the cost of its decisions."""
         reconcile_id.set(f"{key[0]}/{key[1]}#{next(_reconcile_numbers)}")
         try:
             cost = await self.reconcile(key)
@@ -113,9 +114,9 @@ class ClaimLoop:
             self._queue.at(key, self._clock.now() + delay)
             return 0.0
         except ServerRestoredError:
-            raise  # no claim can be decided any more
+            raise  # the cache is void: no claim can be decided
         except Exception:  # noqa: BLE001 - see the comment
-            # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
+            # One claim must not stop all others: it is retried with a growing delay, whatever is wrong with it.
             delay = self._retries.failed(key, RETRY)
             _log.exception("claim %s/%s: cannot be decided, again in %.2f s", *key, delay)
             self._metrics.failures.inc()
@@ -127,7 +128,7 @@ class ClaimLoop:
         return cost
 
     async def reconcile(self, key: Key) -> float:
-        """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""
+        """Execute the plan for one claim; return the seconds that its most expensive decision took."""
         dearest = 0.0
         overtaken = 0
         rounds = DECISIONS_MAX
@@ -142,14 +143,14 @@ class ClaimLoop:
                 plan = without_precondition(plan, view, self._policy)
             try:
                 await self._writer.apply(plan, view=view)
-            except Conflict:  # the writer has read the claim again; if it is enough, the queue brings the key back
+            except Conflict:  # the writer has read the claim again; after the last attempt the queue retries
                 overtaken += 1
                 if overtaken > CONFLICTS_MAX:
                     raise
                 continue
             rounds -= 1
             now = self._clock.now()
-            self._publisher.publish(key, plan.reasons, now=now)  # only now: it may say that something has been done
+            self._publisher.publish(key, plan.reasons, now=now)  # only now: a reason may report a completed action
             self._queue.at(key, plan.wake_at)
             if not plan.claim_writes:
                 break
@@ -164,7 +165,7 @@ class ClaimLoop:
         return None, scheduling_gates.ungate_without_claim(self._world.without_claim(key), now=now)
 
     def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
-        """Take nothing back while writes of the leader before us may still arrive."""
+        """Postpone deallocations while writes of the previous leader may still arrive."""
         left = self._leadership.quiet_until() - self._clock.now()
         if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
             return plan
@@ -177,7 +178,7 @@ class ClaimLoop:
 
 
 def _backoff_bounds(error: Exception) -> tuple[float, float]:
-    """Return the pauses after a failure, first and longest."""
+    """Return the minimum and the maximum delay after a failure."""
     if isinstance(error, ServerError | Unreachable | TooManyRequests):
         return RETRY_AFTER_OUTAGE
     return RETRY_AFTER.get(type(error), RETRY)

@@ -1,4 +1,4 @@
-"""How a write of ours gets to a claim: as a patch, and where the API server takes none, byte for byte."""
+"""Sending of claim writes: as a patch, or in protobuf for claims that the API server does not let be patched."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,21 +14,22 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 
 _NEVER_PATCHED: Final = ("spec", "status.allocation")
-"""Fields that no patch of ours changes, so that an objection to one means what `dra.kube.protobuf_claim` tells of."""
+"""Fields that no patch of the controller changes: an objection to them indicates the case of
+`dra.kube.protobuf_claim`."""
 
 
 class ClaimPatcher:
-    """Sends writes on claims; each is a compare-and-swap on the version that it was decided on, but for `Enter`."""
+    """A sender of claim writes; each is a compare-and-swap on the version that was decided on, except `AddEntries`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._unpatchable: set[Uid] = set()
-        """Claims that the API server lets nobody patch; see `dra.kube.protobuf_claim`."""
+        """Claims that the API server does not let be patched; see `dra.kube.protobuf_claim`."""
 
     async def send(
         self, write: ClaimWrite, before: ResourceClaim, *, priority: RequestPriority, within: Callable[[], float]
     ) -> ResourceClaim:
-        """Return the claim as it is after the write; raises ApiError. ``within`` tells how long a request may take."""
+        """Return the claim after the write; raise ApiError. ``within`` returns how long a request may take."""
         key, uid = before.metadata.key, before.metadata.uid
         if isinstance(write, AddEntries):
             if uid not in self._unpatchable:
@@ -65,7 +66,7 @@ class ClaimPatcher:
     async def _enter(
         self, write: AddEntries, before: ResourceClaim, *, priority: RequestPriority, within: float
     ) -> ResourceClaim:
-        """Return the claim with these entries, too; an objection comes from what somebody else made of the claim."""
+        """Return the claim with these entries added; an objection results from a concurrent change of the claim."""
         subresource = patches.subresource(write)
         try:
             if all(entry.resource == TOMBSTONE_RESOURCE for entry in write.entries):

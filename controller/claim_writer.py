@@ -1,8 +1,8 @@
-"""Carries out plans: the only place that writes to the API server, and what each outcome teaches the world.
+"""Executes plans: the only place that writes claims to the API server, and that updates the cache from each response.
 
-Writes on a claim are a chain: the first carries the resourceVersion decided on, each next the one just returned, and
-every answer enters the world before the next decision. A write whose answer is lost is looked for. Whatever fails ends
-the chain; nothing is repeated here, the claim is decided again with a newer view.
+Writes on a claim form a chain: the first carries the resourceVersion decided on, each next one the version just
+returned, and every response enters the cache before the next decision. After a write whose response is lost, the claim
+is read. Any failure ends the chain; nothing is repeated here: the claim is decided again with a newer view.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 
 PARALLEL_MAX: Final = 32
-"""Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
+"""Maximum number of requests of one plan in flight: a window of 240 pods is ungated in eight rounds."""
 
 _WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
     SetReservedFor: "SetReservedFor",
@@ -60,29 +60,29 @@ _WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
     Deallocate: "Deallocate",
     PatchMetadata: "Annotate",
 }
-"""Values of the label ``write``, which alerts and dashboards go by: no class name."""
+"""Values of the label ``write``, which alerts and dashboards use: independent of class names."""
 
 RESYNC_ATTEMPTS: Final = 3
-"""Attempts to touch a pod; without, its kubelet looks again after a minute or more."""
+"""Attempts to touch a pod; otherwise its kubelet re-reads the claim after a minute or more."""
 
 RESYNC_RETRY_DELAY: Final = 0.5
-"""Seconds before the second of them."""
+"""Seconds before the second attempt."""
 
 DeferredRequest: TypeAlias = Callable[[], Awaitable[None]]
-"""What sends a request when its turn comes: until then there is nothing to cancel."""
+"""A function that sends a request when it is called: until then there is nothing to cancel."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class PartialFailureError(Exception):
-    """Some requests about pods failed, others did what they were to do: no reason to wait for long."""
+    """Some requests about pods failed, others succeeded: no reason to wait for long."""
 
     def __init__(self, failures: Sequence[Exception], *, of: int) -> None:
         super().__init__(f"{len(failures)} of {of} requests about pods failed, the first: {failures[0]}")
 
 
 class ClaimWriter:
-    """Applies plans through one client."""
+    """A writer that applies plans through one client."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
         self,
@@ -95,7 +95,7 @@ class ClaimWriter:
         leadership: Leadership,
         placements: Callable[[LookUpPlacements], None] = lambda _: None,
     ) -> None:
-        """``placements`` takes questions whose answers the world will be told sometime."""
+        """Create a writer; ``placements`` takes questions whose answers enter the cache later."""
         self._client = client
         self._placements = placements
         self._world = world
@@ -106,10 +106,10 @@ class ClaimWriter:
         self._confirmation = DeallocationCheck(client, world=world, clock=clock)
         self._patching = ClaimPatcher(client)
         self._asking: set[tuple[Key, Lookup]] = set()
-        """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
+        """Lookups in flight, with the claim that needs the answer: a pod may be listed in several claims."""
 
     async def apply(self, plan: ClaimPlan, *, view: ClaimView | None = None) -> None:
-        """Carry out a plan made for the view; raises ApiError, BoundMeanwhileError or PartlyDoneError."""
+        """Execute a plan made for the view; raise ApiError, BoundMeanwhileError or PartialFailureError."""
         if view is not None and plan.claim_writes:
             try:
                 await self._write_claim(plan.claim_writes, view)
@@ -132,7 +132,7 @@ class ClaimWriter:
         await run_in_parallel(rest)
 
     def _looks(self, action: Action, view: ClaimView | None) -> Iterator[DeferredRequest]:
-        """Yield the request that answers a question, if the action is one."""
+        """Yield the request that answers a lookup, if the action is one."""
         match action:
             case LookUpPod() if view is not None:
                 yield partial(self._look_up_pod, action, view.key)
@@ -144,7 +144,7 @@ class ClaimWriter:
                 pass
 
     async def _resync_listed(self, plan: ClaimPlan, view: ClaimView) -> None:
-        """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
+        """Resync pods that were listed before a later write of the chain failed: the next plan will not resync them."""
         claim = self._world.claim(view.key)
         listed = {entry.uid for entry in claim.entries} if claim is not None else set()
         await run_in_parallel(
@@ -163,12 +163,12 @@ class ClaimWriter:
                 self._metrics.observe_listed(view, write, now=self._clock.now())
 
     async def _patch_claim(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
-        """Return the claim as it is after the write."""
+        """Patch the claim and return its new state."""
         try:
             claim = await self._send(write, view, before)
         except Conflict:
             self._metrics.conflicts.inc()
-            # The watch may be far behind whoever was faster: the next decision should not fail on the same news.
+            # The informer may be far behind the other writer: the next decision must not conflict for the same reason.
             found = await self._read_claim(view)
             if found is not None:
                 self._world.observe_claim(found, now=self._clock.now())
@@ -194,9 +194,10 @@ class ClaimWriter:
         return await self._patching.send(write, before, priority=priority, within=self._within)
 
     async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
-        """Return the claim as it is after a write of which we do not know whether it was done; None: not known either.
+        """Return the claim after a write of unknown outcome; None if its state remains unknown.
 
-        Who is listed by it must be kicked, and the finalizer must go with the allocation: nobody would plan that again.
+        Pods that the write listed must be resynced, and the finalizer must be removed with the allocation: no later
+        plan would contain these steps.
         """
         if not error.ambiguous:
             return None
@@ -208,8 +209,8 @@ class ClaimWriter:
     async def _read_claim(self, view: ClaimView) -> ResourceClaim | None:
         """Return the claim as it is now, None if it is gone.
 
-        A live read can be no older than what is known before it; else the server was restored from a backup, and all
-        our writes would fail for ever.
+        A live read cannot be older than the cache; if it is, the server was restored from a backup, and all writes
+        would fail for ever.
         """
         known = self._world.claim(view.key)
         try:
@@ -217,7 +218,7 @@ class ClaimWriter:
         except NotFound:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
             return None
-        annotations.trim_annotations(claim.metadata)  # it is compared with what is known
+        annotations.trim_annotations(claim.metadata)  # the claim is compared with the cached one
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
         if is_older_version(version, before):
             raise ServerRestoredError(ServerRestored(CLAIMS.what(view.key), version, before))
@@ -249,7 +250,7 @@ class ClaimWriter:
             self._world.observe_pod(pod, now=self._clock.now())
 
     async def _let_go(self, action: Ungate) -> bool:
-        """Whether the pod is behind our gate no more, although nobody has told us that our write was done."""
+        """Return whether the scheduling gate is gone from the pod although the write's outcome was unknown."""
         try:
             await self._reread_pod(action.pod, action.uid)
         except ApiError:
@@ -258,9 +259,9 @@ class ClaimWriter:
         return found is None or SCHEDULING_GATE not in found.gates
 
     async def _reread_pod(self, key: Key, uid: Uid) -> tuple[str, ...]:
-        """Take in a pod as it is now; return its claims.
+        """Read a pod live into the cache and return its claims.
 
-        A gated pod changes once more right after its creation: the scheduler writes its condition.
+        A gated pod changes once more right after its creation: kube-scheduler writes its condition.
         """
         try:
             pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, within=WRITE_TIMEOUT)
@@ -273,7 +274,10 @@ class ClaimWriter:
         return claim_names(pod)
 
     async def _kick(self, action: ResyncPod) -> None:
-        """Touch the pod. Repeated, unlike all other writes: no later plan knows that it is still to be done."""
+        """Touch the pod so that its kubelet re-reads the claim.
+
+        Retried, unlike all other writes: no later plan contains this step.
+        """
         stamp, backoff = rfc3339_micro(self._clock.wall()), Backoff(base=RESYNC_RETRY_DELAY)
         for left in reversed(range(RESYNC_ATTEMPTS)):
             try:
@@ -287,7 +291,7 @@ class ClaimWriter:
                     within=self._within(),
                 )
             except (Conflict, NotFound):
-                return  # that pod is gone: nobody is left to look again
+                return  # that pod is gone: no kubelet waits
             except ApiError:
                 if not left:
                     raise
@@ -309,7 +313,7 @@ class ClaimWriter:
         self._asking.add(question)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
-        except InvalidNameError:  # the API server checks no names in a claim's list
+        except InvalidNameError:  # the API server does not validate names in a claim's list
             self._world.pod_absent(claim, action.uid)
         except NotFound:
             self._world.pod_vanished(claim, action.uid)
@@ -319,14 +323,14 @@ class ClaimWriter:
             elif stage_of(pod, started=False) is Stage.FINISHED:
                 self._world.pod_absent(claim, action.uid)
             else:
-                if self._world.consumer(action.uid) is not None:  # the pods watch may be behind
+                if self._world.consumer(action.uid) is not None:  # the pod informer may be behind
                     self._world.observe_pod(pod, now=self._clock.now())
                 self._world.pod_present(claim, action.uid, now=self._clock.now())
         finally:
             self._asking.discard(question)
 
     async def _look_up_node(self, action: LookUpNode) -> None:
-        """Read a node live, by a list: more rights than that are not needed."""
+        """Read a node live, by a list: this needs no further rights."""
         question = (action.claim, action)
         if question in self._asking:
             return
@@ -359,30 +363,33 @@ class ClaimWriter:
             self._asking.discard(question)
 
     async def _look_up_reservation(self, reference: ConsumerReference) -> None:
-        """Ask whether a reservation is certainly gone; what is there, its watch will show."""
+        """Check whether a reservation is certainly gone; its informer reports an existing one."""
         try:
             found = await self._client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
-        except InvalidNameError:  # nothing can have such a name
+        except InvalidNameError:  # no object can have such a name
             self._world.forget_reservation(reference.uid)
         except NotFound as error:
-            if error.details.name == reference.name:  # else the kind is not served just now
+            if error.details.name == reference.name:  # otherwise the kind is not served at the moment
                 self._world.forget_reservation(reference.uid)
         else:
             if found.metadata.uid != reference.uid:
                 self._world.forget_reservation(reference.uid)
 
     def _within(self) -> float:
-        """Return how long a write that begins now may take: it must be over before our lease can be."""
+        """Return how long a write that begins now may take: it must end before the lease can expire."""
         return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
 
 
 def _only_removes_entries(write: ClaimWrite, view: ClaimView) -> bool:
-    """Whether nobody waits for the write: it takes entries away and adds none."""
+    """Return whether no pod waits for the write: it removes entries and adds none."""
     return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
 
 
 def _is_as_expected(found: ResourceClaim, expected: ResourceClaim) -> bool:
-    """Whether a claim is what a write of ours was to make of it: then a chain may go on from its version."""
+    """Return whether a claim has the state that a write should have produced.
+
+    Then a chain of writes may continue from its version.
+    """
     one, other = found.metadata, expected.metadata
     return (one.uid, one.annotations or {}, one.finalizers or [], found.status) == (
         other.uid,
@@ -393,7 +400,7 @@ def _is_as_expected(found: ResourceClaim, expected: ResourceClaim) -> bool:
 
 
 async def run_in_parallel(requests: Sequence[DeferredRequest]) -> None:
-    """Run requests, a few at a time; all of them, even if some fail, then raise what tells of the failures."""
+    """Run all requests, at most `PARALLEL_MAX` at a time; raise an exception for the failures at the end."""
     if not requests:
         return
     slots = asyncio.Semaphore(PARALLEL_MAX)

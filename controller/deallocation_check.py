@@ -1,4 +1,4 @@
-"""The live read before a claim is given back whose end others made: our copies may be older than a pod's binding."""
+"""The live read before deallocating a claim whose release others triggered: a pod may be bound unknown to the cache."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -16,11 +16,11 @@ _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class BoundMeanwhileError(Exception):
-    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
+    """A live read showed a pod that is bound, or about to be: the claim is not deallocated."""
 
 
 class DeallocationCheck:
-    """Asks the API server whether a deallocation may be done; what it hears goes to the world."""
+    """A live check whether a deallocation is safe; its reads also update the cache."""
 
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class DeallocationCheck:
     async def ask(self, write: Deallocate) -> None:
         """Raise BoundMeanwhileError if any pod of the claim is bound, or nominated by a binding cycle.
 
-        Pods that were given up do not count, as long as no kubelet of theirs reports in; nor do nominations that are
+        Pods that were given up do not count unless the kubelet of their node reports in; nor do nominations that are
         older than any binding cycle.
         """
         if not write.confirm:

@@ -1,6 +1,6 @@
-"""Carries out evictions: live read, condition, deletion, as upstream does it to the pods that it can see.
+"""Executes evictions as upstream does: live read, condition, deletion.
 
-Beside the writing of the claim, not within it: neither may hold the other up.
+Evictions run beside the writes of the claim, not within them: neither may delay the other.
 """
 
 import logging
@@ -30,16 +30,16 @@ CONDITION: Final = PodCondition(
     reason="DeletionByDeviceTaintManager",
     message="Device Taint manager: deleting due to NoExecute taint",
 )
-"""Word for word upstream's: pod failure policies and dashboards that know it need not know us."""
+"""Verbatim copy of upstream's condition: pod failure policies and dashboards that match it need no change."""
 
 RETRY: Final = (0.5, 60.0)
-"""Seconds, first and longest, before an eviction that failed is tried again."""
+"""Seconds, minimum and maximum, before a failed eviction is retried."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Evictor:
-    """Ends the unlisted pods of claims on tainted devices."""
+    """An evictor of unlisted pods whose claims use tainted devices."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
         self,
@@ -62,7 +62,7 @@ class Evictor:
         self._failing: dict[Key, Backoff] = {}
 
     async def reconcile(self, key: Key) -> Instant:
-        """Evict the pods of a claim that are due; return when to look again. Failures are logged, not raised."""
+        """Evict the pods of a claim that are due; return when to reconcile again. Failures are logged, not raised."""
         try:
             plan = self._decide(key)
             await run_in_parallel(
@@ -81,13 +81,13 @@ class Evictor:
         return self._clock.now() + pause
 
     def _pause(self, key: Key) -> float:
-        """Return the pause after one more failure in a row."""
+        """Return the delay after one more failure in a row."""
         return self._failing.setdefault(key, Backoff(*RETRY)).next()
 
     def _decide(self, key: Key) -> ClaimPlan:
         claim, now = self._world.claim(key), self._clock.now()
         if claim is None or not self._world.taints.on(claim.status.allocation):
-            return ClaimPlan()  # nearly always, and a view costs
+            return ClaimPlan()  # the usual case; building a view is expensive
         view = self._world.view(key, now=now)
         if view is None:
             return ClaimPlan()
@@ -104,13 +104,13 @@ class Evictor:
                 return
             await self._mark(pod)
             await self._client.delete(PODS, action.pod, uid=action.uid, within=self._within())
-        except (NotFound, Conflict):  # gone since, or another pod has its name: the watch will tell
+        except (NotFound, Conflict):  # gone, or another pod has its name: the informer reports it
             return
         self._metrics.evicted.labels(action.source.value).inc()
         self._publisher.tell(action.reason)
 
     async def _mark(self, pod: Pod) -> None:
-        """Say in its status why the pod is being deleted, before it is: its owner may count disruptions differently."""
+        """Set the DisruptionTarget condition before the deletion: the pod's owner may count disruptions differently."""
         found = pod.condition(CONDITION.type)
         if found is not None and (found.status, found.reason) == (CONDITION.status, CONDITION.reason):
             return

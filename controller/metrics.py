@@ -1,4 +1,4 @@
-"""What Prometheus gets to see: closed label sets, no pod or claim names."""
+"""The Prometheus metrics of the controller: closed label sets, no names of pods or claims."""
 
 import collections
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ _COST_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
 
 
 class ClaimCollector(Collector):
-    """How many claims there are, named and labelled as kube-controller-manager's of 1.37, and of 1.36 and before."""
+    """A collector of claim counts, with kube-controller-manager's names and labels of 1.37, and of 1.36 and before."""
 
     NAMES: Final = ("dynamic_resource_allocation_resource_claims", "resourceclaim_controller_resource_claims")
 
@@ -34,7 +34,7 @@ class ClaimCollector(Collector):
         self._claims = claims
 
     def collect(self) -> Iterator[Metric]:
-        """Count anew: half a millisecond per thousand claims."""
+        """Count the claims at each scrape: half a millisecond per thousand claims."""
         found = collections.Counter(
             (
                 _boolean_label(claim.status.allocation is not None),
@@ -56,13 +56,13 @@ class ClaimCollector(Collector):
 
 
 class DeviceCollector(Collector):
-    """How full it is, held by what, and how many pods wait."""
+    """A collector of device counts by holder, and of pods by stage."""
 
     def __init__(self, count: Callable[[], DeviceCounts | None]) -> None:
         self._count = count
 
     def collect(self) -> Iterator[Metric]:
-        """Count anew."""
+        """Count devices and pods at each scrape."""
         held = GaugeMetricFamily(
             "dra_reserve_devices_held",
             "Devices that claims have, by what holds them: pods, waiting (pods that are not bound yet), workload "
@@ -103,7 +103,7 @@ def _claim_source(claim: ResourceClaim) -> str:
 
 
 class ControllerMetrics:
-    """All metrics of one controller, in a registry of their own: tests start several in one process."""
+    """All metrics of one controller, in a registry of their own: tests start several controllers in one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -194,11 +194,11 @@ class ControllerMetrics:
         self.creations_before.labels(status, admin).inc()
 
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
-        """Tell at each scrape how many claims there are."""
+        """Export the number of claims at each scrape."""
         self.registry.register(ClaimCollector(claims))
 
     def count_devices(self, count: Callable[[], DeviceCounts | None]) -> None:
-        """Tell at each scrape how many devices are held, and by what; nothing while the count is None."""
+        """Export the number of held devices by holder at each scrape; nothing while the count is None."""
         self.registry.register(DeviceCollector(count))
 
     def request(self, method: str, resource: str, status: int, seconds: float) -> None:
@@ -218,5 +218,5 @@ class ControllerMetrics:
             self.listing.labels(room).observe(now - since)
 
     def render(self) -> bytes:
-        """Return the text format."""
+        """Return all metrics in the text format."""
         return exposition.render_metrics(self.registry)

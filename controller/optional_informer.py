@@ -1,4 +1,4 @@
-"""Watches a kind that not every API server has: alpha and beta kinds come and go with its feature gates."""
+"""An informer of a kind that not every API server serves: alpha and beta kinds depend on feature gates."""
 
 import asyncio
 import logging
@@ -19,22 +19,23 @@ from dra.model.references import GroupResource
 T = TypeVar("T", bound=ApiObject)
 
 DISCOVERY_RETRY: Final = (10.0, 300.0)
-"""Seconds, first and longest, between looks for a kind that is not served: gates change when an API server restarts."""
+"""Seconds, minimum and maximum, between discoveries of a kind that is not served: feature gates change when an API
+server restarts."""
 
 DISCOVERY_ERROR_RETRY: Final = (1.0, 10.0)
-"""The same where the API server gave no answer, or refused one: whether the kind is served is not known then."""
+"""Seconds, minimum and maximum, after discovery failed: whether the kind is served is unknown then."""
 
 STATUS_INTERVAL: Final = 1.0
-"""Seconds between looks at how its watch fares."""
+"""Seconds between checks of the reflector's status."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class OptionalInformer(Generic[T]):
-    """A reflector that runs only while its kind is served, in whichever version.
+    """A reflector that runs only while its kind is served, in any version.
 
-    That the kind is gone must be said twice, some time apart: while API servers are upgraded one after the other, one
-    may not serve it yet, and a version that is served no more leaves its objects to another one.
+    Discovery must report twice, some time apart, that the kind is gone: while API servers are upgraded one after the
+    other, one may not serve it yet, and when a version is no longer served, its objects remain in another version.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only: what a reflector needs, and what to do without it
@@ -49,9 +50,10 @@ class OptionalInformer(Generic[T]):
         gone: Callable[[Iterable[T]], None],
         clock: Clock,
     ) -> None:
-        """``served`` hears in which version the kind is served, ``gone`` which objects are no more without an event.
+        """Create the informer; ``served`` receives the served version, ``gone`` the objects gone without an event.
 
-        ``settled`` hears "" once it is known that the kind is not served, or what objects there are; or why it is not.
+        ``settled`` is called with "" once it is known that the kind is not served, or which objects exist; otherwise
+        with the reason why this is unknown.
         """
         self._client = client
         self._kind = kind
@@ -63,10 +65,10 @@ class OptionalInformer(Generic[T]):
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
         self._left: dict[Key, T] = {}
-        """What was there when the last watch ended, and has not been seen since."""
+        """Objects that existed when the last watch ended, and have not been seen since."""
 
     async def run(self) -> None:
-        """Watch the kind for as long as it is served, and look for it else, until cancelled."""
+        """Watch the kind while it is served, and otherwise retry discovery, until cancelled."""
         backoff, after_error = Backoff(*DISCOVERY_RETRY), Backoff(*DISCOVERY_ERROR_RETRY)
         missed = False
         while True:
@@ -83,7 +85,7 @@ class OptionalInformer(Generic[T]):
                     missed = False
                     if await self._reflect(resource):
                         backoff.reset()
-                        continue  # perhaps another version is served
+                        continue  # another version may be served
                 elif missed or not self._left:
                     self._served(None)
                     self._bury()
@@ -98,7 +100,7 @@ class OptionalInformer(Generic[T]):
             self._gone(left.values())
 
     async def _reflect(self, resource: Resource) -> bool:
-        """Watch until the kind is not to be found any more where it was; return whether it ever was there."""
+        """Watch until the kind is no longer found under its path; return whether it was ever listed there."""
         self._served(resource)
         reflector = Reflector(self._client, resource, self._model, sink=self._sink, clock=self._clock)
         running = asyncio.create_task(reflector.run(), name=f"reflect {self._kind}")
@@ -115,7 +117,7 @@ class OptionalInformer(Generic[T]):
                     self._discovery.forget(self._kind.group)
                     self._left |= reflector.objects
                     return reflector.synced.is_set()
-            running.result()  # raises what ended it
+            running.result()  # raises the exception that ended it
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

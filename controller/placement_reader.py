@@ -1,9 +1,9 @@
-"""Answers rule 9's questions from live reads: where pods could run that wait for an allocated claim.
+"""Live reads for rule 9's questions: where pods that wait for an allocated claim could run.
 
-Nobody watches what this needs (the pods of all nodes, all devices, device classes): a question comes up only where pods
-have been unschedulable for a while. So questions are collected, and one read serves all of them. Between two reads
-passes at least `PAUSE`, and several times what the last one took: many stuck claims cost the API server no more than
-one does.
+No informer covers the required objects (the pods of all nodes, all devices, device classes): a question comes up only
+where pods have been unschedulable for a while. So questions are collected, and one read serves all of them. The pause
+between two reads is at least `READ_PAUSE_MIN`, and several times as long as the last read took: many stuck claims cost
+the API server no more than one does.
 """
 
 import asyncio
@@ -33,28 +33,30 @@ from dra.model.scheduling_constraints import FullSchedulerPod
 from dra.model.slices import ResourceSlice
 
 READ_PAUSE_MIN: Final = 5.0
-"""Seconds between two reads at least."""
+"""Minimum number of seconds between two reads."""
 
 PAUSE_FACTOR: Final = 4.0
-"""A pause is this many times as long as the read before it: reading takes a fifth of the time at most."""
+"""Ratio of a pause to the duration of the read before it: reading takes a fifth of the time at most."""
 
 TIME_SLICE: Final = 0.02
-"""Seconds of work after which everything else of the process gets as long: users write selectors that take long, and
+"""Seconds of work after which the rest of the process gets the same time: users write selectors that take long, and
 there may be thousands of nodes."""
 
 TIME_BUDGET: Final = 10.0
-"""Seconds of work for one question at most, and for a round: what is not asked by then is asked in the next one."""
+"""Maximum number of seconds of work for one question, and for a round: the next round answers the remaining
+questions."""
 
 LEAK_LIMIT: Final = 128 << 20
 LEAK_LIMIT_PER_NAMESPACE: Final = 32 << 20
-"""Bytes that selectors may lose (`dra.cel.memory_leaks`), for all questions and for those of one namespace, as long as
-the process lives: 65,000 comparisons of quantities, and 16,000."""
+"""Maximum number of bytes that selectors may leak (`dra.cel.memory_leaks`), for all questions and for those of one
+namespace, during the life of the process: 65,000 comparisons of quantities, and 16,000."""
 
 _LEAK_MESSAGE: Final = "selectors with quantities, versions or addresses have used up their memory until the next start"
 
 
 NODES_READ_ONE_BY_ONE: Final = 16
-"""Nodes whose pods are read node by node; for more of them, all pods of the cluster are read at once."""
+"""Maximum number of nodes whose pods are read node by node; for more nodes, all pods of the cluster are read at
+once."""
 
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -62,11 +64,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _BudgetExceededError(Exception):
-    """A search takes too long."""
+    """A search that exceeds its limit of time or memory."""
 
 
 class PlacementReader:
-    """Takes questions, and tells the world the answers."""
+    """A reader that takes questions and stores the answers in the cache."""
 
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
         self._client = client
@@ -78,21 +80,21 @@ class PlacementReader:
         """Namespace → seconds of work that its questions have taken; halved in each round."""
 
         self._lost: dict[str, int] = {}
-        """Namespace → bytes that selectors have lost for its questions."""
+        """Namespace → bytes that selectors have leaked for its questions."""
 
         self._asked = asyncio.Event()
 
     def ask(self, question: LookUpPlacements) -> None:
-        """Take a question; an earlier one about the same claim is void."""
+        """Add a question; it replaces an earlier one about the same claim."""
         self._questions[question.claim] = question
         self._asked.set()
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Answer questions until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
-            # Who has asked for less work lately comes first: what is left of a round is for the next one.
+            # Namespaces with less recent work come first; the next round answers the remaining questions.
             questions = sorted(
                 self._questions.values(), key=lambda question: self._work_seconds.get(question.claim[0], 0.0)
             )
@@ -134,7 +136,7 @@ class PlacementReader:
                 search = await self._find(claim, pods, picture)
             except (UnsatisfiableError, _BudgetExceededError) as error:
                 self._tell(question, fault=str(error))
-            except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
+            except Exception as error:  # noqa: BLE001 - the objects of one tenant must not prevent answers for others
                 _log.exception("claim %s/%s: placements cannot be found", *question.claim)
                 self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
             else:
@@ -148,7 +150,10 @@ class PlacementReader:
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], picture: ClusterSnapshot
     ) -> PlacementSearch:
-        """Run a search, and leave others as much time as it takes. Raises UnsatisfiableError, _TooMuchError."""
+        """Run a search, and yield to the rest of the process as much time as it takes.
+
+        Raises UnsatisfiableError, _BudgetExceededError.
+        """
         namespace, work = claim.metadata.namespace, 0.0
         began, lost = self._clock.now(), memory_leaks.leaked_bytes()
 
@@ -184,7 +189,7 @@ class PlacementReader:
         return self._lost.get(namespace, 0) > LEAK_LIMIT_PER_NAMESPACE or memory_leaks.leaked_bytes() > LEAK_LIMIT
 
     def _done(self, question: LookUpPlacements) -> None:
-        """Forget a question, unless another one about the same claim has come meanwhile."""
+        """Remove a question, unless a newer one about the same claim has replaced it."""
         if self._questions.get(question.claim) is question:
             del self._questions[question.claim]
 
@@ -200,7 +205,7 @@ class PlacementReader:
             self._world.observe_placements(question.claim, found)
 
     async def _picture(self) -> ClusterSnapshot:
-        """Read nodes, devices and classes; who has which device is what the world knows."""
+        """Read nodes, devices and classes; allocations of devices come from the cache."""
         rooms: dict[str, NodeInfo] = {}
         async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
             for host in hosts.items:
@@ -233,7 +238,7 @@ class PlacementReader:
         return found
 
     async def _fill(self, picture: ClusterSnapshot, names: set[str]) -> None:
-        """Put the pods of some nodes into their rooms, and what Reservations hold there."""
+        """Add the pods of the named nodes to the snapshot, and the capacity that Reservations hold there."""
         selections = (
             [EVERYTHING]
             if len(names) > NODES_READ_ONE_BY_ONE
@@ -254,7 +259,10 @@ class PlacementReader:
 
 
 def _unused_amounts(room: NodeInfo, held: NanoAmounts, consumers: Iterable[Uid]) -> dict[str, int]:
-    """Return what a Reservation holds beyond what its consumers have, in the units of rooms; nobody else gets that."""
+    """Return the amounts of a Reservation beyond those of its consumers, in the units of NodeInfo.
+
+    This capacity is not available to other pods.
+    """
     used = [room.pods[uid] for uid in consumers if uid in room.pods]
     left = {
         resource: amount * (1000 if resource == "cpu" else 1) // NANOS_PER_UNIT

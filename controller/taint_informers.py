@@ -1,6 +1,7 @@
-"""Watches what puts taints on devices: ResourceSlices, and DeviceTaintRules where there are any.
+"""The informers of device taints: ResourceSlices, and DeviceTaintRules where the API server serves them.
 
-Beside the watches that everything depends on: whoever may not read slices evicts nobody, and does all else.
+They are separate from the required informers: a controller without the right to read slices evicts no pods, and does
+everything else.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
 
 RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
-"""Served in v1 by default from Kubernetes 1.37 on, before that as alpha (1.33) or beta (1.36) and off by default: the
-watch takes the version that the API server prefers."""
+"""DeviceTaintRules: served in v1 by default from Kubernetes 1.37 on, before as alpha (1.33) or beta (1.36) and off by
+default. The informer takes the version that the API server prefers."""
 
 
 class TaintInformers:
-    """Two reflectors that feed the world's taints; the second only while its kind is served."""
+    """Two reflectors that feed the taints of the cache; the second runs only while its kind is served."""
 
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
         self._world = world
@@ -36,17 +37,17 @@ class TaintInformers:
         )
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch slices and rules until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.slices.run(), name=f"reflect {SLICES.label}")
             group.create_task(self.rules.run(), name=f"watch {RULES}")
 
     def troubles(self) -> list[str]:
-        """Return what keeps us from knowing the slices; empty when ready. Rules are optional."""
+        """Return the staleness of the slices; empty when ready. Rules are optional."""
         return [text for text in [staleness(self.slices)] if text]
 
     def _forget_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
-        """They are not in force any more, perhaps since their kind is not served."""
+        """Remove rules that are not in force any more, perhaps since their kind is not served."""
         for rule in rules:
             self._world.taints_changed(self._world.taints.forget_rule(rule.metadata.name))
         self._woken()

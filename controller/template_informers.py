@@ -1,4 +1,4 @@
-"""Watches what claims are made from: ResourceClaimTemplates, and PodGroups where there are any."""
+"""The informers of claim generation: ResourceClaimTemplates, and PodGroups where the API server serves them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from dra.model.templates import PodGroup, ResourceClaimTemplate
 
 
 class TemplateInformers:
-    """Two reflectors that feed the world's owners; the second only while its kind is served."""
+    """Two reflectors that feed the index of claim owners; the second runs only while its kind is served."""
 
     def __init__(self, client: Client, *, owners: ClaimOwnerIndex, clock: Clock, woken: Callable[[], None]) -> None:
         self._owners = owners
@@ -35,20 +35,20 @@ class TemplateInformers:
         )
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch templates and PodGroups until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.templates.run(), name=f"reflect {TEMPLATES.label}")
             group.create_task(self.groups.run(), name=f"watch {POD_GROUPS}")
 
     async def synced(self) -> None:
-        """Wait until a template that is not to be seen is not there.
+        """Wait until all templates are listed, so that an unknown template is a missing one.
 
-        Not for PodGroups: only pods that name one depend on them, and each of these waits for itself.
+        PodGroups need not be listed: only pods that name a PodGroup depend on it, and each of these waits for itself.
         """
         await self.templates.synced.wait()
 
     def troubles(self) -> list[str]:
-        """Return what keeps us from knowing the templates; empty when ready."""
+        """Return the staleness of the templates; empty when ready."""
         return [text for text in [staleness(self.templates)] if text]
 
     def _templates(self, changes: list[Change[ResourceClaimTemplate]]) -> None:

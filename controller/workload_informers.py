@@ -1,10 +1,12 @@
-"""Watches the objects that claims are reserved for: any kind, from the moment a claim first refers to it.
+"""The informers of the objects that claims are reserved for: any kind, from the first reference by a claim on.
 
-Kinds with a release rule are watched as a whole and judged by the rule; of all others only the metadata is asked for,
-since nothing but existence counts. What may not be read stays in doubt, and what is in doubt stays reserved.
+Objects of a kind with a release rule are watched in full and evaluated by the rule; of all other kinds only the
+metadata is requested, since only existence counts. An object that may not be read is in doubt, and a claim whose
+workload is in doubt stays reserved.
 
-Whoever may write such an object can make it a megabyte, whose decoding and rule take a second, and write it ten times a
-second. So large objects are judged one after the other, each as it is when its turn comes, half of the time at most.
+A user with write access can make such an object a megabyte large, whose decoding and rule take a second, and write it
+ten times a second. So large objects are evaluated one after the other, each in its state at that time, for half of the
+time at most.
 """
 
 import asyncio
@@ -31,48 +33,49 @@ from dra.model.meta import PartialObjectMetadata, RawObject, Uid, UnstructuredOb
 from dra.model.references import ConsumerReference, GroupResource
 
 RETRY: Final = (5.0, 60.0)
-"""Seconds, first and longest, between looks at a kind that is not served: CRDs arrive later."""
+"""Seconds, minimum and maximum, between discoveries of a kind that is not served: CRDs may be installed later."""
 
 RESOLVE_INTERVAL: Final = 0.2
-"""Seconds between looks for any kinds that were not served when they were looked for before."""
+"""Seconds between repeated discoveries of any kinds that were not served before."""
 
 PARALLEL_RESOLVES: Final = 8
-"""First looks for kinds that are under way at a time: whoever may create claims may name kinds faster than an API
-server tells that it has none of them."""
+"""Maximum number of first discoveries in flight: a user who may create claims can name kinds faster than an API server
+reports that they do not exist."""
 
 LARGE_OBJECT_BYTES: Final = 16 << 10
-"""Bytes of an object from which on it is judged when its turn comes."""
+"""Bytes of an object above which its evaluation is queued."""
 
 LARGE_OBJECT_RETRY: Final = 1.0
-"""Seconds until a large object is read again that could not be read."""
+"""Seconds until a large object that could not be read is read again."""
 
 LARGE_OBJECT_QUEUE_MAX: Final = 10_000
-"""Large objects that wait for their turn; of more, one of the namespace that has most of them counts as unfinished."""
+"""Maximum number of queued large objects; beyond it, one of the namespace with most of them counts as unfinished."""
 
 FORBIDDEN_AFTER: Final = 5.0
-"""Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
+"""Seconds for which reads must have been refused before the kind counts as forbidden: a restarted API server has not
+loaded the rights yet."""
 
 FORBIDDEN_FOR: Final = 60.0
-"""Seconds for which a kind counts as unreadable after a single object of it was refused."""
+"""Seconds for which a kind counts as unreadable after a read of a single object was refused."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ForbiddenKinds:
-    """Since when reading each kind has been refused."""
+    """The times since when reads of each kind have been refused."""
 
     def __init__(self) -> None:
         self._seen: dict[GroupResource, tuple[Instant, Instant]] = {}
 
     def lasting(self, kind: GroupResource, *, now: Instant) -> bool:
-        """Take in a refusal; return whether it is more than a restart of the API server."""
+        """Count a refusal; return whether refusals last longer than a restart of the API server."""
         first, last = self._seen.get(kind, (now, now))
         first = now if now - last > FORBIDDEN_FOR else first
         self._seen[kind] = (first, now)
         return now - first >= FORBIDDEN_AFTER
 
     def over(self, kind: GroupResource) -> None:
-        """Take in that reading works."""
+        """Clear the refusals of a kind after a successful read."""
         self._seen.pop(kind, None)
 
 
@@ -95,7 +98,8 @@ class WorkloadInformers:
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
         self._forbidden: dict[GroupResource, Instant] = {}
-        """Until when a kind counts as unreadable: it may be watched and yet not be read one by one."""
+        """Time until which a kind counts as unreadable: a kind may be watchable while its single objects are not
+        readable."""
 
         self._forbidden_reads = ForbiddenKinds()
         self._forbidden_watches = ForbiddenKinds()
@@ -104,17 +108,17 @@ class WorkloadInformers:
         self._looks = asyncio.Semaphore(PARALLEL_RESOLVES)
         self._turn = asyncio.Lock()
         self._resources: dict[GroupResource, Resource] = {}
-        """Of the kinds that are watched."""
+        """Resources of the watched kinds."""
 
         self._due: FairQueue[WorkloadKey] = FairQueue(LARGE_OBJECT_QUEUE_MAX)
         self._waiting: set[WorkloadKey] = set()
-        """The same, to be found."""
+        """The keys in `_due`, for membership tests."""
 
         self._large = asyncio.Event()
         self._large_object_task: asyncio.Task[None] | None = None
 
     def follow(self) -> None:
-        """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` of a namespace."""
+        """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` per namespace."""
         wanted = self._world.workload_kinds()
         if wanted is self._wanted:
             return
@@ -126,16 +130,16 @@ class WorkloadInformers:
             self._world.forget_kind(kind)
 
     async def close(self) -> None:
-        """Stop all watches."""
+        """Stop the watches of all kinds."""
         tasks = [*self._watching.values(), *([self._large_object_task] if self._large_object_task is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
-        """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt.
+        """Read the object of a reference live into the cache. Without an answer it stays in doubt.
 
-        Raises what kept the answer from coming; Forbidden only while that may pass.
+        Raises the error that prevented an answer; Forbidden only while the refusal may be temporary.
         """
         kind = reference.group_resource
         key = WorkloadKey.of(reference, namespace)
@@ -148,9 +152,9 @@ class WorkloadInformers:
         except NotFound as error:
             if error.details.name == reference.name:
                 self._world.forget_workload(key, reference.uid)
-            else:  # it is the path that is not there: its version is not served any more
+            else:  # the path does not exist: its version is no longer served
                 self._discovery.forget(kind.group)
-        except InvalidNameError:  # nothing can have such a name
+        except InvalidNameError:  # no object can have such a name
             self._world.forget_workload(key, reference.uid)
         except Forbidden:
             if not self._forbidden_reads.lasting(kind, now=self._clock.now()):
@@ -186,12 +190,12 @@ class WorkloadInformers:
             resolve = self._resolve_in_turn
 
     async def _resolve_first(self, kind: GroupResource) -> Resource | None:
-        """Look for a kind, a few at a time."""
+        """Discover a kind, at most `PARALLEL_RESOLVES` at a time."""
         async with self._looks:
             return await self._discovery.resolve(kind)
 
     async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
-        """Look for a kind once more, after others: whoever may create claims may invent ten thousand kinds."""
+        """Discover a kind again, one kind at a time: a user who may create claims can invent ten thousand kinds."""
         async with self._turn:
             await asyncio.sleep(RESOLVE_INTERVAL)
             return await self._discovery.resolve(kind)
@@ -230,7 +234,7 @@ class WorkloadInformers:
                             self._set(kind, WorkloadPhase.ABSENT)
                     case _:
                         pass
-            running.result()  # raises what ended it
+            running.result()  # raises the exception that ended it
         finally:
             self._resources.pop(kind, None)
             running.cancel()
@@ -263,7 +267,10 @@ class WorkloadInformers:
                 pass
 
     def _judge(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
-        """Decode an object and tell the world of it; one that cannot be decoded is there. ``live``: by a live read."""
+        """Decode an object and store its phase in the cache; an undecodable object exists.
+
+        ``live``: from a live read.
+        """
         try:
             whole = decode_object(self._resources[key.kind], found)
         except OBJECT_DECODE_ERRORS as error:
@@ -272,7 +279,7 @@ class WorkloadInformers:
             self._observe(key, whole, live=live)
 
     def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
-        """Have an object judged when its turn comes; until then it is as it was, and a new one is not finished."""
+        """Queue an object for evaluation; until then its phase is unchanged, and a new object is not finished."""
         if self._world.workload(key).uid != uid:
             self._world.observe_workload(key, uid=uid, finished=False)
         if key in self._waiting:
@@ -297,7 +304,7 @@ class WorkloadInformers:
                 continue
             try:
                 found = await self._client.get(resource, (key.namespace, key.name), RawObject)
-            except NotFound:  # the watch will tell
+            except NotFound:  # the informer reports it
                 continue
             except ApiError as error:
                 _log.info("%s: is judged later: %s", key, error)
@@ -313,11 +320,11 @@ class WorkloadInformers:
     def _observe(
         self, key: WorkloadKey, found: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
     ) -> None:
-        """Tell the world of an object; one that its rule gives no answer for is there, and its claims are told."""
+        """Store the phase of an object in the cache; one whose rule fails exists, and its claims report the error."""
         finished, rule_error = False, ""
         try:
             finished = self._finished(key.kind, found)
-        except RuleError as error:  # it must not end the watch of the kind
+        except RuleError as error:  # a failing rule must not end the watch of the kind
             rule_error = str(error)
         self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, rule_error=rule_error, live=live)
 
@@ -328,4 +335,4 @@ class WorkloadInformers:
         try:
             return rule.holds(found.content)
         finally:
-            found.content.clear()  # the reflector keeps what it has shown us, and its metadata is all it needs
+            found.content.clear()  # the reflector stores this object, and needs only its metadata

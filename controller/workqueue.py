@@ -1,7 +1,7 @@
-"""Which claim is decided next, and when.
+"""The work queue: which item is reconciled next, and when.
 
-Events come in thousands, decisions are about whole claims: a claim is decided a short while after the first event,
-for all of them at once. How short depends on what its decisions cost, so that a claim of ten thousand pods takes a
+Events come in thousands, decisions concern whole claims: a claim is decided a short while after the first event, for
+all events at once. The delay depends on the cost of its decisions, so that a claim of ten thousand pods takes a
 twentieth of a core and not all of it. A claim is never decided twice at the same time.
 """
 
@@ -16,17 +16,20 @@ from dra.kube.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 DELAY_MIN: Final = 0.05
-"""Seconds from an event to the decision, at least …"""
+"""Minimum number of seconds from an event to the decision."""
 
 DELAY_MAX: Final = 1.0
-"""… and at most."""
+"""Maximum number of seconds from an event to the decision."""
 
 CPU_SHARE: Final = 0.05
 """Share of a core that one claim's decisions may take."""
 
 
 class WorkQueue(Generic[K]):
-    """Claims, or what else is decided about, and when they are due. One consumer per `take`; `done` gives it back."""
+    """A queue of claims, or of other items, by the time at which they are due.
+
+    Each key has one consumer at a time, from `take` to `done`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,11 +44,11 @@ class WorkQueue(Generic[K]):
         return len(self._due)
 
     def touch(self, key: K) -> None:
-        """Something happened to the claim."""
+        """Enqueue a claim after an event."""
         self.at(key, self._clock.now() + self._delay.get(key, DELAY_MIN))
 
     def at(self, key: K, when: Instant) -> None:
-        """Decide the claim at ``when`` at the latest."""
+        """Enqueue a claim to be decided at ``when`` at the latest."""
         if when == NEVER:
             return
         if key in self._running:
@@ -64,7 +67,7 @@ class WorkQueue(Generic[K]):
             now = self._clock.now()
             while self._heap:
                 when, _, key = self._heap[0]
-                if self._due.get(key) != when:  # superseded by an earlier instant
+                if self._due.get(key) != when:  # superseded by an earlier time
                     heapq.heappop(self._heap)
                     continue
                 if when > now:
@@ -76,7 +79,7 @@ class WorkQueue(Generic[K]):
             await self._until(self._heap[0][0] if self._heap else NEVER)
 
     def done(self, key: K, *, cost: float = 0.0) -> None:
-        """Give a claim back; ``cost`` is what deciding it took, in seconds."""
+        """Mark a claim as processed; ``cost`` is the duration of its decisions in seconds."""
         again = self._running.pop(key)
         delay = min(max(cost / CPU_SHARE, DELAY_MIN), DELAY_MAX)
         if delay > DELAY_MIN:
@@ -86,7 +89,7 @@ class WorkQueue(Generic[K]):
         self.at(key, again)
 
     async def serve(self, turn: Callable[[K], Awaitable[float]], *, workers: int) -> None:
-        """Give each claim to ``turn`` when it is due, so many at a time, until cancelled; a turn returns its cost."""
+        """Call ``turn`` for each due claim, in ``workers`` tasks, until cancelled; ``turn`` returns its cost."""
 
         async def work() -> None:
             while True:
@@ -102,7 +105,7 @@ class WorkQueue(Generic[K]):
                 group.create_task(work())
 
     def _tidy(self) -> None:
-        """Drop superseded instants when they are most of the heap: some lie twenty minutes ahead."""
+        """Drop superseded entries when they are most of the heap: some are due in twenty minutes."""
         if len(self._heap) > 4 * len(self._due) + 64:
             self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
             heapq.heapify(self._heap)

@@ -1,4 +1,4 @@
-"""The extender as a whole: puts the parts together, runs them, and stops them in order."""
+"""The extender as a whole: assembles its parts, runs them, and stops them in order."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ from dra.kube.transport import Transport
 from dra.telemetry.telemetry_server import TelemetryServer
 
 GAUGE_INTERVAL: Final = 5.0
-"""Seconds between two looks at what gauges show."""
+"""Seconds between two updates of the gauges."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ class Extender:
         identity: str = "",
         quiet: float = WRITE_TIMEOUT,
     ) -> None:
-        """``identity`` tells this process from all others; without one, it is the host with something random.
+        """Create the extender; ``identity`` must be unique to this process (default: the host plus a random part).
 
-        ``quiet``: without election, for how many seconds writes of the process before us may still arrive.
+        ``quiet``: without leader election, seconds for which writes of the previous process may still arrive.
         """
         self._quiet = quiet
         self.picture = SchedulerCache()
@@ -58,7 +58,7 @@ class Extender:
         self._clock = clock
         self._transport = transport
         self.binds = False
-        """Whether this is the replica that binds, and may."""
+        """Whether this replica is the leader and may bind."""
 
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
@@ -113,7 +113,10 @@ class Extender:
         )
 
     async def run(self) -> None:
-        """Work until cancelled. Raises LeadershipLostError and RewoundError: the process must end."""
+        """Run the extender until cancelled.
+
+        Raises LeadershipLostError and ServerRestoredError: the process must end.
+        """
         async with self._endpoints as endpoints, self._server as server:
             for name, address in endpoints.addresses.items():
                 _log.info("%s on http://%s", name, address)
@@ -125,7 +128,7 @@ class Extender:
                 _log.info("stopped")
 
     async def work(self) -> None:
-        """Do everything but listen."""
+        """Run everything except the listeners."""
         await self._remembering.load()
         try:
             async with asyncio.TaskGroup() as group:
@@ -139,7 +142,7 @@ class Extender:
     async def _lead(self) -> None:
         await self._watching.synced()
         if self._election is None:
-            await asyncio.sleep(self._quiet)  # what the process before us has begun is over by then
+            await asyncio.sleep(self._quiet)  # writes of the previous process have ended by then
             await self._bind()
             return
         await self._election.acquire()
@@ -153,7 +156,7 @@ class Extender:
             await asyncio.shield(self._election.release())
 
     async def _bind_after_previous_leader(self) -> None:
-        """Bind nothing before the last write of the process before us has arrived, and has been seen."""
+        """Start binding after the last write of the previous leader has arrived and has been read."""
         if self._election is not None:
             await asyncio.sleep(max(0.0, self._election.quiet_until - self._clock.now()))
         await self._bind()
@@ -181,7 +184,10 @@ class Extender:
             await asyncio.sleep(GAUGE_INTERVAL)
 
     def troubles(self) -> list[str]:
-        """Return why we are not to be asked: one that does not bind is not; its Service leads to the one that does."""
+        """Return why this replica is not ready.
+
+        A replica that does not bind is not ready, so that the Service routes to the one that does.
+        """
         return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
 
 

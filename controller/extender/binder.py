@@ -1,16 +1,17 @@
-"""Bind: the transaction. A pod gets its place in the books, then in the reservation's status, then on the node.
+"""Bind, the transaction: a pod is admitted by the accounting, then by the reservation's status, then bound to the node.
 
-1. The books admit the pod: from here on nobody else is given the same.
-2. Into a reservation for once, or one that holds devices: its status names the pod, compared and swapped. A replica
-   that thinks it leads, and a reservation that has ended meanwhile, fail here. Where owners share amounts, the books
-   read these from the annotations of bound pods: such a status names the pod after the binding, in one write with
-   others (`controller.reservations.loop`).
+1. The accounting admits the pod: from here on no other pod gets the same capacity.
+2. For a reservation with allocateOnce, or one that holds devices: its status names the pod, compared and swapped. A
+   replica that wrongly believes to lead, and a reservation that has ended meanwhile, fail here. Where owners share
+   amounts, the accounting reads the pods from their annotations: such a status names the pod after the binding, in one
+   write with others (`controller.reservations.loop`).
 3. One Binding, with the annotation that names the reservation.
 
-What is refused is taken back at once, in reverse. What was not answered stays held (`doubts`), until a read tells.
+After a refusal everything is rolled back at once, in reverse. After a missing answer the capacity stays held
+(`unconfirmed_bindings`), until a read shows the outcome.
 
-A placeholder is bound in the same way: its reservation holds the node in the books, then in its status, and only then
-is the pod bound, for the scheduler's peace; it is deleted right after by the controller.
+A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status, and only
+then is the pod bound, to satisfy kube-scheduler; the controller deletes it right after.
 """
 
 import logging
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Binder:
-    """Binds pods, each by one call at a time."""
+    """A binder of pods that handles one call per pod at a time."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Binder:
         clock: Clock,
         seconds: float,
     ) -> None:
-        """``seconds``: how long a bind may take."""
+        """Create a binder; ``seconds`` is the maximum duration of a bind."""
         self._turns = turns
         self._picture = picture
         self._writing = writing
@@ -64,7 +65,10 @@ class Binder:
         self._tidying = BackgroundTasks()
 
     async def bind(self, call: ExtenderBindingArgs) -> None:
-        """Bind a pod. Raises RefusedError: nothing has changed; or UnknownOutcomeError."""
+        """Bind a pod to the node of the call.
+
+        Raises WriteRefusedError if nothing has changed, or UnknownOutcomeError.
+        """
         if call.pod_uid in self._busy:
             raise WriteRefusedError("its binding is under way already; the scheduler tries again")
         if self._doubts.busy(call.pod_uid):
@@ -82,7 +86,7 @@ class Binder:
             self._busy.discard(call.pod_uid)
 
     async def close(self) -> None:
-        """Let what is being taken back be finished."""
+        """Wait until running rollbacks have finished."""
         await self._tidying.settled()
 
     async def _found(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
@@ -122,12 +126,12 @@ class Binder:
             self._take_back(doubt)
             raise
         except BaseException:
-            self._doubts.stays(doubt)  # unanswered, or called off in the middle
+            self._doubts.stays(doubt)  # unanswered, or cancelled in between
             raise
         self._doubts.end(claimant.uid)
 
     async def _bound_already(self, doubt: UnconfirmedBinding, *, deadline: float) -> bool:
-        """Whether an attempt before this one has bound the pod. Raises RefusedError if it is elsewhere."""
+        """Return whether an earlier attempt has bound the pod; raise WriteRefusedError if it is on another node."""
         try:
             pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
         except (ApiError, WriteRefusedError) as error:
@@ -170,9 +174,10 @@ class Binder:
         return self._picture.reservation(inside)
 
     def _take_back(self, doubt: UnconfirmedBinding) -> None:
-        """Free a place, and have the reservation name the pod no more; what cannot be written now is read later.
+        """Free the capacity, and remove the pod from the reservation's status.
 
-        What an attempt before this one may still bring about is read when that is over: not later because of this one.
+        If the write fails, the outcome is read later. The possible effects of an earlier attempt are read when its time
+        is over, which this refusal does not delay.
         """
         if self._doubts.open(doubt.pod.uid):
             self._doubts.refused(doubt)
@@ -184,7 +189,7 @@ class Binder:
             except (WriteRefusedError, UnknownOutcomeError) as error:
                 _log.info("pod %s/%s: its reservation may still name it: %s", *doubt.pod.key, error)
                 self._doubts.stays(doubt)
-            except BaseException:  # a mistake of ours, or called off: without a doubt nobody would ever free it
+            except BaseException:  # a bug, or cancelled: without this the capacity would never be freed
                 self._doubts.stays(doubt)
                 raise
 
@@ -201,7 +206,7 @@ class Binder:
             raise WriteRefusedError(f"its reservation is on node {known.holding.node} already")
         try:
             await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
-        except (WriteRefusedError, UnknownOutcomeError) as error:  # it has done what it is for
+        except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose
             _log.info("pod %s/%s: not bound, and not needed any more: %s", *pod.metadata.key, error)
             raise
 
@@ -212,7 +217,7 @@ class Binder:
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
-                return None  # an attempt before this one
+                return None  # done by an earlier attempt
             if reservation_info.from_reservation(reservation).amounts != holding.amounts:
                 raise WriteRefusedError(
                     f"reservation {known.name}: has been resized meanwhile; the scheduler tries again"
@@ -243,7 +248,7 @@ class Binder:
         self._picture.settle(holding.uid)
 
     def _wanted(self, known: CachedReservation, node: str) -> ReservationInfo:
-        """Hold the node for a reservation in the books. Raises RefusedError."""
+        """Hold the node for a reservation in the accounting; raise WriteRefusedError if it does not fit."""
         if (already := self._picture.placing(known.holding.uid)) is not None:
             if already.node != node:
                 raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")

@@ -1,12 +1,12 @@
-"""Bounds the bindings under way to as many as the API server answers in time, whatever its speed.
+"""Limits the bindings in flight to the number that the API server answers in time, whatever its speed.
 
 kube-scheduler starts a binding for each pod that it has found a node for, and does not wait for its end. On a slow API
 server such bindings pile up until none of their requests is answered within ``bindSeconds``; each unanswered binding
 costs a write of the pod's status, an Event, a retry, and a read of its outcome, which makes the server slower still.
 
-So a binding needs a turn, and while all turns are taken the answer to ``filter`` waits: the scheduler asks for its next
-pod only then. The number of turns follows the time that bindings take, as the window of TCP follows the network: it
-grows by one for a round of fast bindings while all turns are in use, and shrinks by a third when bindings take long.
+So a binding needs a slot, and while all slots are taken the answer to ``filter`` waits: kube-scheduler processes its
+next pod only then. The number of slots follows the duration of bindings, as TCP's window follows the network: it grows
+by one for a round of fast bindings while all slots are in use, and shrinks by a third when bindings are slow.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ from dra.kube.clock import Clock
 LIMIT_MIN: Final = 2
 LIMIT_INITIAL: Final = 4
 LIMIT_MAX: Final = 32
-"""Turns: as few as ever, at the start, as many as ever."""
+"""Number of slots: the minimum, at the start, the maximum."""
 
 SLOW_SHARE: Final = 1 / 4
-"""Part of the time that a binding may take from which on it is slow; below half of that it is fast."""
+"""Share of the maximum duration above which a binding is slow; below half of that it is fast."""
 
 DECREASE_FACTOR: Final = 2 / 3
 
 REMAINING_SHARE: Final = 1 / 2
-"""Part of the time that a binding may take which must be left when its turn comes: a request that is sent with less may
-not be answered in time, and nobody would know whether the pod is bound."""
+"""Share of the maximum duration that must be left when a binding gets its slot: a request sent with less time may not
+be answered, and the outcome of the binding would be unknown."""
 
 FILTER_WAIT_SHARE: Final = 1 / 4
-"""Part of the time that a binding may take for which an answer to ``filter`` waits at most."""
+"""Share of a binding's maximum duration for which an answer to ``filter`` waits at most."""
 
 
 class BindingLimiter:
-    """The turns of one extender."""
+    """The binding slots of one extender."""
 
     def __init__(self, *, clock: Clock, seconds: float) -> None:
-        """``seconds``: how long a binding may take."""
+        """Create a limiter; ``seconds`` is the maximum duration of a binding."""
         self._clock = clock
         self._seconds = seconds
         self._limit = float(LIMIT_INITIAL)
@@ -49,15 +49,15 @@ class BindingLimiter:
         self._room = asyncio.Event()
         self._room.set()
         self.under_way = 0
-        """Bindings that have a turn."""
+        """Number of bindings that have a slot."""
 
     @property
     def limit(self) -> int:
-        """How many bindings may be under way now."""
+        """Return the number of bindings that may be in flight now."""
         return int(self._limit)
 
     async def room(self) -> None:
-        """Return when a binding that comes now would get its turn at once, or after a while."""
+        """Wait until a new binding would get a slot at once, for at most `FILTER_WAIT_SHARE` of its time."""
         if self._room.is_set():
             return  # the usual case, once for each pod: no timer is set for it
         try:
@@ -68,7 +68,7 @@ class BindingLimiter:
 
     @asynccontextmanager
     async def turn(self, *, deadline: float) -> AsyncIterator[None]:
-        """Take a turn for the block. Raises RefusedError if there is none while `LEFT` of the time is left."""
+        """Hold a slot for the block; raise WriteRefusedError if none is free while `REMAINING_SHARE` is left."""
         await self._take(deadline)
         began = self._clock.now()
         try:
@@ -86,7 +86,7 @@ class BindingLimiter:
                 async with asyncio.timeout(max(0.0, deadline - REMAINING_SHARE * self._seconds - self._clock.now())):
                     await turn
             except BaseException as error:
-                if turn.done() and not turn.cancelled():  # granted in the moment in which the wait ended
+                if turn.done() and not turn.cancelled():  # granted at the moment at which the wait ended
                     self._give()
                 if not isinstance(error, TimeoutError):
                     raise
@@ -106,7 +106,7 @@ class BindingLimiter:
         self._look()
 
     def _look(self) -> None:
-        """Let answers to ``filter`` go, or hold them."""
+        """Release waiting answers to ``filter``, or hold them."""
         if self.under_way + len(self._queue) < self.limit:
             self._room.set()
         else:
@@ -116,7 +116,7 @@ class BindingLimiter:
         slow = SLOW_SHARE * self._seconds
         now = self._clock.now()
         if took > slow:
-            if now - took >= self._shrunk_at:  # it began after the last change, and so tells something new
+            if now - took >= self._shrunk_at:  # the binding began after the last change of the limit
                 self._limit = max(float(LIMIT_MIN), self._limit * DECREASE_FACTOR)
                 self._shrunk_at = now
         elif took < slow / 2 and self.under_way >= self.limit:

@@ -1,10 +1,10 @@
-"""The certificate that we show kube-scheduler, and whom we trust: from files that others renew while we run.
+"""The serving certificate and the trusted client authority, from files that are renewed while the process runs.
 
-Whoever issues certificates writes new files beside the running process (cert-manager, a Secret's volume). They are
-looked at again every few seconds; each handshake takes what was good last. Of files that are being written, or do not
-belong together, nothing is taken: what was good stays, and the log says why.
+A certificate issuer writes new files beside the running process (cert-manager, a Secret's volume). They are re-read
+every few seconds; each handshake uses the last valid ones. Files that are incomplete or do not belong together are not
+used: the last valid ones stay in use, and the log says why.
 
-A connection that is open keeps what it began with: kube-scheduler's are reused, and end when it restarts.
+An open connection keeps the certificate it began with: kube-scheduler reuses its connections until it restarts.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 from dra.api.extender_configuration import TlsFiles
 
 RELOAD_INTERVAL: Final = 10.0
-"""Seconds between two looks at the files: a few reads, and certificates are renewed weeks before they end."""
+"""Seconds between two reads of the files: reads are cheap, and certificates are renewed weeks before they expire."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -26,26 +26,26 @@ class MalformedCertificateError(ValueError):
 
 
 class ServingCertificate:
-    """What handshakes use; `run` keeps it up to date."""
+    """The TLS context for handshakes; `run` keeps it up to date."""
 
     def __init__(self, tls: TlsFiles) -> None:
-        """Raises MalformedCertificateError."""
+        """Load the files; raise MalformedCertificateError."""
         self._tls = tls
         self._fault = ""
         self._read = self._bytes()
         self._newest = self._loaded()
         self.context: Final = self._loaded()
-        """For the listening socket: hands each handshake over to the newest."""
-        self.context.sni_callback = self._hand_over  # called without a server name, too
+        """Context of the listening socket; it switches each handshake to the newest context."""
+        self.context.sni_callback = self._hand_over  # also called without a server name
 
     async def run(self) -> NoReturn:
-        """Look at the files again and again, until cancelled."""
+        """Re-read the files periodically until cancelled."""
         while True:
             await asyncio.sleep(RELOAD_INTERVAL)
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> bool:
-        """Take new files over if they are good; return whether there were any."""
+        """Load changed files if they are valid; return whether new ones were loaded."""
         try:
             read = self._bytes()
             if read == self._read:
@@ -82,7 +82,7 @@ class ServingCertificate:
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.num_tickets = 0  # kube-scheduler resumes no session, and making tickets is a third of a handshake
+        context.num_tickets = 0  # kube-scheduler resumes no session, and tickets cost a third of a handshake
         tls = self._tls
         try:
             context.load_cert_chain(tls.certificate, tls.key, password=_refuse_password)

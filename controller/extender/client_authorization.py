@@ -1,7 +1,7 @@
-"""Decides by its certificate whether a client may call: the authority that signed it may sign others, too.
+"""Authorization of clients by the names in their certificates: their authority may sign certificates of others, too.
 
-Where the cluster's own authority is used, every kubelet and every user with a certificate would else be allowed to have
-pods bound. kube-apiserver knows the same setting as ``--requestheader-allowed-names``.
+With the cluster's own authority, every kubelet and every user with a certificate would otherwise be allowed to bind
+pods. kube-apiserver has the same setting, ``--requestheader-allowed-names``.
 """
 
 import logging
@@ -11,13 +11,13 @@ from typing import Any, Final
 from aiohttp import web
 
 LOGGED_CLIENTS_MAX: Final = 32
-"""Names in the log: each client that is refused once, but not as many as somebody can think of."""
+"""Maximum number of names in the log: each refused name is logged once, up to this number."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class AllowedClientNames:
-    """Lets the clients through whose certificate has one of the `names`."""
+    """A middleware that admits clients whose certificate has one of the `names`."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -27,7 +27,7 @@ class AllowedClientNames:
     async def only(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer 403 to other clients, before anything of their call is read."""
+        """Answer 403 to other clients, before reading the body of their call."""
         shown = certificate_names(request.get_extra_info("peercert"))
         if self._names & shown:
             return await handler(request)
@@ -43,7 +43,7 @@ class AllowedClientNames:
 
 
 def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the common name and the DNS names of a certificate, as `ssl.SSLSocket.getpeercert` returns one."""
+    """Return the common name and the DNS names of a certificate in the form of `ssl.SSLSocket.getpeercert`."""
     if not certificate:
         return frozenset()
     common = (value for part in certificate.get("subject", ()) for key, value in part if key == "commonName")

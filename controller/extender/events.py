@@ -1,4 +1,4 @@
-"""What people must be told, as Events: annotations that cannot be read, and pods that took what is held for others."""
+"""Events of the extender: unreadable annotations, unschedulable pods, and pods on capacity reserved for others."""
 
 import logging
 from typing import Final
@@ -18,13 +18,13 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ExtenderEvents:
-    """Posts them."""
+    """A recorder of the extender's Events."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def unreadable(self, node: SchedulerNode, fault: str) -> None:
-        """A node's annotation cannot be read."""
+        """Report that a node's annotation cannot be read."""
         text = f"node {node.metadata.name}: {fault}; what it said before stays in force"
         _log.warning("%s", text)
         regarding = Regarding(
@@ -37,7 +37,7 @@ class ExtenderEvents:
         self._record(regarding, ReservationReason.NODE_UNREADABLE, text)
 
     def overfull(self, pod: SchedulerPod, room: NodeUsage) -> None:
-        """A pod came to a node without asking, and there is less than nothing left now."""
+        """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
         short = sorted((name, -room.free(name)) for name in room.capacity if room.free(name) < 0)
         if not short or not room.held:
             return
@@ -51,11 +51,11 @@ class ExtenderEvents:
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.TAKEN, text)
 
     def unfit(self, pod: SchedulerPod, why: str) -> None:
-        """A pod must run in a reservation, and none can take it now."""
+        """Report a pod that must run in a reservation while no reservation can take it."""
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_POD, why)
 
     def not_resized(self, known: CachedReservation, lacking: str) -> None:
-        """A reservation is to hold more than there is."""
+        """Report a reservation that requests more than its node has free."""
         name = known.name
         text = f"reservation {name}: node {known.holding.node}: {lacking}; it holds what it held until there is room"
         _log.warning("%s", text)

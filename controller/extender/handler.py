@@ -1,7 +1,7 @@
-"""The four calls of kube-scheduler: JSON in, JSON out; nothing of HTTP but the status. Within one process: typed.
+"""The four calls of kube-scheduler: JSON in, JSON out; of HTTP only the status. Within one process: typed.
 
-A call that fails says so in its answer, with 200, as the protocol has it: the pod is tried again. Before the cluster is
-known the answer is 503.
+A call that fails says so in its answer, with 200, as the protocol requires: kube-scheduler retries the pod. Before the
+caches are synced the answer is 503.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
 
 VACATE_TIMEOUT: Final = 3.0
-"""Seconds for which owners wait for a placeholder to leave; the controller deletes it within a tenth of a second."""
+"""Seconds for which owners wait until a placeholder is gone; the controller deletes it within a tenth of a second."""
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
 VerbResponse: TypeAlias = tuple[int, bytes]
-"""Status and body."""
+"""HTTP status and body of a response."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ExtenderHandler:
-    """Answers them."""
+    """Dispatches extender verbs to their handlers."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
         self,
@@ -57,13 +57,13 @@ class ExtenderHandler:
         lead: int | None = None,
         unfit: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
     ) -> None:
-        """``troubles``: why nothing can be answered; ``binds``: whether this replica does.
+        """Create a handler; ``troubles`` returns why no call can be answered, ``binds`` whether this replica binds.
 
-        ``spreads``: whether reservations go to the emptiest nodes; else kube-scheduler's scores alone decide.
+        ``spreads``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone decide.
 
-        ``lead``: by how many points of ours a node must trail for ``filter`` not to name it; None: never for that.
+        ``lead``: number of extender points by which a node must trail for ``filter`` to omit it; None: never.
 
-        ``unfit`` is told of each pod that must run in a reservation and finds no node, and what keeps reservations.
+        ``unfit`` is called for each pod that must run in a reservation and finds no node, with the reason.
         """
         self._picture = picture
         self._binder = binder
@@ -77,7 +77,7 @@ class ExtenderHandler:
         self._turns = turns
         self._unfit = unfit
         self._vacating: dict[Uid, float] = {}
-        """Reservation → since when owners have been waiting for its placeholder to leave."""
+        """Reservation → time since when owners have been waiting for its placeholder to leave."""
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -86,7 +86,7 @@ class ExtenderHandler:
         }
 
     async def answer(self, verb: str, body: bytes) -> VerbResponse:
-        """Return the answer to a call of one of `VERBS`."""
+        """Return the response to a call of one of `VERBS`."""
         began = self._clock.now()
         try:
             if troubles := self._troubles():
@@ -98,7 +98,7 @@ class ExtenderHandler:
             self._metrics.calls.labels(verb).observe(self._clock.now() - began)
 
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
-        """Return the nodes on which a pod can run now; one that was refused some is told when that may have changed."""
+        """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
         if self._picture.vacating and self._postpones(pod, names):
             return verbs.postponed_result(names)
         found = verbs.filter_nodes(self._picture, pod, names)
@@ -109,7 +109,10 @@ class ExtenderHandler:
         return found
 
     def _postpones(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
-        """Whether a pod is to wait until its reservation's placeholder has left the node; not for long."""
+        """Return whether a pod must wait until its reservation's placeholder has left the node.
+
+        It waits `VACATE_TIMEOUT` seconds at most.
+        """
         now = self._clock.now()
         self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._picture.vacating}
         for uid in verbs.vacating_reservations(self._picture, pod, names):
@@ -117,16 +120,16 @@ class ExtenderHandler:
                 self._refused.note(pod)
                 asyncio.get_running_loop().call_later(
                     VACATE_TIMEOUT, self._refused.freed
-                )  # should the placeholder stay
+                )  # in case the placeholder stays
                 return True
         return False
 
     def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[protocol.HostPriority]:
-        """Return how good nodes are."""
+        """Return the scores of nodes for a pod."""
         return verbs.prioritize_nodes(self._picture, pod, names, spreads=self._spreads)
 
     async def bind(self, call: protocol.ExtenderBindingArgs) -> None:
-        """Bind a pod. Raises RefusedError and UnknownOutcomeError."""
+        """Bind a pod and count the outcome; raise WriteRefusedError and UnknownOutcomeError."""
         outcome = "failed"
         try:
             await self._binder.bind(call)
@@ -144,12 +147,12 @@ class ExtenderHandler:
             self._metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> ExtenderFilterResult:
-        await self._turns.room()  # the scheduler asks for one pod after the other: it binds no faster than we do
+        await self._turns.room()  # kube-scheduler filters one pod at a time: it binds no faster than this
         pod, names = protocol.decode_filter_args(body)
         found = self.filter(pod, names)
         if self._lead is not None and len(found.node_names) > 1:
-            # kube-scheduler scores no node, and asks for no scores, where filter leaves one. What is left out here was
-            # not refused: the answer says nothing of it, and no preemption is tried while a node is left.
+            # kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted here was
+            # not rejected: the answer gives no reason for it, and no preemption is tried while a node is left.
             ranked = self.prioritize(pod, found.node_names)
             found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._lead)
         return found

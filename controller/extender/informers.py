@@ -1,4 +1,4 @@
-"""What the extender watches: nodes, reservations, and all pods that have not finished."""
+"""The informers of the extender: nodes, reservations, and all pods that have not finished."""
 
 import asyncio
 import logging
@@ -29,7 +29,10 @@ def _is_unfinished(pod: SchedulerPod) -> bool:
 
 
 def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
-    """Whether somebody may fit now who did not before. A pod that has entered is no reason to ask all others again."""
+    """Return whether a pod may fit now that did not before.
+
+    A pod that has entered a reservation is no reason to requeue all others.
+    """
     if before is None or after is None:
         return before is not after
     if before.listed - after.listed and after.available:
@@ -39,7 +42,7 @@ def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | Non
 
 
 class SchedulerInformers(Informers):
-    """Three reflectors that feed the picture; `run` raises RewoundError."""
+    """Three reflectors that feed the scheduler cache; `run` raises ServerRestoredError."""
 
     def __init__(
         self,
@@ -50,10 +53,11 @@ class SchedulerInformers(Informers):
         freed: Callable[[], None],
         reporting: ExtenderEvents,
     ) -> None:
-        """``freed`` is called when a reservation lets go of something, or can be used from now on."""
+        """Create the informers; ``freed`` is called when a reservation frees capacity or becomes available."""
         self._reporting = reporting
         self._known = False
-        """Whether pods are told one by one: in a first list those that did not ask are those before our time."""
+        """Whether pods bound without the extender are reported: those in the first list may be older than the
+        extender."""
         self._client = client
         self._picture = picture
         self._freed = freed
@@ -65,7 +69,7 @@ class SchedulerInformers(Informers):
         super().__init__(nodes, self._reservations, self._pods)
 
     async def catch_up(self) -> None:
-        """Take in all that is there now: watches may be behind what somebody else has just written."""
+        """List everything into the cache: informers may be behind the latest writes of another process."""
         backoff = Backoff(base=0.2, cap=5.0)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What Prometheus gets to see of the extender: what calls cost, how binds end, what is held."""
+"""The Prometheus metrics of the extender: durations of calls, outcomes of binds, reservations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -89,5 +89,5 @@ class ExtenderMetrics:
         self.requests.labels(method, resource, str(status)).inc()
 
     def render(self) -> bytes:
-        """Return the text format."""
+        """Return all metrics in the text format."""
         return exposition.render_metrics(self.registry)

@@ -1,7 +1,7 @@
-"""Remembers over a restart what nodes keep whose annotation cannot be read now: a ConfigMap in our own namespace.
+"""Persistence of node reservations whose annotation is unreadable: a ConfigMap in the extender's own namespace.
 
-Of such a node the last valid annotation counts, and only who has seen it knows it. So it is written down as soon as it
-is of use, and taken out when the node has a valid one again: on most clusters there is no such object at all.
+For such a node the last valid annotation counts, and only a process that has seen it knows it. So it is stored as soon
+as it is needed, and removed when the node has a valid one again: on most clusters the ConfigMap does not exist.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Struct
 CONFIG_MAP_NAME: Final = "dra-reserve-node-reservations"
 
 WRITE_INTERVAL: Final = 1.0
-"""Seconds between two looks at whether there is something to write."""
+"""Seconds between two checks for something to write."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class _StoredConfigMap(Struct, frozen=True):
 
 
 class NodeReservationStore:
-    """Reads it at the start of each process; the one that binds writes it."""
+    """A store of node reservations that each process loads at its start and only the leader writes."""
 
     def __init__(self, client: Client, *, picture: SchedulerCache, namespace: str) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class NodeReservationStore:
         self._written: dict[str, str] = {}
 
     async def load(self) -> None:
-        """Tell the picture, before it sees any node; where nothing can be read nothing is remembered."""
+        """Load the ConfigMap into the cache before any node is observed; without read access nothing is restored."""
         backoff = Backoff(base=0.2, cap=5.0)
         while True:
             try:
@@ -57,7 +57,7 @@ class NodeReservationStore:
                 return
 
     async def run(self) -> NoReturn:
-        """Write what is to be remembered, until cancelled."""
+        """Write changed node reservations until cancelled."""
         backoff = Backoff(base=WRITE_INTERVAL, cap=300.0)
         while True:
             wanted = self._picture.last_valid_annotations()

@@ -1,6 +1,6 @@
-"""What kube-scheduler and an extender say to each other: ``k8s.io/kube-scheduler/extender/v1``, with names for nodes.
+"""The messages between kube-scheduler and an extender: ``k8s.io/kube-scheduler/extender/v1``, with names for nodes.
 
-Only the form of ``nodeCacheCapable: true``: nodes come as names, since their objects are known here.
+Only the form of ``nodeCacheCapable: true``: nodes come as names, since the extender caches the node objects.
 """
 
 from typing import Final, TypeVar
@@ -13,39 +13,39 @@ from dra.model.scheduling import SchedulerPod
 T = TypeVar("T")
 
 MAX_EXTENDER_PRIORITY: Final = 10
-"""What the protocol allows; the scheduler multiplies it by ten and by the extender's weight."""
+"""Maximum score in the protocol; kube-scheduler multiplies the score by ten and by the extender's weight."""
 
 
 class _Message(msgspec.Struct, rename="pascal", omit_defaults=True, kw_only=True):
-    """Go writes the fields of these types as they are called there."""
+    """A message with field names as in the Go types, which have no JSON tags."""
 
 
 class ExtenderArgs(_Message):
-    """Of filter and prioritize."""
+    """The arguments of filter and prioritize."""
 
     pod: SchedulerPod
     node_names: list[str] | None = None
 
 
 class ExtenderFilterResult(_Message, omit_defaults=False):
-    """Which nodes are left, and why not the others."""
+    """The nodes that pass the filter, and why the others do not."""
 
     node_names: list[str]
     failed_nodes: dict[str, str] = {}
     failed_and_unresolvable_nodes: dict[str, str] = {}
-    """Those where making others leave would not help."""
+    """Nodes on which preemption would not help."""
     error: str = ""
 
 
 class HostPriority(_Message, omit_defaults=False):
-    """How good a node is."""
+    """The score of a node."""
 
     host: str
     score: int
 
 
 class ExtenderBindingArgs(_Message):
-    """Which pod to bind where."""
+    """The pod to bind and its node."""
 
     pod_name: str
     pod_namespace: str
@@ -54,39 +54,39 @@ class ExtenderBindingArgs(_Message):
 
 
 class ExtenderBindingResult(_Message, omit_defaults=False):
-    """Empty: it is bound."""
+    """The result of bind; an empty error means that the pod is bound."""
 
     error: str = ""
 
 
 class MetaPod(_Message, omit_defaults=False):
-    """A pod by its uid."""
+    """A pod identified by its uid."""
 
     uid: Uid = msgspec.field(name="UID")
 
 
 class MetaVictims(_Message, omit_defaults=False):
-    """Who would have to leave a node."""
+    """The pods that would be preempted on a node."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class ExtenderPreemptionArgs(_Message):
-    """Of preempt."""
+    """The arguments of preempt."""
 
     pod: SchedulerPod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
 class ExtenderPreemptionResult(_Message, omit_defaults=False):
-    """The nodes where it would help."""
+    """The nodes on which preemption would help."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
 class MalformedRequestError(ValueError):
-    """What came is no call of kube-scheduler's."""
+    """A request that is no valid call of kube-scheduler."""
 
 
 _FILTER: Final = msgspec.json.Decoder(ExtenderArgs)
@@ -95,7 +95,7 @@ _PREEMPT: Final = msgspec.json.Decoder(ExtenderPreemptionArgs)
 
 
 def decode_filter_args(body: bytes) -> tuple[SchedulerPod, list[str]]:
-    """Read a call of filter or prioritize. Raises MalformedCallError."""
+    """Decode a call of filter or prioritize. Raises MalformedRequestError."""
     found = _decoded(_FILTER, body)
     if found.node_names is None:
         raise MalformedRequestError(
@@ -105,12 +105,12 @@ def decode_filter_args(body: bytes) -> tuple[SchedulerPod, list[str]]:
 
 
 def decode_binding_args(body: bytes) -> ExtenderBindingArgs:
-    """Read a call of bind. Raises MalformedCallError."""
+    """Decode a call of bind. Raises MalformedRequestError."""
     return _decoded(_BIND, body)
 
 
 def decode_preemption_args(body: bytes) -> tuple[SchedulerPod, dict[str, MetaVictims]]:
-    """Read a call of preempt. Raises MalformedCallError."""
+    """Decode a call of preempt. Raises MalformedRequestError."""
     found = _decoded(_PREEMPT, body)
     return found.pod, found.node_name_to_meta_victims or {}
 

@@ -1,7 +1,7 @@
-"""Reservations that are to hold something else than they do: annotation ``reservation-resize-allocatable``.
+"""Resizing of reservations, requested by the annotation ``reservation-resize-allocatable``.
 
-More is given only if the node has it free, all of it or nothing; less always. While the status is being written the
-greater of both is held, so that neither the old nor the new is given to anybody else in between.
+An increase is granted only if the node has all of it free; a decrease is always granted. While the status is being
+written, the maximum of both amounts is held, so that no other pod gets the old or the new amounts in between.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ ROUND_INTERVAL: Final = 1.0
 """Seconds between two rounds."""
 
 RETRY_AFTER: Final = 15.0
-"""Seconds after which one is tried again that found no room."""
+"""Seconds after which a resize that did not fit is retried."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ReservationResizer:
-    """Brings what is held to what is wanted."""
+    """A loop that resizes reservations to the requested amounts."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class ReservationResizer:
         self._reporting = reporting
         self._seconds = seconds
         self._seen: dict[Uid, tuple[str, float]] = {}
-        """The version that was looked at, and when to look at it again."""
+        """The version that was checked, and the time of the next check."""
 
     async def run(self) -> NoReturn:
-        """Look at what has changed, until cancelled."""
+        """Check changed reservations until cancelled."""
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
             known = self._picture.available()
@@ -89,7 +89,10 @@ class ReservationResizer:
             self._picture.stretch(uid, None)
 
     async def _settle(self, known: CachedReservation, *, quiet: float) -> None:
-        """Know what is so before the greater amount is given up: after `quiet` seconds no write can arrive any more."""
+        """Read the reservation before giving up the greater amounts.
+
+        After `quiet` seconds no write can arrive any more.
+        """
         await asyncio.sleep(quiet)
         while True:
             try:

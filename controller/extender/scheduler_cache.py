@@ -1,14 +1,15 @@
-"""What the extender knows: the books of `dra.engine.reservations`, filled from watches and from answers to our writes.
+"""The scheduler cache: the accounting of reservations, filled from informers and from answers to own writes.
 
-Our own writes are known before the watch shows them, so the watch may be behind: of a reservation only news with a
-later resourceVersion counts. A reservation that is *being placed* holds its node already, whatever the watch still
-says of it. A reservation that cannot be read keeps what it held when it could; if it never could, what its status says
-that it holds.
+Own writes are known before the informer reports them, so the informer may be behind: for a reservation only a later
+resourceVersion counts. A reservation that is *being placed* holds its node already, whatever the informer still
+reports. A reservation that cannot be parsed keeps the capacity of its last valid version; if there was none, the
+capacity stated in its status.
 
-What reads have shown and no watch ever has would stay here for ever if it went while the watch could not tell. So
-when a watch begins anew with a list, what that does not show, and should, is gone.
+A live read may add an object that the informer never reports; if the object was deleted while the watch was
+interrupted, it would stay in the cache for ever. So after a relist, every object missing from the list is removed, if
+the list should have contained it.
 
-A placeholder takes nothing once its reservation holds the node: the same room would be charged twice.
+A placeholder is not charged once its reservation holds the node: the same capacity would be charged twice.
 """
 
 import logging
@@ -44,13 +45,13 @@ from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 TOMBSTONES_MAX: Final = 16_384
-"""Uids of reservations and pods that are gone: late answers must not bring them back."""
+"""Maximum number of remembered uids of deleted reservations and pods: late answers must not add them again."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class CachedReservation(Struct, frozen=True):
-    """A reservation as it was last seen."""
+    """A reservation in its last observed state."""
 
     reservation: Reservation
     version: str
@@ -58,57 +59,57 @@ class CachedReservation(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return the name of the reservation."""
         return self.holding.name
 
     @property
     def only(self) -> str:
-        """The node that its template names; empty: any."""
+        """Return the node that its template names; empty: any."""
         return placeholders.template_node_name(self.reservation)
 
     @property
     def required(self) -> bool:
-        """Whether it must be placed over running pods."""
+        """Return whether the reservation must be placed over running pods."""
         return self.holding.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
 class SchedulerCache:
-    """Nodes, reservations and pods of a cluster."""
+    """The nodes, reservations and pods of a cluster."""
 
     def __init__(self) -> None:
         self.books = ReservationAccounting()
         self.nominations = Nominator(self.books)
         self.faults: dict[str, str] = {}
-        """Node → what is wrong with its annotation; the last valid one counts."""
+        """Node → error in its annotation; the last valid annotation counts."""
         self.vacating: set[Uid] = set()
-        """Available reservations whose placeholder is still there: kube-scheduler counts the room as taken."""
+        """Available reservations whose placeholder still exists: kube-scheduler counts their capacity as used."""
         self.prefer_no_schedule: set[str] = set()
-        """Nodes with a taint PreferNoSchedule."""
+        """Nodes with a PreferNoSchedule taint."""
         self.remembered: dict[str, str] = {}
-        """Node → the last valid annotation, as a process before this one knew it; empty: there was none."""
+        """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._gone: OrderedDict[Uid, None] = OrderedDict()
         self._placing: dict[Uid, ReservationInfo] = {}
         self._resize_amounts: dict[Uid, NanoAmounts] = {}
         self._unread: dict[Uid, str] = {}
-        """Reservations that could never be read: their versions."""
+        """Reservations that could never be parsed → their versions."""
         self._read_pods: dict[Uid, str] = {}
-        """Pods that reads have shown: their versions."""
+        """Pods added by live reads → their versions."""
         self._waiting: dict[Uid, SchedulerPod] = {}
         self._placeholders: dict[Uid, dict[Uid, SchedulerPod]] = {}
-        """By reservation."""
+        """Reservation → its placeholders by uid."""
         self._reservation_by_placeholder: dict[Uid, Uid] = {}
         """Placeholder → its reservation."""
         self._kept: dict[str, NodeReservation] = {}
         self._valid: dict[str, str] = {}
-        """Node → its last valid annotation, where it is known."""
+        """Node → its last valid annotation, where known."""
         self._resources: set[str] = {amounts.PODS}
-        """What nodes have. A node that does not tell how many pods it takes has room for none."""
+        """Resources of nodes. A node that does not state its number of pods has room for none."""
 
     # Nodes
 
     def observe_node(self, node: SchedulerNode) -> None:
-        """Take in a node: what it keeps for itself is not there."""
+        """Add or update a node, without the capacity that it keeps for itself."""
         name = node.metadata.name
         self._resources.update(node.status.allocatable or ())
         if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
@@ -129,18 +130,18 @@ class SchedulerCache:
         self.books.observe_node(name, heeded.left, labels=node.metadata.labels)
 
     def forget_node(self, name: str) -> None:
-        """A node is gone."""
+        """Remove a deleted node from the cache."""
         for memory in (self._kept, self._valid, self.remembered, self.faults):
             memory.pop(name, None)
         self.prefer_no_schedule.discard(name)
         self.books.forget_node(name)
 
     def last_valid_annotations(self) -> dict[str, str]:
-        """Return what counts of nodes whose annotation cannot be read, as far as it is known."""
+        """Return the last valid annotations of nodes whose current one is unreadable, where known."""
         return {name: self._valid[name] for name in self.faults if name in self._valid}
 
     def _stored_node_reservation(self, name: str) -> NodeReservation | None:
-        """Return what a node kept in the days of a process before this one."""
+        """Return the node reservation that a previous process stored."""
         text = self.remembered.get(name)
         if text is None:
             return None
@@ -155,13 +156,13 @@ class SchedulerCache:
     # Reservations
 
     def observe_reservation(self, obj: UnstructuredObject) -> None:
-        """Take in a reservation, from the watch or from the answer to a write."""
+        """Add or update a reservation, from the informer or from the answer to a write."""
         meta = obj.metadata
         before = self._reservations.get(meta.uid)
         if meta.uid in self._gone or (before is not None and _older(meta.resource_version, before.version)):
             return
         if before is not None and meta.resource_version == before.version:
-            return  # the watch shows what the answer to a write has shown: reading it once more is half a millisecond
+            return  # already known from the answer to a write: parsing it again takes half a millisecond
         try:
             reservation = parse_reservation(obj.content)
             holding = reservation_info.from_reservation(reservation)
@@ -178,7 +179,7 @@ class SchedulerCache:
         self._account_placeholder(meta.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
-        """A reservation is gone; its pods run on."""
+        """Remove a deleted reservation; its pods continue to run."""
         self._bury(uid)
         self._reservations.pop(uid, None)
         self._unread.pop(uid, None)
@@ -201,7 +202,7 @@ class SchedulerCache:
         self._account_placeholder(meta.uid)
 
     def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
-        """A list is complete: forget what it should have shown and did not; return whether there was any."""
+        """Remove reservations that a complete list should have shown and did not; return whether there were any."""
         known = {uid: each.version for uid, each in self._reservations.items()} | self._unread
         gone = [uid for uid, each in known.items() if uid not in shown and not _older(version, each)]
         for uid in gone:
@@ -209,19 +210,19 @@ class SchedulerCache:
         return bool(gone)
 
     def reservation(self, uid: Uid) -> CachedReservation | None:
-        """Return a reservation."""
+        """Return the cached reservation of a uid."""
         return self._reservations.get(uid)
 
     def available(self) -> Iterable[CachedReservation]:
-        """Return the reservations that have a place."""
+        """Return the reservations that hold a node."""
         return [each for each in self._reservations.values() if each.holding.available]
 
     def place(self, uid: Uid, holding: ReservationInfo) -> None:
-        """A reservation is being placed: from now on it holds its node."""
+        """Hold a node for a reservation that is being placed."""
         self._placing[uid] = holding
 
     def settle(self, uid: Uid) -> None:
-        """Its placing is over, one way or the other: what is known of it counts again."""
+        """End the placement of a reservation, successful or not: its observed state counts again."""
         if self._placing.pop(uid, None) is None:
             return
         known = self._reservations.get(uid)
@@ -232,7 +233,7 @@ class SchedulerCache:
         self._account_placeholder(uid)
 
     def stretch(self, uid: Uid, held: NanoAmounts | None) -> None:
-        """Hold these amounts for a reservation, whatever is seen of it, until this is called with None."""
+        """Hold these amounts for a reservation, regardless of its observed state, until called with None."""
         if held is None:
             self._resize_amounts.pop(uid, None)
         else:
@@ -245,13 +246,13 @@ class SchedulerCache:
         return holding if held is None else msgspec.structs.replace(holding, amounts=held)
 
     def placing(self, uid: Uid) -> ReservationInfo | None:
-        """Return the holding of a reservation that is being placed."""
+        """Return the ReservationInfo of a reservation that is being placed."""
         return self._placing.get(uid)
 
     # Pods
 
     def observe_pod(self, pod: SchedulerPod) -> None:
-        """Take in a pod."""
+        """Add or update a pod."""
         annotations.trim_annotations(
             pod.metadata, asked_for=well_known.RETAINED_POD_ANNOTATIONS, longest=well_known.MAX_ANNOTATION_LENGTH
         )
@@ -273,49 +274,49 @@ class SchedulerCache:
             self._nominated(pod)
 
     def note_read_pod(self, pod: SchedulerPod) -> None:
-        """Remember of a pod that a read has shown it, and perhaps no watch yet."""
+        """Remember that a pod comes from a live read, and may be unknown to the informer."""
         if pod.metadata.uid not in self._gone:
             self._read_pods[pod.metadata.uid] = pod.metadata.resource_version
 
     def listed_pods(self, shown: Collection[Uid], version: str) -> None:
-        """A list is complete: forget the pods that it should have shown and did not."""
+        """Remove pods that a complete list should have shown and did not."""
         learned, self._read_pods = self._read_pods, {}
         for uid, each in learned.items():
             if uid in shown:
                 continue
-            if _older(version, each):  # the read was later than the list
+            if _older(version, each):  # the read is later than the list
                 self._read_pods[uid] = each
                 continue
             self._drop(uid)
 
     def forget_pod(self, pod: SchedulerPod) -> None:
-        """A pod has finished, or is gone."""
+        """Remove a pod that has finished or was deleted."""
         self._read_pods.pop(pod.metadata.uid, None)
         self._drop(pod.metadata.uid)
 
     def waiting(self, uid: Uid) -> SchedulerPod | None:
-        """Return a pod that has no node yet, placeholders included."""
+        """Return a pod without a node, placeholders included."""
         found = self._waiting.get(uid)
         if found is None and (reservation := self._reservation_by_placeholder.get(uid)) is not None:
             found = self._placeholders[reservation][uid]
         return found
 
     def pending_pods(self) -> Iterable[SchedulerPod]:
-        """Return the pods that have no node yet, placeholders included."""
+        """Return the pods without a node, placeholders included."""
         placed = (pod for known in self._placeholders.values() for pod in known.values())
         return [*self._waiting.values(), *(pod for pod in placed if not pod.spec.node_name)]
 
     def claimant(self, pod: SchedulerPod) -> PodInfo:
-        """Read a pod that wants room. Raises MalformedAnnotationError.
+        """Return the PodInfo of a pending pod. Raises MalformedAnnotationError.
 
-        A resource that no node has is not ours to count: DRA may serve it, or the scheduler is told to ignore it.
+        A resource that no node has is not counted: DRA may provide it, or kube-scheduler is configured to ignore it.
         """
         return self._counted(PodInfo.of(pod))
 
     def bound_pod_info(self, pod: SchedulerPod) -> PodInfo:
-        """Read a pod that has room: what it takes counts, whatever it says in annotations.
+        """Return the PodInfo of a bound pod; its requests count even if its annotations are malformed.
 
-        All of it: its node may not have been seen yet, and what that has is not known then.
+        All resources count: its node may not have been observed yet, and the node's resources are unknown then.
         """
         try:
             return PodInfo.of(pod)
@@ -341,7 +342,7 @@ class SchedulerCache:
     def _account_placeholder(self, reservation: Uid) -> None:
         """Charge a bound placeholder only while its reservation does not hold the node itself.
 
-        There are several where the reservation was made when placeholders stayed.
+        A reservation may have several placeholders if it was created when placeholders stayed.
         """
         holding = self.books.holding(reservation)
         holds = holding is not None and holding.available
@@ -365,7 +366,7 @@ class SchedulerCache:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
         if not node:
             self.nominations.lift(uid)
-        elif self.books.seat(uid) is None:  # else it is being bound
+        elif self.books.seat(uid) is None:  # otherwise the pod is being bound
             try:
                 self.nominations.observe(self.claimant(pod), node)
             except MalformedAnnotationError:
@@ -389,7 +390,7 @@ class SchedulerCache:
             self._gone.popitem(last=False)
 
     def census(self) -> Mapping[str, int]:
-        """Return how many reservations there are in each phase."""
+        """Return the number of reservations in each phase."""
         found = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
         for each in self._reservations.values():
             found[each.reservation.status.phase.value] += 1

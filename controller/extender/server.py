@@ -1,4 +1,4 @@
-"""Serves the calls of kube-scheduler over HTTP or HTTPS, to the client that may make them."""
+"""Serves the calls of kube-scheduler over HTTP or HTTPS to authorized clients."""
 
 import asyncio
 import contextlib
@@ -15,17 +15,18 @@ from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
 
 REQUEST_BYTES_MAX: Final = 16 << 20
-"""Bytes of a call: 5,000 nodes by name are half a megabyte."""
+"""Maximum number of bytes of a call: the names of 5,000 nodes take half a megabyte."""
 
 CONNECTION_LIMITS: Final = ConnectionLimits(connections=512, opening=256)
-"""A TLS connection takes 300 KiB: 150 MiB in all. kube-scheduler opens one for each call that is under way."""
+"""Limits of connections. A TLS connection takes 300 KiB: 150 MiB in total. kube-scheduler opens one for each call in
+flight."""
 
 
 class ExtenderServer:
-    """Answers calls; use as a context manager."""
+    """A server for the calls of kube-scheduler; use as a context manager."""
 
     def __init__(self, configuration: ExtenderConfiguration, calls: ExtenderHandler, *, observer: DropObserver) -> None:
-        """``observer``: told of connections that are dropped."""
+        """Create the server; ``observer`` is called for each dropped connection."""
         self._configuration = configuration
         self._calls = calls
         self._observer = observer

@@ -1,12 +1,12 @@
-"""Bindings of which nobody knows what became of them: their place stays held until a live read tells.
+"""Bindings of unknown outcome: their capacity stays held until a live read shows the outcome.
 
-A request that was not answered may arrive for as long as requests can be under way; so the read that counts comes after
-that. A pod that is not bound then never will be by us: its place is free, and its reservation names it no more. After a
-start the same is asked of each pod that a status names and that is not bound: the process before us may have been about
-to bind it.
+An unanswered request may arrive for as long as requests can be in flight; so the decisive read comes after that time. A
+pod that is not bound then will not be bound by this request: its capacity is freed, and its reservation's status no
+longer names it. After a start the same check is made for each unbound pod that a status names: the previous process may
+have been about to bind it.
 
-A pod is bound, or its place is taken back, never both at a time: a bind that began while its place is being taken back
-would have it when it is given to somebody else.
+A pod is being bound or rolled back, never both at a time: a bind that began during a rollback would use capacity that
+is then given to another pod.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ _log: Final = logging.getLogger(__name__)
 
 
 class UnconfirmedBinding(Struct, frozen=True):
-    """A binding whose outcome is not known."""
+    """A binding whose outcome is unknown."""
 
     pod: AssignedPod
     node: str
     inside: Uid | None
     until: float = 0.0
-    """When no write of it can arrive any more."""
+    """Time after which no write of the binding can arrive any more."""
 
 
 class UnconfirmedBindings:
-    """All of them; `run` settles them one after the other."""
+    """Tracks bindings whose outcome is unknown; `run` confirms them one after the other."""
 
     def __init__(self, *, picture: SchedulerCache, writing: ExtenderWriter, clock: Clock, seconds: float) -> None:
         self._picture = picture
@@ -52,7 +52,7 @@ class UnconfirmedBindings:
         self._clock = clock
         self._seconds = seconds
         self._under_way: set[Uid] = set()
-        """Pods that are being bound, or their place taken back; reservations that are being placed, or looked at."""
+        """Pods that are being bound or rolled back; reservations that are being placed or read."""
         self._open: dict[Uid, UnconfirmedBinding] = {}
         self._placing: dict[Uid, tuple[CachedReservation, float]] = {}
 
@@ -60,34 +60,34 @@ class UnconfirmedBindings:
         return len(self._open) + len(self._placing)
 
     def begin(self, doubt: UnconfirmedBinding) -> None:
-        """A binding begins: until it ends its pod is not asked about."""
+        """Start a binding: until it ends its pod is not checked."""
         self._under_way.add(doubt.pod.uid)
 
     def busy(self, uid: Uid) -> bool:
-        """Whether a pod is being bound, or its place taken back."""
+        """Return whether a pod is being bound or rolled back."""
         return uid in self._under_way
 
     def open(self, uid: Uid) -> bool:
-        """Whether something that was written for a pod before, or for a reservation, may still come true."""
+        """Return whether an earlier write for a pod or a reservation may still take effect."""
         return uid in self._open or uid in self._placing
 
     def end(self, uid: Uid) -> None:
-        """A binding has succeeded."""
+        """End a binding that has succeeded."""
         self._under_way.discard(uid)
         self._open.pop(uid, None)
 
     def stays(self, doubt: UnconfirmedBinding) -> None:
-        """What became of a binding is not known."""
+        """Record that the outcome of a binding is unknown."""
         self._under_way.discard(doubt.pod.uid)
         self._open[doubt.pod.uid] = msgspec.structs.replace(doubt, until=self._clock.now() + WRITE_TIMEOUT)
 
     def refused(self, doubt: UnconfirmedBinding) -> None:
-        """An attempt was refused, all of it: what is still in doubt is what was in doubt before."""
+        """End an attempt that was refused entirely: earlier attempts stay unconfirmed."""
         self._under_way.discard(doubt.pod.uid)
 
     @contextmanager
     def place(self, uid: Uid) -> Iterator[None]:
-        """A reservation is being placed for as long as the block lasts. Raises RefusedError."""
+        """Mark a reservation as being placed for the duration of the block. Raises WriteRefusedError."""
         if uid in self._under_way:
             raise WriteRefusedError(
                 "whether its reservation has been placed is being found out; the scheduler tries again"
@@ -99,11 +99,11 @@ class UnconfirmedBindings:
             self._under_way.discard(uid)
 
     def placing(self, known: CachedReservation) -> None:
-        """Whether a reservation has been placed is not known."""
+        """Record that the outcome of a reservation's placement is unknown."""
         self._placing[known.holding.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
 
     def adopt(self, found: Iterable[CachedReservation]) -> None:
-        """After a start: pods that reservations name, and that are not bound, may be about to be."""
+        """Add the unbound pods that reservations name after a start: a binding of theirs may be in flight."""
         for known in found:
             for each in known.reservation.status.current_owners:
                 uid = Uid(each.uid)
@@ -117,7 +117,7 @@ class UnconfirmedBindings:
                 self.stays(UnconfirmedBinding(pod=consumer, node=known.holding.node, inside=known.holding.uid))
 
     async def run(self) -> NoReturn:
-        """Settle what can be settled, until cancelled."""
+        """Confirm bindings and placements whose time has come, until cancelled."""
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
             for doubt in [each for each in self._open.values() if each.until <= self._clock.now()]:
@@ -127,7 +127,10 @@ class UnconfirmedBindings:
                     await self._look(known, until)
 
     async def roll_back(self, doubt: UnconfirmedBinding, *, deadline: float) -> None:
-        """Free the place of a pod that is not bound, and never will be by us. Raises as `Writing.swap` does."""
+        """Free the capacity of a pod that is not bound, and will not be by this process.
+
+        Raises as `ExtenderWriter.swap` does.
+        """
         uid = doubt.pod.uid
         if doubt.inside is not None and self._picture.reservation(doubt.inside) is not None:
 
@@ -141,7 +144,7 @@ class UnconfirmedBindings:
 
     async def _attempt(self, doubt: UnconfirmedBinding) -> None:
         uid = doubt.pod.uid
-        if uid in self._under_way or self._open.get(uid) is not doubt:  # another attempt to bind it, since
+        if uid in self._under_way or self._open.get(uid) is not doubt:  # a newer attempt to bind the pod
             return
         self._under_way.add(uid)
         try:
@@ -154,7 +157,7 @@ class UnconfirmedBindings:
         try:
             pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
             if pod is None or pod.metadata.uid != doubt.pod.uid:
-                # Gone: whether it ran in between, its reservation's controller finds out.
+                # Gone: the reservation's controller determines whether the pod ran in between.
                 self.end(doubt.pod.uid)
                 self._picture.books.forget_pod(doubt.pod.uid)
             elif pod.spec.node_name:
@@ -167,7 +170,7 @@ class UnconfirmedBindings:
 
     async def _look(self, known: CachedReservation, until: float) -> None:
         uid = known.holding.uid
-        if self._placing.get(uid) != (known, until):  # another attempt to place it, since
+        if self._placing.get(uid) != (known, until):  # a newer attempt to place the reservation
             return
         try:
             with self.place(uid):

@@ -1,11 +1,12 @@
-"""Pods that wait because we said no, and what makes kube-scheduler ask again.
+"""Pods that the extender rejected, and the change that makes kube-scheduler retry them.
 
-It asks again when something happens to nodes or pods, but it knows nothing of reservations: one that ends frees room
-and makes no event there; the pods would wait for the five minutes after which it tries everything once more. So when a
-reservation lets go of something, an annotation of those pods is changed, a few at a time, by priority.
+kube-scheduler retries a pod after events of nodes or pods, but it knows nothing of reservations: a reservation that
+ends frees capacity without such an event, and the pods would wait for the five minutes after which kube-scheduler
+retries everything. So when a reservation frees capacity, an annotation of these pods is changed, a few at a time, by
+priority.
 
-Whom the process before us has refused, and what was let go of after it had died, nobody knows: all pods that the
-scheduler calls unschedulable are due when we begin.
+Pods that the previous process rejected, and capacity freed after its end, are unknown: all pods that kube-scheduler
+marked unschedulable are due at the start.
 """
 
 import asyncio
@@ -26,25 +27,25 @@ from dra.model.scheduling import SchedulerPod
 
 PODS_MAX: Final = 10_000
 BATCH_SIZE: Final = 50
-"""Pods touched in one round; the others in the next ones."""
+"""Maximum number of pods touched in one round; the others follow in later rounds."""
 
 BATCH_PAUSE: Final = 1.0
-"""Seconds between two rounds, at least."""
+"""Minimum number of seconds between two rounds."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class UnschedulablePods:
-    """Remembers them; `run` touches them when it is worth it."""
+    """The rejected pods; `run` touches them when capacity was freed."""
 
     def __init__(self, *, picture: SchedulerCache, writing: ExtenderWriter, clock: Clock) -> None:
         self._picture = picture
         self._writing = writing
         self._clock = clock
         self._pods: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
-        """Those for whom nothing has changed since they were refused."""
+        """Pods for which nothing has changed since their rejection."""
         self._due: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
-        """Those for whom something has."""
+        """Pods that may fit now."""
         self._freed = asyncio.Event()
         self._marks = itertools.count()
 
@@ -52,25 +53,25 @@ class UnschedulablePods:
         return len(self._pods) + len(self._due)
 
     def note(self, pod: SchedulerPod) -> None:
-        """A pod was refused at least one node; what was let go of before that, it has been told."""
+        """Add a pod that was rejected on at least one node; capacity freed before was considered."""
         self._due.pop(pod.metadata.uid, None)
         self._remember(self._pods, pod)
 
     def freed(self) -> None:
-        """A reservation has let go of something, or has become usable."""
+        """Mark all pods as due: a reservation has freed capacity or has become available."""
         self._due.update(self._pods)
         self._pods.clear()
         self._freed.set()
 
     def adopt(self, waiting: Iterable[SchedulerPod]) -> None:
-        """After a start: those may have been refused by somebody who cannot tell them any more."""
+        """Mark unschedulable pods as due after a start: a previous process may have rejected them."""
         for pod in waiting:
             if _is_unschedulable(pod) and pod.metadata.uid not in self._pods:
                 self._remember(self._due, pod)
         self._freed.set()
 
     async def run(self) -> NoReturn:
-        """Touch pods, until cancelled."""
+        """Touch due pods until cancelled."""
         while True:
             await self._freed.wait()
             await asyncio.sleep(BATCH_PAUSE)
@@ -78,13 +79,13 @@ class UnschedulablePods:
             for uid, key in self._round():
                 try:
                     await self._writing.touch(key, uid, mark)
-                except ApiError as error:  # the scheduler looks at it sometime
+                except ApiError as error:  # kube-scheduler retries the pod later anyway
                     _log.info("pod %s/%s: not touched: %s", *key, error)
             if not self._due:
                 self._freed.clear()
 
     def _round(self) -> list[tuple[Uid, Key]]:
-        """Take those out that come next."""
+        """Remove and return the next batch of due pods."""
         for uid in [uid for uid in self._due if self._picture.waiting(uid) is None]:
             del self._due[uid]
         first = heapq.nsmallest(BATCH_SIZE, self._due.items(), key=lambda item: -item[1][0])

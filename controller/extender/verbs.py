@@ -1,6 +1,6 @@
-"""Filter, prioritize and preempt: what the books say to the nodes that kube-scheduler asks about.
+"""Filter, prioritize and preempt: the accounting applied to the nodes that kube-scheduler asks about.
 
-A pod whose binding is under way is told no node but that one: it may come true any moment.
+For a pod whose binding is in progress only its node passes: the binding may succeed at any moment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
 
 _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_MATCH, RejectionReason.NO_SUCH_NODE}
-"""What no pod's leaving changes."""
+"""Reasons that preemption of any pod cannot resolve."""
 
 
 def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
-    """Return the nodes on which a pod can run now, and what the others lack."""
+    """Return the nodes on which a pod can run now, and the reasons for the others."""
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
         return _filter_for_placeholder(picture, uid, names)
     try:
@@ -40,7 +40,7 @@ def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str
 
 
 def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
-    """Yield reservations that would take a pod, on nodes that kube-scheduler left out because of their placeholders."""
+    """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
     if not picture.vacating or placeholders.reservation_uid_of(pod.metadata) is not None:
         return
     try:
@@ -53,14 +53,14 @@ def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Seq
 
 
 def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
-    """Return that no node takes a pod yet."""
+    """Return a result that rejects all nodes for now."""
     return ExtenderFilterResult(
         node_names=[], failed_nodes=dict.fromkeys(names, Rejection(why=RejectionReason.VACATING).text)
     )
 
 
 def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
-    """Return what keeps reservations from a pod that must run in one; nothing for any other pod."""
+    """Return why no reservation takes a pod that must run in one; empty for any other pod."""
     if (
         pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None
         or placeholders.reservation_uid_of(pod.metadata) is not None
@@ -76,12 +76,12 @@ def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
 def prioritize_nodes(
     picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, spreads: bool = True
 ) -> list[HostPriority]:
-    """Return how good nodes are: those whose reservation the pod fills best come first.
+    """Return the scores of nodes: the node whose reservation the pod fills best comes first.
 
-    For a placeholder the emptiest nodes come first; `spreads`: whether they do.
+    For a placeholder the emptiest nodes come first if `spreads`.
 
-    A node that is not named counts for nothing, and most never do: naming thousands of them, for each pod, is work for
-    us and for the scheduler.
+    A node that is not in the result has score zero, as most nodes do: listing thousands of them, for each pod, would be
+    work for the extender and for kube-scheduler.
     """
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
         return _prioritize_for_placeholder(picture, uid, names) if spreads else []
@@ -93,9 +93,9 @@ def prioritize_nodes(
 
 
 def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, lead: int) -> list[str]:
-    """Return the nodes that kube-scheduler may still choose once it has added its own scores to ours.
+    """Return the nodes that kube-scheduler may still choose once it has added its own scores.
 
-    `lead`: by how many points the best node must be ahead of a node so that no other score makes up for them.
+    `lead`: number of points by which the best node must be ahead so that no other score makes up for them.
     """
     points = {each.host: each.score for each in ranked}
     top = max(points.values(), default=0)
@@ -105,17 +105,17 @@ def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, l
 def process_preemption(
     picture: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
 ) -> dict[str, MetaVictims]:
-    """Return the nodes where the pod could run once these pods are gone: on the others they would die in vain.
+    """Return the nodes on which the pod could run once the victims are gone: elsewhere preemption would be futile.
 
-    kube-scheduler knows nothing of reservations, so what it frees may be what is held for somebody else. On the node
-    that it chooses of these the place is kept for the pod (`dra.engine.reservations.nominations`).
+    kube-scheduler knows nothing of reservations, so the capacity that it frees may be reserved for another pod. On the
+    node that it chooses, the capacity is kept for the pod (`dra.engine.reservations.nominations`).
     """
     try:
         claimant = picture.claimant(pod)
     except MalformedAnnotationError:
         return {}
     if placeholders.reservation_uid_of(pod.metadata) is not None:
-        return dict(victims)  # judged again when it is placed
+        return dict(victims)  # checked again when the reservation is placed
     found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(picture, claimant, node, each))}
     leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
     picture.nominations.record_victims(claimant.uid, leaving)
@@ -133,7 +133,7 @@ def _victims_on_node(picture: SchedulerCache, pod: PodInfo, node: str, chosen: M
         return None
     if not preemption.is_futile(room, pod, leaving):
         return chosen
-    others = preemption.select_victims(room, pod, there)  # of those that it chose not enough leave; perhaps others do
+    others = preemption.select_victims(room, pod, there)  # the chosen victims do not suffice; others may
     if others is None:
         return None
     return MetaVictims(
@@ -150,7 +150,7 @@ def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[s
         )
     if (holding := picture.placing(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == holding.node])
-    # A placeholder without requests gains nothing in kube-scheduler's eyes when pods leave: preemption is not tried.
+    # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
     sifted = picture.books.places(known.holding, only=known.only, required=known.required)
     return _filter_result(sifted, names, preemptible=not known.holding.pre_allocates)
 
@@ -167,7 +167,7 @@ def _prioritize_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequen
 
 
 def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
-    """Return of all nodes those that were asked about; `preemptible`: whether preemption may help on the others."""
+    """Return the result for the requested nodes; `preemptible`: whether preemption may help on the rejected ones."""
     fits = frozenset(sifted.fits)
     found = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
     others = frozenset(filterfalse(fits.__contains__, names))
@@ -183,5 +183,5 @@ def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: b
 
 
 def _extender_score(points: int) -> int:
-    """Return 1 to 10: a node with a reservation into which the pod fits never counts for nothing."""
+    """Return 1 to 10: a node with a reservation that fits the pod never scores zero."""
     return max(1, MAX_EXTENDER_PRIORITY * points // scoring.MAX_NODE_SCORE)

@@ -1,7 +1,7 @@
-"""The writes of a bind, each with what its answers mean: done, refused for good, or nobody knows.
+"""The writes of a bind, each with the meaning of its answers: done, refused for good, or unknown.
 
-A status is compared and swapped: when somebody else was faster, it is read again and decided again, as long as there is
-time. All deadlines lie before the scheduler stops waiting, and before the lease can be another's.
+A status is compared and swapped: after a conflict it is read again and decided again, as long as there is time. All
+deadlines are before kube-scheduler's timeout, and before another replica can hold the lease.
 """
 
 import asyncio
@@ -26,29 +26,30 @@ from dra.model.meta import Key, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 
 ATTEMPTS: Final = 5
-"""At swapping one status: beside its controller there is nobody who writes it often."""
+"""Maximum number of attempts to swap a status: besides its controller, no client writes it often."""
 
 WRITE_TIMEOUT_MIN: Final = 0.2
-"""Seconds that are too few for a write: most would not be answered, and nobody would know what became of them."""
+"""Minimum number of seconds for a write: with less time most writes would not be answered, and their outcome would be
+unknown."""
 
 StatusUpdate: TypeAlias = Callable[[Reservation], ReservationStatus | None]
-"""What a status becomes; None: it is so already."""
+"""Returns the new status of a reservation; None: no change needed."""
 
 
 class WriteRefusedError(Exception):
-    """It cannot be done, and nothing has been written."""
+    """The write is not possible, and nothing has been written."""
 
 
 class PodChangedError(WriteRefusedError):
-    """The API server does not bind the pod as it is now: bound, in deletion, or another one."""
+    """The API server does not bind the pod as it is now: bound, terminating, or replaced."""
 
 
 class UnknownOutcomeError(Exception):
-    """It may have been done, or may still be: only a read can tell."""
+    """A write may have been done, or may still be done: only a read shows the outcome."""
 
 
 class ExtenderWriter:
-    """Carries out single writes."""
+    """A writer that executes single writes of the extender."""
 
     def __init__(self, client: Client, *, picture: SchedulerCache, clock: Clock, leadership: Leadership) -> None:
         self._client = client
@@ -58,7 +59,10 @@ class ExtenderWriter:
         self._lines: dict[Uid, _PendingUpdates] = {}
 
     def within(self, deadline: float) -> float:
-        """Return how long a write that begins now may take. Raises RefusedError if that is less than `BRIEF`."""
+        """Return how long a write that begins now may take.
+
+        Raises WriteRefusedError if that is less than `WRITE_TIMEOUT_MIN`.
+        """
         now = self._clock.now()
         left = self._leadership.within(deadline - now, now=now)
         if left < WRITE_TIMEOUT_MIN:
@@ -66,16 +70,16 @@ class ExtenderWriter:
         return left
 
     def now(self) -> datetime:
-        """Return the time of day."""
+        """Return the time of day in UTC."""
         return self._clock.wall()
 
     async def swap(
         self, uid: Uid, change: StatusUpdate, *, deadline: float, annotations: dict[str, str] | None = None
     ) -> None:
-        """Bring a reservation's status to what `change` makes of it, whoever else writes it meanwhile.
+        """Change a reservation's status with `change`, retrying after conflicts with other writers.
 
-        `change` may raise RefusedError: what was decided on has changed. `annotations` are written before. Changes that
-        wait for the same reservation go out in one write: each for itself, they would overtake each other.
+        `change` may raise WriteRefusedError: the basis of the decision has changed. `annotations` are written before.
+        Changes that wait for the same reservation go out in one write: separate writes would conflict with each other.
         """
         line = self._lines.setdefault(uid, _PendingUpdates())
         wish = _PendingUpdate(change, annotations)
@@ -96,7 +100,7 @@ class ExtenderWriter:
             raise wish.failure
 
     async def _turn(self, line: "_PendingUpdates", wish: "_PendingUpdate", *, deadline: float) -> None:
-        """Wait for the lock of a reservation. Raises RefusedError or UnknownOutcomeError if it comes too late."""
+        """Wait for the lock of a reservation; raise WriteRefusedError or UnknownOutcomeError after the deadline."""
         try:
             async with asyncio.timeout(self.within(deadline)):
                 await line.lock.acquire()
@@ -106,13 +110,13 @@ class ExtenderWriter:
             raise WriteRefusedError("not done in time, nothing was written; the scheduler tries again") from error
 
     async def _update_all(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
-        """Carry out the changes of a group; each is settled afterwards."""
+        """Execute the changes of a group and set the result of each."""
         try:
             await self._attempt(uid, group, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:
             for wish in group:
                 wish.settle(error)
-        except BaseException:  # called off in the middle, or a mistake of ours
+        except BaseException:  # cancelled in between, or a bug
             for wish in group:
                 wish.settle(UnknownOutcomeError("its reservation's status was being written when that was called off"))
             raise
@@ -159,7 +163,7 @@ class ExtenderWriter:
         raise WriteRefusedError(f"reservation {known.name}: written by others all the time; the scheduler tries again")
 
     async def look(self, known: CachedReservation, *, deadline: float) -> None:
-        """Read a reservation live. Raises RefusedError if that fails."""
+        """Read a reservation live into the cache; raise WriteRefusedError if that fails."""
         try:
             answer = await self._client.get(
                 RESERVATIONS,
@@ -191,7 +195,7 @@ class ExtenderWriter:
     async def post(
         self, key: Key, uid: Uid, node: str, *, reservation: CachedReservation | None, deadline: float
     ) -> None:
-        """Bind a pod; the annotation that names its reservation comes with it, in one write."""
+        """Bind a pod; the same write adds the annotation that names its reservation."""
         metadata: dict[str, Any] = {"name": key[1], "namespace": key[0], "uid": uid}
         if reservation is not None:
             told = {"name": reservation.name, "uid": reservation.holding.uid}
@@ -219,7 +223,7 @@ class ExtenderWriter:
             raise _write_error(error) from error
 
     async def touch(self, key: Key, uid: Uid, mark: str) -> None:
-        """Change an annotation of a pod that waits: kube-scheduler then looks at it again."""
+        """Change an annotation of a pending pod, so that kube-scheduler retries it."""
         await self._client.merge_patch(
             PODS,
             key,
@@ -248,18 +252,18 @@ class ExtenderWriter:
 
 @dataclass(eq=False, slots=True)
 class _PendingUpdate:
-    """A change of a status that somebody waits for."""
+    """A change of a status that a caller waits for."""
 
     change: StatusUpdate
     annotations: dict[str, str] | None
     sent: bool = False
-    """Whether a write of it may have been sent."""
+    """Whether a write of the change may have been sent."""
 
     settled: bool = False
     failure: Exception | None = None
 
     def settle(self, failure: Exception | None) -> None:
-        """Tell how it ended; what was told first counts."""
+        """Set the result; only the first result counts."""
         if not self.settled:
             self.settled, self.failure = True, failure
 
@@ -272,14 +276,14 @@ class _PendingUpdates:
     wishes: list[_PendingUpdate] = field(default_factory=list)
 
     def group(self, first: _PendingUpdate) -> list[_PendingUpdate]:
-        """Return the changes that go out with one of them: all that wait, but for those that write annotations."""
+        """Return the changes to write together with `first`: all pending ones, except those that write annotations."""
         if first.annotations:
             return [first]
         return [each for each in self.wishes if not each.settled and not each.annotations]
 
 
 def _status_after(reservation: Reservation, group: list[_PendingUpdate]) -> ReservationStatus:
-    """Return the status after the changes of a group; a change that is refused is settled, and not in it."""
+    """Return the status after the changes of a group; a refused change is finished, and not included."""
     for wish in group:
         if wish.settled:
             continue
@@ -294,7 +298,7 @@ def _status_after(reservation: Reservation, group: list[_PendingUpdate]) -> Rese
 
 
 class _BindingResponse(msgspec.Struct):
-    """A Status; a success says nothing more."""
+    """A Status; a success has no further content."""
 
 
 def _write_error(error: ApiError) -> Exception:

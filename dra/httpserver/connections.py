@@ -1,10 +1,10 @@
-"""Decides which connection of a full server is dropped: the oldest idle one of the address that has the most.
+"""The choice of the connection that a full server drops: the oldest idle one of the address with most connections.
 
-A client that connects and says nothing costs a TLS server 300 KiB, so the number of connections needs a limit; and a
-limit without a choice would let one such client keep all others out. An honest client opens its connection in
-milliseconds and holds few, so neither being the oldest nor having the most happens to it while an attack lasts.
+A client that connects and sends nothing costs a TLS server 300 KiB, so the number of connections needs a limit; and
+under a limit without a choice, one such client would keep all others out. An honest client opens its connection in
+milliseconds and holds few, so during an attack it is neither the oldest nor the one with most connections.
 
-Knows nothing of sockets.
+This module does not use sockets.
 """
 
 from collections import Counter, OrderedDict
@@ -14,76 +14,76 @@ from enum import StrEnum
 from typing import Final
 
 ADDRESSES_MAX: Final = 1024
-"""Addresses whose pace is remembered; beyond that the one that has been away for longest is forgotten."""
+"""Maximum number of addresses whose rate is remembered; beyond it the address unseen for longest is forgotten."""
 
 
 class ConnectionState(StrEnum):
-    """What a connection is doing."""
+    """The state of a connection."""
 
-    OPENING = "opening"  # TLS handshake, and the first request until its last byte has come
-    IDLE = "idle"  # between two requests
+    OPENING = "opening"  # TLS handshake, and the first request until its last byte
+    IDLE = "idle"  # between requests
     BUSY = "busy"  # a request is being answered
 
 
 class DropReason(StrEnum):
-    """Why a connection was closed by the server."""
+    """The reason for which the server closed a connection."""
 
     CROWDED = "Crowded"
-    """It was the oldest idle one of the address that has the most, and there was no place for another."""
+    """The connection was the oldest idle one of the address with most connections, and the listener was full."""
 
     FULL = "Full"
-    """There was no place, and every connection was being answered."""
+    """The listener was full, and all of its connections were busy."""
 
     PACE = "Pace"
-    """Its address opens connections faster than one address may."""
+    """The address opens connections faster than allowed."""
 
     SLOW = "Slow"
-    """No TLS handshake, no request, or no reading of the answer within its time."""
+    """The TLS handshake, the request, or reading the response took too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What the clients of one listener may cost; times in seconds."""
+    """Limits for the clients of one listener; times in seconds."""
 
     connections: int
-    """All of them."""
+    """Maximum number of connections."""
 
     opening: int
-    """Those that have not asked anything yet."""
+    """Maximum number of connections before their first request."""
 
     handshake: float = 5.0
-    """From the connection to the end of the TLS handshake."""
+    """Seconds from the connection to the end of the TLS handshake."""
 
     request: float = 10.0
-    """From the connection to the last byte of the first request."""
+    """Seconds from the connection to the last byte of the first request."""
 
     idle: float = 300.0
-    """Between two requests, or until an answer has been read."""
+    """Seconds between two requests, or until a response has been read."""
 
     pace: float | None = None
-    """New connections a second from one address, twice as many at once; None: as many as come."""
+    """New connections a second from one address, with a burst of twice as many; None: no limit."""
 
     once: bool = False
-    """Whether a connection is closed after one answer."""
+    """Whether a connection is closed after one response."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class ClientConnection:
-    """One connection."""
+    """One connection of a client."""
 
     address: str
     since: float
-    """When its phase began, in seconds of a clock that never jumps."""
+    """Start of the current phase, in seconds of a clock that never jumps."""
 
     drop: Callable[[], None]
-    """Closes it at once."""
+    """Closes the connection at once."""
 
     phase: ConnectionState = ConnectionState.OPENING
 
 
 @dataclass(slots=True)
 class _AddressRate:
-    """How many connections an address may open now (`left`), as of `at`."""
+    """The number of connections that an address may open (`left`), as of `at`."""
 
     left: float
     at: float
@@ -97,7 +97,7 @@ class ConnectionTable:
     _by_phase: dict[ConnectionState, OrderedDict[ClientConnection, None]] = field(
         default_factory=lambda: {phase: OrderedDict() for phase in ConnectionState}, init=False
     )
-    """By age within each phase, the oldest first."""
+    """Connections by phase, and by age within each phase, the oldest first."""
 
     _rates: OrderedDict[str, _AddressRate] = field(default_factory=OrderedDict, init=False)
 
@@ -105,7 +105,7 @@ class ConnectionTable:
         return sum(map(len, self._by_phase.values()))
 
     def count(self, phase: ConnectionState) -> int:
-        """Return how many are in a phase."""
+        """Return the number of connections in a phase."""
         return len(self._by_phase[phase])
 
     def refusal(self, address: str, *, now: float) -> DropReason | None:
@@ -117,7 +117,7 @@ class ConnectionTable:
         return None
 
     def add(self, connection: ClientConnection) -> ClientConnection | None:
-        """Take a connection in; return the one that has to make room for it, which is forgotten by then."""
+        """Add a connection; return the connection to drop in exchange, already removed from the table, or None."""
         victim = None
         if self.count(ConnectionState.OPENING) >= self.bounds.opening:
             victim = self._victim(ConnectionState.OPENING)
@@ -129,13 +129,13 @@ class ConnectionTable:
         return victim
 
     def enter(self, connection: ClientConnection, phase: ConnectionState, *, now: float) -> None:
-        """Note a connection's next phase; nothing happens to one that has been forgotten."""
+        """Move a connection to its next phase; a connection that was removed is ignored."""
         if self.discard(connection):
             connection.phase, connection.since = phase, now
             self._by_phase[phase][connection] = None
 
     def discard(self, connection: ClientConnection) -> bool:
-        """Forget a connection; return whether it was known."""
+        """Remove a connection; return whether it was in the table."""
         known = self._by_phase[connection.phase]
         if connection not in known:
             return False
@@ -143,7 +143,7 @@ class ConnectionTable:
         return True
 
     def overdue(self, *, now: float) -> list[ClientConnection]:
-        """Return the connections whose time is over; they are forgotten."""
+        """Remove and return the connections whose time limit has passed."""
         limits = ((ConnectionState.OPENING, self.bounds.request), (ConnectionState.IDLE, self.bounds.idle))
         found = []
         for phase, limit in limits:

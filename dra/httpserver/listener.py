@@ -1,8 +1,8 @@
-"""Accepts connections for an aiohttp application within `Bounds`.
+"""An HTTP listener that accepts connections for an aiohttp application within `ConnectionLimits`.
 
-aiohttp's own site accepts whatever comes: asyncio waits 60 seconds for each TLS handshake, nothing waits for the first
-request, and a connection has no number. Here every accepted socket is counted before anything is allocated for it, and
-a few are accepted at a time, so that a flood of connections never keeps the event loop from other work.
+aiohttp's own site accepts every connection: asyncio waits 60 seconds for each TLS handshake, no timeout covers the
+first request, and the number of connections has no limit. Here every accepted socket is counted before anything is
+allocated for it, and a few are accepted at a time, so that a flood of connections never starves the event loop.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from dra.api.configuration import Endpoint
 from dra.httpserver.connections import ClientConnection, ConnectionLimits, ConnectionState, ConnectionTable, DropReason
 
 ACCEPT_BATCH: Final = 8
-"""Connections accepted before other work has its turn."""
+"""Connections accepted before other tasks of the event loop run."""
 
 BACKLOG: Final = 1024
-"""Connections that the kernel keeps for a busy event loop."""
+"""Connections that the kernel queues for a busy event loop."""
 
 SWEEP_INTERVAL: Final = 0.5
-"""Seconds between two looks for connections whose time is over."""
+"""Seconds between two searches for overdue connections."""
 
 TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for the client's part of a TLS shutdown."""
 
 ACCEPT_RETRY_DELAY: Final = 1.0
-"""Seconds until connections are accepted again after the process had no descriptor left."""
+"""Seconds until connections are accepted again after the process ran out of file descriptors."""
 
 LOG_INTERVAL: Final = 60.0
 """Seconds between two log lines about dropped connections."""
 
 DropObserver: TypeAlias = Callable[[str, DropReason], None]
-"""Told (listener, cause) of each connection that was dropped."""
+"""Called with (listener, cause) for each dropped connection."""
 
 _Response = TypeVar("_Response", bound=web.StreamResponse)
 
@@ -49,7 +49,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class HttpListener:
-    """Serves an application at one address; use as a context manager."""
+    """A listener that serves an application at one address; use as a context manager."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class HttpListener:
         observer: DropObserver,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """``name`` stands in metrics and log lines; ``context``: for TLS."""
+        """Create a listener; ``name`` appears in metrics and log lines, ``context`` enables TLS."""
         self._name = name
         self._endpoint = endpoint
         self._bounds = bounds
@@ -77,13 +77,13 @@ class HttpListener:
         self._dropped: Counter[tuple[DropReason, str]] = Counter()
         self._logged_at = float("-inf")
         self.address = ""
-        """``HOST:PORT`` once it listens."""
+        """``HOST:PORT`` once the listener is open."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     async def __aenter__(self) -> Self:
-        """Listen. Raises OSError, which names the address."""
+        """Open the listening socket; raises OSError, which names the address."""
         self._socket = _listening_socket(self._endpoint)
         await self._runner.setup()
         host, port = self._socket.getsockname()[:2]
@@ -148,14 +148,14 @@ class HttpListener:
         task.add_done_callback(self._opened(accepted, connection))
 
     async def _open(self, accepted: socket.socket, protocol: "_ConnectionProtocol", address: str) -> None:
-        """Bring a connection to where requests can come. Raises OSError (ssl.SSLError, too)."""
+        """Wait for the client's first byte and complete the TLS handshake. Raises OSError (ssl.SSLError, too)."""
         await _wait_readable(accepted)
         secure = {"ssl_handshake_timeout": self._bounds.handshake, "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol, accepted, ssl=self._context, **(secure if self._context is not None else {})
             )
-        except ConnectionAbortedError:  # what asyncio makes of a handshake without an end
+        except ConnectionAbortedError:  # raised by asyncio for a handshake that times out
             self._note(DropReason.SLOW, address)
             raise
 
@@ -167,9 +167,9 @@ class HttpListener:
                 return
             self._connections.discard(connection)
             connection.drop = (
-                _do_nothing  # else task and connection keep each other, and 256 KiB of asyncio's, until collected
+                _do_nothing  # else a reference cycle keeps task, connection and 256 KiB of asyncio's until collected
             )
-            accepted.close()  # a task that was cancelled before it began has made no transport that would do it
+            accepted.close()  # a task cancelled before it began has no transport that closes the socket
             if not isinstance(failure, OSError | asyncio.CancelledError):
                 _log.error("%s: a connection failed", self._name, exc_info=failure)
 
@@ -185,7 +185,7 @@ class HttpListener:
         def lost(handler: object) -> None:
             self._by_handler.pop(handler, None)
             self._connections.discard(connection)
-            connection.drop = _do_nothing  # likewise
+            connection.drop = _do_nothing  # as above
 
         return lost
 
@@ -193,7 +193,7 @@ class HttpListener:
     async def _track_request(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer a request once its last byte is here: one that arrives slowly keeps nobody else out."""
+        """Handle a request once its last byte has arrived: a slow request does not block other clients."""
         await request.read()
         loop = asyncio.get_running_loop()
         connection = self._by_handler.get(request.protocol)
@@ -209,7 +209,7 @@ class HttpListener:
                 self._connections.enter(connection, ConnectionState.IDLE, now=loop.time())
 
     def _last(self, response: _Response) -> _Response:
-        """Have the connection closed after this answer if it is good for one only."""
+        """Close the connection after this response if the limits allow only one."""
         if self._bounds.once:
             response.force_close()
         return response
@@ -246,7 +246,7 @@ class HttpListener:
 
 
 class _ConnectionProtocol(asyncio.Protocol):
-    """Hands a connection over to aiohttp once it is there: before its TLS handshake it costs no parser."""
+    """A protocol that passes an established connection to aiohttp: no parser is allocated before the TLS handshake."""
 
     def __init__(
         self, runner: web.AppRunner, *, made: Callable[[object], None], lost: Callable[[object], None]
@@ -288,7 +288,7 @@ class _ConnectionProtocol(asyncio.Protocol):
 
 
 async def _wait_readable(accepted: socket.socket) -> None:
-    """Return once the client has said something: until then its connection costs neither buffers nor TLS state."""
+    """Wait for the client's first byte: until then its connection costs neither buffers nor TLS state."""
     loop = asyncio.get_running_loop()
     there = loop.create_future()
     loop.add_reader(accepted, _set_done, there)
@@ -299,7 +299,7 @@ async def _wait_readable(accepted: socket.socket) -> None:
 
 
 def _do_nothing() -> None:
-    """Drop a connection that is gone."""
+    """Replace `ClientConnection.drop` of a connection that is gone."""
 
 
 def _set_done(future: asyncio.Future[None]) -> None:
@@ -308,7 +308,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
 
 
 def _listening_socket(endpoint: Endpoint) -> socket.socket:
-    """Return a socket that listens, without blocking. Raises OSError."""
+    """Return a non-blocking listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in endpoint.address else socket.AF_INET
     try:
         made = socket.create_server((endpoint.address, endpoint.port), family=family, backlog=BACKLOG)

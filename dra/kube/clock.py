@@ -13,9 +13,7 @@ class Clock(Protocol):
         ...
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC; the wall clock may jump, so compare it only with deadlines that the API
-        sets.
-        """
+        """Return the time of day in UTC; the wall clock may jump, so compare it only with deadlines of the API."""
         ...
 
 

@@ -176,8 +176,9 @@ def _undecoded(raw: bytes | msgspec.Raw) -> RawObject:
 
 
 def decode_object(resource: Resource, found: RawObject) -> UnstructuredObject:
-    """Decode the whole of an object, and release the bytes that the server sent. Raises one of
-    `OBJECT_DECODE_ERRORS`.
+    """Decode the whole of an object, and release the bytes that the server sent.
+
+    Raises one of `OBJECT_DECODE_ERRORS`.
     """
     raw, found.raw = found.raw, b""
     return _dynamic(resource, raw)

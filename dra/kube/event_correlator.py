@@ -1,7 +1,7 @@
-"""Which events are news and which are repetitions: the part of the event recorder that needs no network.
+"""Correlation of Events into series: the part of the event recorder that needs no network.
 
-The same sentence about the same object, said again within ten minutes of the last time, is one Event whose ``series``
-counts. The count is written slowly: a claim that waits is looked at every second, and nobody reads that fast.
+The same note about the same object, repeated within ten minutes of the last time, is one Event whose ``series`` counts.
+The count is written slowly: a waiting claim is reconciled every second, and no user reads that fast.
 """
 
 from collections import OrderedDict
@@ -13,26 +13,26 @@ from dra.kube.resources import Resource
 from dra.model.meta import ObjectMeta, Struct, Uid
 
 SERIES_WINDOW: Final = 600.0
-"""Seconds after which the same sentence is news again."""
+"""Seconds after which the same note starts a new series."""
 
 SERIES_UPDATE_INTERVAL: Final = 120.0
-"""Seconds between two writes of one event's count."""
+"""Seconds between two writes of one Event's count."""
 
 SERIES_MAX: Final = 2048
 
 NOTE_MAX: Final = 1024
-"""Bytes; the API server refuses longer notes."""
+"""Maximum number of bytes in a note; the API server refuses longer notes."""
 
 
 class EventType(StrEnum):
-    """``type`` of an Event."""
+    """The ``type`` of an Event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class Regarding(Struct, frozen=True):
-    """The object an event is about."""
+    """The object that an Event is about."""
 
     api_version: str
     kind: str
@@ -53,12 +53,12 @@ class Regarding(Struct, frozen=True):
 
     @property
     def event_namespace(self) -> str:
-        """Where its events go; those of cluster-scoped objects are accepted in ``default`` only."""
+        """Return the namespace for Events about this object; those of cluster-scoped objects must be in ``default``."""
         return self.namespace or "default"
 
 
 class EventRecord(Struct, frozen=True):
-    """One sentence about one object."""
+    """One note about one object."""
 
     regarding: Regarding
     severity: EventType
@@ -68,20 +68,20 @@ class EventRecord(Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[Uid, str, str, str]:
-        """What makes two facts the same."""
+        """Return the key by which repetitions of a record are recognized."""
         return (self.regarding.uid, self.reason, self.severity, self.note)
 
 
 @dataclass(slots=True)
 class EventSeries:
-    """One fact and how often it was stated."""
+    """One record and the number of its repetitions."""
 
     fact: EventRecord
     last: float
-    """When it was last stated."""
+    """Time of the last repetition."""
 
     name: str = ""
-    """Name of its Event; empty until that is about to be posted."""
+    """Name of the Event; empty until the first attempt to create it."""
 
     posted: bool = False
     count: int = 1
@@ -90,7 +90,7 @@ class EventSeries:
 
 
 class EventCorrelator:
-    """The series of the last ten minutes, a bounded number of them."""
+    """The event series of the last ten minutes, at most `SERIES_MAX`."""
 
     def __init__(self) -> None:
         self._series: OrderedDict[tuple[Uid, str, str, str], EventSeries] = OrderedDict()
@@ -99,7 +99,7 @@ class EventCorrelator:
         return len(self._series)
 
     def state(self, fact: EventRecord, *, now: float) -> EventSeries | None:
-        """Take note of `fact`; return its new series if it is news, None if it was counted."""
+        """Count `fact`; return a new series if the fact is new, None if it repeats a known one."""
         identity = fact.identity
         known = self._series.get(identity)
         if known is not None and now - known.last < SERIES_WINDOW:
@@ -124,12 +124,12 @@ class EventCorrelator:
         ]
 
     def forget(self, series: EventSeries) -> None:
-        """Treat the fact as news the next time: its Event is gone, or was never accepted."""
+        """Drop a series, so that its fact starts a new one: the Event is gone, or was never accepted."""
         if self._series.get(series.fact.identity) is series:
             del self._series[series.fact.identity]
 
     def _trim(self, now: float) -> None:
-        """Let go of what is over, and of the oldest when there is too much; they are in order of `last`."""
+        """Drop expired series, and the oldest when there are too many; the series are in order of `last`."""
         while self._series:
             oldest = next(iter(self._series.values()))
             if len(self._series) <= SERIES_MAX and now - oldest.last < SERIES_WINDOW:
@@ -138,7 +138,7 @@ class EventCorrelator:
 
 
 def truncated_note(note: str) -> str:
-    """Return `note`, cut to what the API server accepts."""
+    """Return `note` truncated to the length that the API server accepts."""
     raw = note.encode()
     if len(raw) <= NOTE_MAX:
         return note

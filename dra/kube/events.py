@@ -1,7 +1,7 @@
-"""Tells users what happens to their objects, as Kubernetes Events: the only channel that ``kubectl describe`` shows.
+"""Recording of Kubernetes Events, the only channel that ``kubectl describe`` shows.
 
-Best effort by design: an event that cannot be written is counted and forgotten, and recording never waits, because
-nothing that decides may depend on it. What must not be lost is in conditions and annotations.
+Best effort by design: an Event that cannot be written is counted and dropped, and recording never blocks, because no
+decision may depend on it. Information that must not be lost is in conditions and annotations.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from dra.model.meta import PartialObjectMetadata
 CONTROLLER: Final = "reserve.dra/controller"
 
 QUEUE_MAX: Final = 1000
-"""Events that wait to be posted; of more, those of the namespace that has most of them are discarded."""
+"""Maximum number of Events that wait to be posted; beyond it, Events of the namespace with most of them are
+discarded."""
 
 ATTEMPTS: Final = 3
 FLUSH_TIMEOUT: Final = 5.0
@@ -35,7 +36,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class EventRecorder:
-    """Writes events one after the other. `record` from anywhere; `run` beside the work; `close` at the end."""
+    """A recorder that writes Events one after the other.
+
+    Call `record` from anywhere; run `run` as a task; call `close` at the end.
+    """
 
     def __init__(
         self,
@@ -46,10 +50,10 @@ class EventRecorder:
         clock: Clock = SYSTEM,
         discarding: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """``discarding`` hears how many facts were discarded just now."""
+        """Create a recorder; ``discarding`` is called with the number of facts that were just discarded."""
         self.posted = 0
         self.discarded = 0
-        """Facts that were not written: queue full, no right, namespace going away, server away."""
+        """Facts that were not written: queue full, forbidden, namespace terminating, or server unreachable."""
 
         self._client = client
         self._instance = instance
@@ -63,7 +67,7 @@ class EventRecorder:
         self._numbers = itertools.count()
 
     def record(self, fact: EventRecord) -> None:
-        """State a fact; what was stated recently is only counted."""
+        """Record a fact; a fact that was recorded recently is only counted."""
         series = self._memory.state(fact, now=self._clock.now())
         if series is None:
             return
@@ -78,7 +82,7 @@ class EventRecorder:
         self._memory.forget(series)
 
     async def run(self) -> NoReturn:
-        """Write what is recorded, until cancelled."""
+        """Write recorded facts until cancelled."""
         while True:
             await self._drain()
             for series in self._memory.due(now=self._clock.now()):
@@ -94,7 +98,7 @@ class EventRecorder:
                 continue  # counts may be due
 
     async def close(self) -> None:
-        """Write what is left, for a few seconds at most. Cancel `run` before."""
+        """Write the remaining facts, for at most `FLUSH_TIMEOUT` seconds. Cancel `run` before."""
         try:
             async with asyncio.timeout(FLUSH_TIMEOUT):
                 await self._drain()
@@ -110,10 +114,10 @@ class EventRecorder:
         while self._posting is not None or self._queue:
             self._posting = self._posting or self._queue.pop()
             await self._post(self._posting)
-            self._posting = None  # only now: a cancelled post is done again by `close`, under the same name
+            self._posting = None  # only now: `close` repeats a cancelled post under the same name
 
     async def _post(self, series: EventSeries) -> None:
-        """Create the Event."""
+        """Create the Event of a new series."""
         fact = series.fact
         try:
             series.name = series.name or self._name(fact)
@@ -143,14 +147,14 @@ class EventRecorder:
         }
 
     async def _create(self, namespace: str, body: Mapping[str, Any]) -> None:
-        """Create an Event, with some patience for a server that is away: its name makes that safe to repeat."""
+        """Create an Event, retrying while the server is unreachable: the fixed name makes a retry safe."""
         backoff = Backoff(base=0.5)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._client.create(
                     EVENTS, body, model=PartialObjectMetadata, namespace=namespace, priority=RequestPriority.REPORT
                 )
-            except AlreadyExists:  # an attempt before this one did succeed
+            except AlreadyExists:  # an earlier attempt succeeded
                 return
             except (Unreachable, ServerError, TooManyRequests):
                 if attempt == ATTEMPTS:
@@ -160,7 +164,7 @@ class EventRecorder:
                 return
 
     async def _count(self, series: EventSeries) -> None:
-        """Write how often the fact was stated."""
+        """Write the count of a series to its Event."""
         regarding = series.fact.regarding
         count = series.count
         change: dict[str, Any] = {"series": {"count": count, "lastObservedTime": rfc3339_micro(self._clock.wall())}}
@@ -172,7 +176,7 @@ class EventRecorder:
                 model=PartialObjectMetadata,
                 priority=RequestPriority.REPORT,
             )
-        except NotFound:  # events live for an hour
+        except NotFound:  # Events expire after an hour
             self._memory.forget(series)
         except ApiError as error:
             _log.debug("%s", error)
@@ -180,6 +184,6 @@ class EventRecorder:
         series.written_at = self._clock.now()
 
     def _name(self, fact: EventRecord) -> str:
-        """Return a name nobody else uses: as client-go makes them, by object and time, and ours are numbered."""
+        """Return a unique name, built as in client-go from the object's name and the time, plus a sequence number."""
         micros = int(self._clock.wall().timestamp() * 1_000_000)
         return f"{fact.regarding.name[:_NAME_MAX].rstrip('.-')}.{micros:x}{next(self._numbers):04x}"

@@ -1,7 +1,7 @@
-"""A bounded queue that is fair to namespaces: whoever fills it waits behind his own.
+"""A bounded queue that is fair to namespaces: a namespace that fills the queue delays only itself.
 
-Namespaces take turns, so what one namespace has queued costs another one place at most. When the queue is full, the
-namespace that has most in it gives way.
+Namespaces take turns, so what one namespace has queued delays an item of another by one place at most. When the queue
+is full, the namespace with most items loses one.
 """
 
 from collections import OrderedDict, deque
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """At most `most` items, first in, first out within a namespace."""
+    """A queue of at most `most` items, first in, first out within a namespace."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._turns: OrderedDict[str, deque[T]] = OrderedDict()
-        """The namespace whose turn it is comes first."""
+        """Items by namespace; the first namespace is served next."""
 
         self._length = 0
 
@@ -24,7 +24,7 @@ class FairQueue(Generic[T]):
         return self._length
 
     def put(self, item: T, *, namespace: str) -> T | None:
-        """Take an item in; return the one that had to give way, perhaps the same one, None if there was room."""
+        """Add an item; return the item dropped because the queue is full (possibly `item`), or None."""
         refused = None
         if self._length >= self._most:
             fullest = max(self._turns, key=lambda name: len(self._turns[name]))
@@ -37,11 +37,11 @@ class FairQueue(Generic[T]):
         return refused
 
     def first(self) -> T:
-        """Return the item whose turn it is, and leave it in."""
+        """Return the next item without removing it."""
         return next(iter(self._turns.values()))[0]
 
     def pop(self) -> T:
-        """Take the item out whose turn it is; the next namespace has its turn then."""
+        """Remove and return the next item; another namespace is served after it."""
         namespace, items = self._turns.popitem(last=False)
         item = items.popleft()
         if items:
@@ -50,7 +50,7 @@ class FairQueue(Generic[T]):
         return item
 
     def clear(self) -> int:
-        """Take everything out; return how much it was."""
+        """Remove all items and return their number."""
         length, self._length = self._length, 0
         self._turns.clear()
         return length

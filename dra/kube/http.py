@@ -1,11 +1,11 @@
-"""The transport over HTTP: one aiohttp session to one API server.
+"""The HTTP transport: one aiohttp session to one API server.
 
-Traps heeded here:
-- ``trust_env`` stays off: proxy variables of the environment must not catch requests to the cluster; the proxy of the
+Traps:
+- ``trust_env`` stays off: proxy variables of the environment must not affect requests to the cluster; the proxy of the
   kubeconfig is used instead.
-- aiohttp's default limits (5 minutes in all, 100 connections, 64 KiB buffers) cut watches, block behind watches, and
-  make batches small.
-- A redirect is never followed: it would carry the token elsewhere.
+- aiohttp's default limits (5 minutes in total, 100 connections, 64 KiB buffers) cut watches, block requests behind
+  watches, and make batches small.
+- A redirect is never followed: the request would carry the token to another server.
 - Errors of aiohttp hold the request with its Authorization header; only their texts are passed on.
 """
 
@@ -27,7 +27,7 @@ from dra.kube.transport import FrameSplitter, Request, Response
 CONNECT_TIMEOUT: Final = 10.0
 KEEP_ALIVE: Final = 30.0
 READ_BUFFER: Final = 1 << 20
-"""Bytes that may lie ready before the socket is paused: the upper limit of a block of watch events."""
+"""Bytes that may be buffered before the socket is paused: the upper limit of a block of watch events."""
 
 _UNAUTHORIZED: Final = 401
 _KEEPALIVE_OPTIONS: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -35,7 +35,7 @@ _KEEPALIVE_OPTIONS: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPC
 
 @functools.cache
 def user_agent() -> str:
-    """Return the User-Agent of all requests, which audit logs and flow control of the server go by."""
+    """Return the User-Agent of all requests, for audit logs and for the server's flow control."""
     try:
         return f"dra-reserve/{importlib.metadata.version('dra-reserve')}"
     except importlib.metadata.PackageNotFoundError:  # run from a checkout
@@ -43,23 +43,26 @@ def user_agent() -> str:
 
 
 class HttpTransport:
-    """Implements `dra.kube.transport.Transport`."""
+    """A `dra.kube.transport.Transport` over HTTP."""
 
     def __init__(self, credentials: Credentials, *, agent: str = "") -> None:
-        """``agent`` is the User-Agent; empty: the usual one."""
+        """Create the transport; ``agent`` is the User-Agent, by default `user_agent`."""
         self._credentials = credentials
         self._agent = agent or user_agent()
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: Request, /) -> Response:
-        """Return the answer, see `Transport.send`."""
+        """Return the response, see `Transport.send`."""
         with self._failures(request):
             async with await self._answer(request, total=request.timeout) as answer:
                 return Response(answer.status, _lower_case_headers(answer), await self._body(request, answer))
 
     @staticmethod
     async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
-        """Read the answer to its end. Raises TooLong, and closes the connection then: the rest is still to come."""
+        """Read the response to its end.
+
+        Raises `ResponseTooLarge` and closes the connection if the body is too long, since the rest is still to come.
+        """
         if request.most is None:
             return await answer.read()
         parts: list[bytes] = []
@@ -76,7 +79,7 @@ class HttpTransport:
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream, see `Transport.stream`."""
         with self._failures(request):
-            async with asyncio.timeout(request.timeout):  # none of aiohttp's timeouts covers only the beginning
+            async with asyncio.timeout(request.timeout):  # no timeout of aiohttp covers only the beginning
                 answer = await self._answer(request, total=None)
         try:
             if not _is_success(answer):
@@ -89,12 +92,12 @@ class HttpTransport:
             _abandon(answer)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the API server."""
         if self._session is not None:
             await self._session.close()
 
     async def _answer(self, request: Request, *, total: float | None) -> aiohttp.ClientResponse:
-        """Send and return the beginning of the answer; after a 401 once more, with fresh credentials."""
+        """Send a request and return the beginning of its response; after a 401 once more, with fresh credentials."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         access = await self._credentials.access()
@@ -109,11 +112,11 @@ class HttpTransport:
         return await self._ask(request, fresh, left)
 
     async def _ask(self, request: Request, access: RestConfig, total: float | None) -> aiohttp.ClientResponse:
-        """Send once."""
+        """Send the request one time, without retries."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=keepalive_socket),
-                cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer must not pin us to one server
+                cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer must not pin this client to one server
                 read_bufsize=READ_BUFFER,
                 trust_env=False,
             )
@@ -136,7 +139,7 @@ class HttpTransport:
         )
 
     async def _blocks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """Yield what has arrived, cut behind the last newline."""
+        """Yield the received bytes, cut after the last newline."""
         blocks = FrameSplitter()
         with self._failures(request):
             async for chunk in answer.content.iter_any():
@@ -145,10 +148,10 @@ class HttpTransport:
 
     @contextmanager
     def _failures(self, request: Request) -> Iterator[None]:
-        """Turn everything that can go wrong below HTTP into `Unreachable`.
+        """Convert every failure below HTTP to `Unreachable`.
 
-        Only a connection that never came about proves that the server has not got the request: one from the pool may
-        break after the last byte of it was sent.
+        Only a connection that was never established proves that the server has not received the request: a pooled
+        connection may break after the last byte of the request was sent.
         """
         try:
             yield
@@ -166,9 +169,9 @@ class HttpTransport:
 
 
 def keepalive_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-    """Return a socket on which the system notices within a minute that the other side is gone.
+    """Return a socket on which the kernel notices within a minute that the peer is gone.
 
-    Without that a watch would wait for ever on a connection that a firewall has forgotten; HTTP/1.1 has no pings.
+    Otherwise a watch would wait for ever on a connection that a firewall has dropped; HTTP/1.1 has no pings.
     """
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
@@ -180,7 +183,7 @@ def keepalive_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> soc
 
 
 def _connection_failure(error: Exception) -> str:
-    """Return why there is no connection; aiohttp's own text shows the TLS context."""
+    """Return the reason for a failed connection; aiohttp's own text shows the TLS context."""
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = getattr(error, "certificate_error", None) or error.os_error
         plain = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else truncated(cause)
@@ -189,10 +192,10 @@ def _connection_failure(error: Exception) -> str:
 
 
 def _abandon(answer: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer that is not read to its end, at once.
+    """Close the connection of a partly read response at once.
 
-    `aiohttp.ClientResponse.release` would wait for the rest of an answer that has no end, and `close` alone for the
-    server's part of the TLS shutdown: for 30 seconds on an API server that is gone, past the end of the event loop.
+    `aiohttp.ClientResponse.release` would wait for the rest of an endless response, and `close` alone for the server's
+    part of the TLS shutdown: 30 seconds if the API server is gone, past the end of the event loop.
     """
     connection = answer.connection
     if connection is not None and connection.transport is not None:

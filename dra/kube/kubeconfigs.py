@@ -1,7 +1,7 @@
-"""Kubeconfig files of the usual kind, read without the kubernetes package: importing that takes a quarter of a second.
+"""Static kubeconfig files, read without the kubernetes package: its import takes a quarter of a second.
 
-Of the usual kind is a file with a certificate or a token in it, and nothing that changes: no exec plugin, no token
-file, no proxy. Whatever has a field that is not known here is somebody else's to read, faults included.
+A static file contains a certificate or a token and nothing that changes: no exec plugin, no token file, no proxy. Files
+with any unknown field are left to the kubernetes package, which also reports their faults.
 """
 
 import base64
@@ -24,7 +24,7 @@ _USER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticContext:
-    """What such a file says of one context."""
+    """The cluster and user of one context in a static kubeconfig file."""
 
     server: str
     token: str = field(default="", repr=False)
@@ -35,17 +35,17 @@ class StaticContext:
 
     @property
     def authorization(self) -> str | None:
-        """The header, if it takes one."""
+        """Return the Authorization header, if the context has a token."""
         return f"Bearer {self.token}" if self.token else None
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context; raises OSError for what is no certificate."""
+        """Return the TLS context; raises OSError for an invalid certificate."""
         made = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
         if not self.verify:
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
         if self.certificate:
-            with tempfile.TemporaryDirectory() as folder:  # the ssl module takes files only; nobody else may look
+            with tempfile.TemporaryDirectory() as folder:  # the ssl module accepts files only; keep them private
                 paths = (Path(folder, "certificate"), Path(folder, "key"))
                 for path, content in zip(paths, (self.certificate, self.key), strict=True):
                     path.touch(0o600)
@@ -55,8 +55,8 @@ class StaticContext:
 
 
 def read_static_context(path: str, *, context: str | None = None) -> StaticContext | None:
-    """Return what the file says of a context; None if it is not that simple, or not right."""
-    from yaml import YAMLError, safe_load  # noqa: PLC0415 - only who has such a file needs it
+    """Return the static context of a kubeconfig file; None if it is not static, or invalid."""
+    from yaml import YAMLError, safe_load  # noqa: PLC0415 - needed only where there is a kubeconfig
 
     if os.pathsep in path:
         return None
@@ -68,11 +68,11 @@ def read_static_context(path: str, *, context: str | None = None) -> StaticConte
         user = _section(content, "user", wanted["user"])
         return _static_context(cluster, user, file.parent)
     except (OSError, YAMLError, LookupError, TypeError, AttributeError, ValueError):
-        return None  # whoever reads all kinds says what is wrong
+        return None  # the kubernetes package reports the fault
 
 
 def context_names(path: str) -> tuple[str, ...]:
-    """Return the names of the contexts; empty if nobody can tell."""
+    """Return the names of the contexts; empty if a file cannot be read."""
     from yaml import YAMLError, safe_load  # noqa: PLC0415 - as above
 
     found: dict[str, None] = {}
@@ -110,7 +110,7 @@ def _static_context(cluster: Mapping[str, Any], user: Mapping[str, Any], folder:
 
 
 def _file_or_data(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
-    """Return a file's content, or that which stands in its place; data wins, as for kubectl. May raise ValueError."""
+    """Return the content of a file or its inline data; data wins, as for kubectl. May raise ValueError."""
     if data := section.get(f"{name}-data"):
         try:
             return base64.b64decode("".join(data.split()), validate=True)

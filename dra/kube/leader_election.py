@@ -1,4 +1,4 @@
-"""Leader election over a Lease object; the rules are in dra.kube.lease_rules."""
+"""Leader election with a Lease object; the rules are in dra.kube.lease_rules."""
 
 import asyncio
 import logging
@@ -41,17 +41,17 @@ _log: Final = logging.getLogger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """We are not the leader any more; whatever acts as one must stop."""
+    """This process is not the leader any more; all work that requires leadership must stop."""
 
 
 class StoodDownError(LeadershipLostError):
-    """We are to do nothing; the lease is still ours, to be given back."""
+    """An annotation of the lease orders a stand-down; this process still holds the lease and must release it."""
 
 
 class LeaderElector:
-    """One candidate.
+    """A candidate in a leader election.
 
-    It must `acquire` the lease, run `hold` beside the work, and `release` after it::
+    The caller must `acquire` the lease, run `hold` beside the work, and `release` the lease after it::
 
         await election.acquire()
         try:
@@ -61,7 +61,7 @@ class LeaderElector:
         finally:
             await election.release()
 
-    `identity` must be unique to this process: a pod's name with something random.
+    `identity` must be unique to this process: the name of the pod plus a random part.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only
@@ -75,11 +75,11 @@ class LeaderElector:
         random: Random | None = None,
         ignore_stand_down: bool = False,
     ) -> None:
-        """``ignore_stand_down``: take the lease also where it is to be left alone."""
+        """Create a candidate; ``ignore_stand_down``: acquire the lease even if its annotation orders a stand-down."""
         self.identity = identity
         self._ignore_stand_down = ignore_stand_down
         self.failure: ApiError | None = None
-        """Why the lease cannot be read or written right now."""
+        """Error that currently prevents reading or writing the lease."""
 
         self._client = client
         self._key = key
@@ -92,26 +92,26 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Whether we are the leader, as far as we can know."""
+        """Report whether this process is the leader, as far as it can know."""
         return self._clock.now() < self.write_deadline
 
     @property
     def write_deadline(self) -> float:
-        """Deadline of all writes begun now, on the clock's `now`; in the past for who does not lead."""
+        """Return the deadline of all writes begun now, on the clock's `now`; in the past without leadership."""
         return self._tenure.write_until(self._terms) if self._tenure is not None else LONG_PAST
 
     @property
     def quiet_until(self) -> float:
-        """Until then late writes of the leader before us may arrive; take nothing back that they may rely on."""
+        """Return until when late writes of the previous leader may arrive; until then, undo nothing they rely on."""
         return self._tenure.quiet_until if self._tenure is not None else LONG_PAST
 
     @property
     def holder(self) -> str:
-        """Who had the lease when we last looked."""
+        """Return the last observed holder of the lease."""
         return self._seen.lease.spec.holder_identity if self._seen is not None else ""
 
     async def acquire(self) -> Tenure:
-        """Wait until we lead."""
+        """Wait until this process is the leader."""
         told = False
         while self._tenure is None:
             try:
@@ -130,14 +130,15 @@ class LeaderElector:
         return self._tenure
 
     async def hold(self) -> NoReturn:
-        """Renew until that fails for too long, or somebody else has the lease; raise `LeadershipLostError`.
+        """Renew the lease until renewal fails for too long or another process holds it; raise `LeadershipLostError`.
 
-        Or until we are told to stand down: then with the lease still ours, so that `release` gives it back.
+        Raises `StoodDownError` when a stand-down is ordered: this process still holds the lease then, so `release`
+        gives it up.
         """
         while self._tenure is not None:
             await asyncio.sleep(self._terms.retry)
             try:
-                if self._seen is None or self.failure is not None:  # not sure what is there
+                if self._seen is None or self.failure is not None:  # the state of the lease is uncertain
                     await self._look()
                 decision = self._decision()
                 if isinstance(decision, AwaitLease | AcquireLease):
@@ -154,7 +155,7 @@ class LeaderElector:
         raise LeadershipLostError(f"lease {self._key[0]}/{self._key[1]}: {reason}")
 
     async def release(self) -> None:
-        """Give the lease back, so that the next one need not wait for its end. Call when all writes are over."""
+        """Release the lease, so that the next leader need not wait for its expiry. Call after all writes have ended."""
         if self._tenure is None or self._seen is None:
             return
         self._tenure = None
@@ -176,7 +177,7 @@ class LeaderElector:
         )
 
     def _pause(self) -> float:
-        """Return how long a candidate waits before it looks again: not beyond the end of the lease as it knows it."""
+        """Return the delay before a candidate reads the lease again: at most until the lease expires."""
         pause = self._terms.retry * self._random.uniform(1.0, 1.2)
         decision = self._decision()
         if isinstance(decision, AwaitLease) and not self._is_stood_down:
@@ -188,7 +189,7 @@ class LeaderElector:
         return decide(self._seen, identity=self.identity, leading=leading, now=self._clock.now())
 
     async def _look(self) -> None:
-        """Read the lease."""
+        """Read the lease from the API server."""
         lease: Lease | None
         try:
             lease = await self._client.get(
@@ -200,7 +201,7 @@ class LeaderElector:
         self.failure = None
 
     async def _act(self, decision: LeaseDecision) -> None:
-        """Do what was decided; when it succeeds we lead."""
+        """Execute a decision; its success makes this process the leader."""
         seen, sent = self._seen, self._clock.now()
         match decision:
             case CreateLease(lease=before):
@@ -248,15 +249,16 @@ class LeaderElector:
         )
 
     def _stamp(self) -> str:
-        """Return a renewTime that differs from those before, even if the time of day stands still or jumps back.
+        """Return a renewTime that differs from all before, even if the wall clock stands still or jumps back.
 
-        Others see that we live by the change of it. To the API server, writing the same again would be no write at all.
+        Other candidates take a changed renewTime as the sign of life. The API server treats a write of the same value
+        as no write at all.
         """
         self._renewals += 1
         return rfc3339_micro(self._clock.wall() + timedelta(microseconds=self._renewals))
 
     def _new_holder_spec(self, before: Lease | None) -> dict[str, Any]:
-        """Return what a new holder writes."""
+        """Return the spec that a new holder writes."""
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self._terms.duration,
@@ -265,7 +267,7 @@ class LeaderElector:
         }
 
     def _within(self) -> float:
-        """Return how long one request may take: at least two of them must fit into what is left of a tenure."""
+        """Return the timeout of one request: at least two requests must fit into the rest of a tenure."""
         share = self._terms.renew_deadline / 2.0
         if self._tenure is None:
             return share
@@ -274,7 +276,7 @@ class LeaderElector:
 
     def _failed(self, error: ApiError) -> None:
         self.failure = error
-        if isinstance(error, Conflict | AlreadyExists):  # somebody was faster; the next look tells who
+        if isinstance(error, Conflict | AlreadyExists):  # another candidate was faster; the next read shows which
             _log.debug("%s", error)
         else:
             _log.warning("%s", error)

@@ -1,18 +1,19 @@
-"""When to take, keep or wait for a Lease: the part of leader election that needs no network.
+"""When to acquire, renew or wait for a Lease: the part of leader election that needs no network.
 
 Rules:
-1. Nobody compares wall clocks. The lease of somebody else has expired when *we* have seen no change of it for the
-   duration written in it, on our own monotonic clock. So after a start one waits for a full duration.
-2. A leader counts from before it sent its renewal, everybody else from after: its tenure ends before anybody can
-   think so. Its writes must be over by then; `Tenure.write_until` is their deadline.
-3. Nothing can take back a request that is under way. A new leader therefore knows until when writes of the old one
-   may still arrive (`Tenure.quiet_until`), and does nothing before that which they could spoil. What comes even
+1. Wall clocks are never compared. A lease held by another process has expired when *this* process has observed no
+   change of it for the duration written in it, on its own monotonic clock. So after a start a candidate waits for a
+   full duration.
+2. A leader counts from before it sent its renewal, all other candidates from after: its tenure ends before any of them
+   can consider the lease expired. Its writes must be over by then; `Tenure.write_until` is their deadline.
+3. A request in flight cannot be recalled. A new leader therefore knows until when writes of the previous leader may
+   still arrive (`Tenure.quiet_until`), and until then does nothing that they could spoil. A write that arrives even
    later fails on its resourceVersion.
-   Who gives the lease back and has got an answer to each of its writes says so in it (`ANSWERED`): then nothing is
-   late, and a rolling update frees devices without a pause.
-4. A lease in our own name that this process has not taken is that of somebody else: of the process before us.
-5. A lease can be told to be left alone (`STAND_DOWN`): then its holder gives it back and no candidate takes it, except
-   for whoever needs that silence.
+   A leader that releases the lease after every write was answered states so in the lease (`WRITES_ANSWERED`): then no
+   write is late, and a rolling update frees devices without a pause.
+4. A lease in the name of this process that this process has not acquired belongs to another one: to its predecessor.
+5. An annotation of the lease (`STAND_DOWN`) can order a stand-down: its holder then releases it and no candidate
+   acquires it, except for a candidate that needs this silence.
 """
 
 from dataclasses import dataclass, replace
@@ -24,18 +25,20 @@ from dra.model.meta import ObjectMeta, Struct
 LONG_PAST: Final = float("-inf")
 
 WRITES_ANSWERED: Final = "reserve.dra/all-writes-answered"
-"""Annotation of a lease that was given back with no write under way; it counts for the tenure whose number (the lease's
-``leaseTransitions``) it names, so that it is worth nothing once a leader that knows nothing of it came between."""
+"""Annotation of a lease that was released with no write in flight. Valid for the tenure whose number (the lease's
+``leaseTransitions``) it names, so that it has no effect once a leader that does not know the annotation came between.
+"""
 
 STAND_DOWN: Final = "reserve.dra/stand-down"
-"""Annotation of a lease by which a person tells all controllers to do nothing, whatever it says; it outlives them."""
+"""Annotation of a lease by which a user orders all controllers to stop writing; any non-empty value does. It outlives
+the controllers."""
 
 SAFETY_MARGIN: Final = 1.0
-"""Seconds by which writes end before the lease does: event loops are late, clocks differ in rate."""
+"""Seconds by which writes end before the lease expires: event loops are late, clocks differ in rate."""
 
 
 class LeaseSpec(Struct, frozen=True):
-    """``spec`` of a Lease; times are there for people."""
+    """The ``spec`` of a Lease; its times are for people."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
@@ -45,38 +48,38 @@ class LeaseSpec(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """coordination.k8s.io/v1 Lease."""
+    """A Lease of coordination.k8s.io/v1."""
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
 
     @property
     def quiet(self) -> bool:
-        """Whether its last holder gave it back with all of its writes answered."""
+        """Report whether the last holder released the lease with all of its writes answered."""
         answered = (self.metadata.annotations or {}).get(WRITES_ANSWERED)
         return not self.spec.holder_identity and answered == str(self.spec.lease_transitions)
 
     @property
     def stood_down(self) -> bool:
-        """Whether it is to be left alone."""
+        """Report whether the lease orders a stand-down."""
         return bool((self.metadata.annotations or {}).get(STAND_DOWN))
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionTimings:
-    """Durations in seconds."""
+    """Durations of a leader election, in seconds."""
 
     duration: int = 15
-    """How long others respect a lease that is not renewed."""
+    """Time for which other candidates respect a lease that is not renewed."""
 
     renew_deadline: float = 10.0
-    """How long a leader goes on without having renewed."""
+    """Time for which a leader continues without a successful renewal."""
 
     retry: float = 2.0
-    """Time between two renewals, and between two looks at somebody else's lease."""
+    """Time between two renewals, and between two reads of a lease held by another process."""
 
     request: float = WRITE_TIMEOUT
-    """The longest that a write of any leader takes."""
+    """Maximum duration of a write of any leader."""
 
     def __post_init__(self) -> None:
         if not self.retry < self.renew_deadline < self.duration - SAFETY_MARGIN:
@@ -90,16 +93,16 @@ class ObservedLease:
     lease: Lease
     since: float
     missing: bool = False
-    """The object has been deleted since; that stops nobody who holds it from writing."""
+    """The object has been deleted since; its holder may nevertheless still write."""
 
     @property
     def expires(self) -> float:
-        """When it may be taken, unless it changes."""
+        """Return when the lease may be acquired, unless it changes."""
         return self.since + self.lease.spec.lease_duration_seconds
 
 
 def observe_lease(before: ObservedLease | None, lease: Lease | None, *, now: float) -> ObservedLease | None:
-    """Return the sighting after a look; only the lease's spec is a sign of life, annotations are not."""
+    """Return the observation after a read; only changes of the spec are a sign of life, annotations are not."""
     if lease is None:
         return before and replace(before, missing=True)
     if before is not None and before.lease.spec == lease.spec:
@@ -109,28 +112,28 @@ def observe_lease(before: ObservedLease | None, lease: Lease | None, *, now: flo
 
 @dataclass(frozen=True, slots=True)
 class CreateLease:
-    """There is no lease: make one. There may have been one."""
+    """The decision to create the lease, which does not exist; `lease` is the deleted one, if any."""
 
     lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AcquireLease:
-    """The lease may be taken from whoever had it."""
+    """The decision to acquire the lease from its previous holder."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class RenewLease:
-    """It is ours."""
+    """The decision to renew the lease, which this process holds."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitLease:
-    """It is somebody else's, until then at least."""
+    """The decision to wait: another process holds the lease, at least until `until`."""
 
     until: float
 
@@ -152,13 +155,13 @@ def decide(seen: ObservedLease | None, *, identity: str, leading: bool, now: flo
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """Our time as the leader."""
+    """The time during which this process is the leader."""
 
     renewed_at: float
-    """Before the last successful renewal was sent."""
+    """Time just before the last successful renewal was sent."""
 
     quiet_until: float
-    """Until then writes of a previous leader may still arrive; NEVER if there was none."""
+    """Time until which writes of a previous leader may still arrive; `LONG_PAST` if there was none."""
 
     previous: str = ""
 
@@ -167,7 +170,7 @@ class Tenure:
         return self.renewed_at + terms.duration - SAFETY_MARGIN
 
     def over(self, terms: ElectionTimings, *, now: float) -> bool:
-        """Whether renewing has failed for too long."""
+        """Return whether renewal has failed for too long."""
         return now >= self.renewed_at + terms.renew_deadline
 
 
@@ -176,10 +179,10 @@ def begin_tenure(
 ) -> Tenure:
     """Return the tenure that begins with the success, at `now`, of a request that was sent at `sent`.
 
-    `seen` is what was decided on. Who gave the lease back has stopped writing, so only requests he gave up waiting for
-    may be under way, if there are any. So it is with one whose lease has expired before our eyes; of any other, the
-    process before us under the same name, we know only that the lease it had may have been renewed the moment before
-    we looked.
+    `seen` is the observation that was decided on. A holder that released the lease has stopped writing, so only
+    requests whose answers it gave up on may be in flight, if any. The same holds for one whose lease has expired under
+    observation. Of any other, the predecessor under the same name, only this is known: its lease may have been renewed
+    the moment before this process read it.
     """
     if decision.lease is None or seen is None:
         return Tenure(sent, LONG_PAST)

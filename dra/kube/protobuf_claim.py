@@ -1,12 +1,12 @@
-"""Claims as the API server stores them: changed in protobuf, so that no byte of the rest becomes another.
+"""Claims in the API server's protobuf form, changed without altering any byte of the rest.
 
-What a driver is told in ``opaque.parameters`` is stored as somebody sent it, spaces included, and may never change.
-But an answer in JSON has no such spaces any more, nor has an object that a JSON patch was applied to. So the API server
-takes every JSON write on such a claim for a change of it, and refuses it with 422: one that a Python client created,
-whose ``json.dumps`` puts spaces, cannot even be annotated by kubectl (seen on 1.36.3). Upstream's components speak
-protobuf and notice nothing.
+The ``opaque.parameters`` for a driver are stored exactly as they were sent, spaces included, and are immutable. But a
+response in JSON has lost these spaces, and so has an object that a JSON patch was applied to. So the API server takes
+every JSON write on such a claim for a change of it, and refuses it with 422: a claim that a Python client created,
+whose ``json.dumps`` inserts spaces, cannot even be annotated by kubectl (seen on 1.36.3). Upstream's components use
+protobuf and are not affected.
 
-Only the fields that we write are declared here; protobuf keeps all others as they are.
+Only the fields that this project writes are declared here; protobuf keeps all others unchanged.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, _Kind, bool]]]] = {
         "uid": (5, _STRING, False),
     },
 }
-"""Message → field → (number, type, whether it is repeated)."""
+"""Fields of each message: name → (number, type, whether it is repeated)."""
 
 
 def _classes() -> dict[str, _Message]:
@@ -91,10 +91,10 @@ _CLASSES: Final = _classes()
 
 
 class ProtobufClaim:
-    """A claim in protobuf, of which some fields can be changed."""
+    """A claim in protobuf, some fields of which can be changed."""
 
     def __init__(self, body: bytes) -> None:
-        """Take an answer of the API server; raises ValueError if it is none in protobuf."""
+        """Decode a response of the API server; raises ValueError if it is not protobuf."""
         if not body.startswith(_MAGIC):
             raise ValueError("the answer is not in Kubernetes' protobuf form")
         self._envelope = _CLASSES["Unknown"].FromString(body.removeprefix(_MAGIC))
@@ -102,18 +102,18 @@ class ProtobufClaim:
 
     @property
     def uid(self) -> str:
-        """``metadata.uid``."""
+        """Return the ``metadata.uid`` of the claim."""
         return str(self._claim.metadata.uid)
 
     @property
     def resource_version(self) -> str:
-        """``metadata.resourceVersion``."""
+        """Return the ``metadata.resourceVersion`` of the claim."""
         return str(self._claim.metadata.resource_version)
 
     def is_like(self, claim: ResourceClaim) -> bool:
-        """Whether a decision on that claim holds for this version, too: all that one looks at is the same in both.
+        """Return whether a decision on `claim` also holds for this version: all fields that a decision reads are equal.
 
-        An allocation cannot be replaced by another one under a list that stays as it is.
+        An allocation cannot be replaced by another one while the list of entries stays the same.
         """
         metadata, status = self._claim.metadata, self._claim.status
         entries = [(each.api_group, each.resource, each.name, each.uid) for each in status.reserved_for]
@@ -129,14 +129,14 @@ class ProtobufClaim:
         )
 
     def apply(self, patch: Mapping[str, Any]) -> None:
-        """Change what a JSON merge patch of ours names; raises KeyError for fields that none of ours does."""
+        """Apply a JSON merge patch of this project; raises KeyError for fields that no such patch has."""
         for part, fields in patch.items():
             change = {"metadata": self._change_metadata, "status": self._change_status}[part]
             for field, value in fields.items():
                 change(field, value)
 
     def encode(self) -> bytes:
-        """Return the claim as it can be written."""
+        """Return the claim in the form that can be written."""
         self._envelope.raw = self._claim.SerializeToString()
         return _MAGIC + bytes(self._envelope.SerializeToString())
 

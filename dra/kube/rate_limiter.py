@@ -1,8 +1,8 @@
-"""How many requests a second we may send, and who goes first when there are more.
+"""Rate limiting of requests, with priorities for requests that must wait.
 
 A token bucket as in client-go, with a queue in front that serves by priority, then in order of arrival: under load the
-requests that free devices or start pods must not wait behind the pruning of lists. Strict on purpose; what is at the
-bottom waits as long as there is more urgent work.
+requests that free devices or start pods must not wait behind the pruning of lists. Priorities are strict on purpose;
+requests of the lowest priority wait as long as there is more urgent work.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from dra.kube.clock import SYSTEM, Clock
 
 
 class RequestPriority(IntEnum):
-    """The smaller the earlier."""
+    """The order in which requests are sent; a smaller number goes first."""
 
     LEADERSHIP = 0  # a late renewal costs the leadership and stops everything
     URGENT = 1  # releases, ungating, entries of pods that start: devices or pods wait for them
@@ -27,9 +27,9 @@ class RequestPriority(IntEnum):
 
 @dataclass(slots=True)
 class TokenBucket:
-    """The arithmetic of a token bucket; knows no clock.
+    """The arithmetic of a token bucket, without a clock.
 
-    `tokens` is what there was at `at`; it grows by `qps` a second up to `burst`.
+    `tokens` is the number of tokens at time `at`; it grows by `qps` a second up to `burst`.
     """
 
     qps: float
@@ -44,7 +44,7 @@ class TokenBucket:
         self.tokens = self.burst
 
     def take(self, now: float, *, heed_pause: bool = True) -> float:
-        """Take a token and return 0, or return in how many seconds it is worth asking again."""
+        """Take a token and return 0, or return the seconds until the next attempt is worthwhile."""
         self.tokens = min(self.burst, self.tokens + max(0.0, now - self.at) * self.qps)
         self.at = max(self.at, now)
         if heed_pause and now < self.paused_until:
@@ -55,20 +55,20 @@ class TokenBucket:
         return 0.0
 
     def give_back(self) -> None:
-        """Return a token that was not used."""
+        """Return an unused token to the bucket."""
         self.tokens = min(self.burst, self.tokens + 1.0)
 
     def pause(self, until: float) -> None:
-        """Grant nothing before `until`: the server asked for it."""
+        """Grant no token before `until`, as requested by the server."""
         self.paused_until = max(self.paused_until, until)
 
 
 _ONE: Final = 1.0 - 1e-9
-"""One token, less what rounding may eat: waiting exactly (1 - tokens) / qps must be enough."""
+"""One token, less the rounding error: waiting exactly (1 - tokens) / qps must be enough."""
 
 
 class RateLimiter:
-    """The queue in front of a `Bucket`."""
+    """A priority queue in front of a `TokenBucket`."""
 
     def __init__(self, qps: float, burst: float, *, clock: Clock = SYSTEM) -> None:
         self._bucket = TokenBucket(qps, burst)
@@ -79,7 +79,7 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their turn."""
+        """Return the number of requests that wait for a token."""
         return len(self._queue)
 
     async def acquire(self, priority: RequestPriority = RequestPriority.NORMAL) -> None:
@@ -92,15 +92,15 @@ class RateLimiter:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # granted in the very moment in which the caller gave up
+            if not turn.cancelled():  # granted at the moment at which the caller gave up
                 self._bucket.give_back()
                 self._serve()
             raise
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for a while, as the server asked by Retry-After.
+        """Send nothing for a while, as the server requested with Retry-After.
 
-        Except for the leadership: the server sheds load per flow, and leases have one of their own.
+        Leadership requests are exempt: the server sheds load per flow, and leases have a flow of their own.
         """
         self._bucket.pause(self._clock.now() + seconds)
 
@@ -108,7 +108,7 @@ class RateLimiter:
         return self._bucket.take(self._clock.now(), heed_pause=priority != RequestPriority.LEADERSHIP)
 
     def _serve(self) -> None:
-        """Grant what can be granted and come back when there is more."""
+        """Grant as many requests as possible and schedule the next attempt."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,16 +1,16 @@
-"""Keeps a local picture of one kind of objects and tells every change of it.
+"""A reflector: keeps a local copy of the objects of one kind and reports every change.
 
-List, then watch from the list's resourceVersion on; a watch that ends is opened again where it ended, and only when
-the server has forgotten that point everything is listed again and compared (`Store`). Changes go to the sink in
-batches, one per block of frames, because at ten thousand pods the cost of a change is the cost of handing it over.
+The reflector lists, then watches from the list's resourceVersion on. A watch that ends is reopened where it ended; only
+when the server has dropped that version are all objects listed again and compared (`Store`). Changes go to the event
+handler in batches, one per block of frames, because at ten thousand pods handing over a change is what it costs.
 
 Traps:
-- A connection can die without a word (NAT, a server that hangs), so a silence longer than bookmarks take ends it.
-- A server restored from a backup accepts a watch from a version that it has not reached yet and says nothing until it
-  has (seen on 1.36.3). So a silence is a reason to ask for its version, and so is a connection that broke: what is
-  restored is restarted. The store tells of it (`Rewound`).
-- An ERROR event comes with HTTP status 200. Whatever it says, its resourceVersion is of no more use: list again.
-- A forbidden or vanished kind keeps its objects here: doubt is no deletion. `failure` tells.
+- A connection can die silently (NAT, a server that hangs), so a silence longer than the interval of bookmarks ends it.
+- A server restored from a backup accepts a watch from a version that it has not reached yet and sends nothing until it
+  has (seen on 1.36.3). So after a silence, and after a broken connection, the reflector asks for the server's version:
+  a restored server has been restarted. The store reports the restore (`ServerRestored`).
+- An ERROR event comes with HTTP status 200. Whatever it says, its resourceVersion cannot be used: list again.
+- The objects of a forbidden or vanished kind stay in the store: a failed watch proves no deletion. `failure` shows it.
 """
 
 import asyncio
@@ -42,17 +42,18 @@ T = TypeVar("T", bound=ApiObject)
 EventHandler: TypeAlias = Callable[[list[Change[T]]], None]
 
 WATCH_TIMEOUT_SECONDS: Final = (300, 600)
-"""Length of a watch, drawn at random: so that not all watches of all replicas move to a new server at once."""
+"""Range of the duration of a watch, drawn at random so that the watches of all replicas do not move to a new server at
+once."""
 
 WATCH_IDLE_TIMEOUT: Final = 90.0
-"""Seconds without a frame after which a watch is opened anew. Bookmarks come every 60 to 75 s where etcd reports its
-progress (kubeadm has it do so); where it does not, a quiet kind has none for minutes, and a new watch costs little."""
+"""Seconds without a frame after which a watch is reopened. Bookmarks come every 60 to 75 s where etcd reports its
+progress (kubeadm enables that); elsewhere a quiet kind has none for minutes, and reopening a watch costs little."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class _WatchEvent(msgspec.Struct, gc=False):
-    """A frame of a watch; what `object` is depends on `type`."""
+    """A frame of a watch; the type of `object` depends on `type`."""
 
     type: str
     object: msgspec.Raw
@@ -63,7 +64,7 @@ _STATUSES: Final = msgspec.json.Decoder(Status)
 
 
 class _RelistError(Exception):
-    """The resourceVersion that the watch started from is of no use any more."""
+    """The resourceVersion that the watch started from cannot be used any more."""
 
     def __init__(self, cause: ApiError) -> None:
         super().__init__(cause)
@@ -71,7 +72,7 @@ class _RelistError(Exception):
 
 
 class Reflector(Generic[T]):
-    """One kind, one selection, one sink. `run` never returns; cancel it."""
+    """The reflector of one kind and one selection, with one event handler. `run` never returns; cancel it."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; what to watch, what to keep, and two injected sources of chance
         self,
@@ -88,11 +89,12 @@ class Reflector(Generic[T]):
         self.resource = resource
         self.synced = asyncio.Event()
         self.failure: ApiError | None = None
-        """Why the picture is not being kept up right now."""
+        """Error that currently prevents updates of the store."""
         self.last_contact: float | None = None
-        """When the server last showed that the picture is up to date (list, event or bookmark); clock's `now`."""
+        """Time at which the server last showed that the store is up to date (list, event or bookmark); clock's
+        `now`."""
         self.unreadable = 0
-        """How many objects came that do not fit the struct."""
+        """Number of received objects that do not fit the struct."""
 
         self._client = client
         self._model = model
@@ -105,23 +107,23 @@ class Reflector(Generic[T]):
         self._store: Store[T] = Store(keep=keep, narrowed=selection.narrowed)
         self._version = ""
         self._reached = ""
-        """The version that we had come to before a list became due."""
+        """Version that the watch had reached before a list became due."""
 
         self._in_doubt = False
-        """Whether the server may know less than we."""
+        """Whether the server may be at an older version than this reflector."""
 
     @property
     def objects(self) -> Mapping[Key, T]:
-        """The picture as it is now, read-only."""
+        """Return the stored objects, read-only."""
         return self._store.objects
 
     @property
     def resource_version(self) -> str:
-        """How far the picture reaches; empty while a list is due."""
+        """Return the version that the store has reached; empty while a list is due."""
         return self._version
 
     def lag(self) -> float | None:
-        """Return seconds since the server last showed that the picture is up to date; None before the first list."""
+        """Return seconds since the server last showed that the store is up to date; None before the first list."""
         return None if self.last_contact is None else self._clock.now() - self.last_contact
 
     async def run(self) -> NoReturn:
@@ -146,7 +148,7 @@ class Reflector(Generic[T]):
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
-        """Take in the whole collection, a page at a time."""
+        """List the whole collection into the store, page by page."""
         version = ""
         async for page in self._client.list_pages(self.resource, self._model, selection=self._selection):
             changes: list[Change[T]] = []
@@ -168,7 +170,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        """Take in events until the watch ends."""
+        """Apply events to the store until the watch ends."""
         seconds = self._random.randint(*WATCH_TIMEOUT_SECONDS)
         opened = self._client.watch(
             self.resource, self._model, resource_version=self._version, seconds=seconds, selection=self._selection
@@ -180,13 +182,13 @@ class Reflector(Generic[T]):
         except Expired as error:
             raise _RelistError(error) from error
         except Timeout as error:
-            if error.has_cause("ResourceVersionTooLarge"):  # the server knows less than we: restored from a backup
+            if error.has_cause("ResourceVersionTooLarge"):  # the server is at an older version: restored from a backup
                 raise _RelistError(error) from error
             raise
         self._in_doubt = not ended
 
     async def _check(self) -> None:
-        """Make sure that the server has come as far as we have."""
+        """Raise `_RelistError` if the server is at an older version than this reflector."""
         version = await self._client.current_resource_version(self.resource, selection=self._selection)
         if is_older_version(version, self._version):
             message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
@@ -194,7 +196,7 @@ class Reflector(Generic[T]):
         self._in_doubt = False
 
     async def _follow(self, blocks: AsyncIterator[bytes]) -> bool:
-        """Take in blocks while they come; return whether the server ended the watch, not its silence."""
+        """Apply blocks as they arrive; return whether the server ended the watch (not a silence)."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(WATCH_IDLE_TIMEOUT) as limit:
@@ -203,13 +205,13 @@ class Reflector(Generic[T]):
                     self._backoff.reset()
                     self._alive()
                     limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
-                    await asyncio.sleep(0)  # a flood of blocks must not keep others from running
+                    await asyncio.sleep(0)  # a flood of blocks must not starve other tasks
         except TimeoutError:
             return False
         return True
 
     def _take(self, block: bytes) -> None:
-        """Turn a block of frames into one batch of changes."""
+        """Decode a block of frames into one batch of changes."""
         changes: list[Change[T]] = []
         version = self._version
         try:
@@ -217,7 +219,7 @@ class Reflector(Generic[T]):
                 version = self._handle_event(event, changes) or version
         except RESPONSE_DECODE_ERRORS as error:
             raise _RelistError(UnreadableResponse(self.resource.label, error)) from error
-        finally:  # what came before an ERROR has happened
+        finally:  # events before an ERROR are valid
             self._version = version
             if changes:
                 self._sink(changes)
@@ -247,7 +249,7 @@ class Reflector(Generic[T]):
         self.failure = None
 
     def _failed(self, error: ApiError) -> None:
-        level = logging.WARNING if self.failure is None else logging.DEBUG  # once, not at every attempt
+        level = logging.WARNING if self.failure is None else logging.DEBUG  # warn once, not at every attempt
         _log.log(level, "%s; what is known of %s stays as it is", error, self.resource.label)
         self.failure = error
 

@@ -1,7 +1,7 @@
-"""Kinds of API objects and where they are found.
+"""Kinds of API objects and their paths.
 
-A path is put together from validated names only. Names reach us from annotations and references that any user may
-write, and a name such as ``..`` or ``x/status`` would send our rights to an object nobody asked about.
+A path is built from validated names only. Names come from annotations and references that any user may write; a name
+such as ``..`` or ``x/status`` would direct a request, with the rights of this process, to an unintended object.
 """
 
 import re
@@ -23,7 +23,7 @@ class InvalidNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind in one version, as the paths of the API name it."""
+    """One kind in one version, as in the paths of the API."""
 
     group: str
     version: str
@@ -39,23 +39,23 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` of its objects."""
+        """Return the ``apiVersion`` of the objects of this kind."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def label(self) -> str:
-        """The group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
+        """Return the group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def what(self, key: Key) -> str:
-        """Return how error texts call the object: ``ResourceClaim ml/train``."""
+        """Return the name of an object in error texts: ``ResourceClaim ml/train``."""
         namespace, name = key
         return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path of an object, or of the collection when there is no `name`.
 
-        Without a namespace it is that of all namespaces, which only reading a collection may use.
+        Without a namespace, the path covers all namespaces, which is valid only for reading a collection.
         """
         parts = [group_path(self.group, self.version)]
         if namespace:
@@ -73,23 +73,23 @@ class Resource:
 
 
 def group_path(group: str, version: str | None = None) -> str:
-    """Return the path of an API group ("" is the core group), or of one version of it."""
+    """Return the path of an API group ("" is the core group), or of one version of the group."""
     root = f"/apis/{_subdomain(group, 'group')}" if group else "/api"
     return f"{root}/{_label(version, 'version')}" if version is not None else root
 
 
 def _label(text: str, role: str) -> str:
-    """Return `text` if it is a DNS-1123 label."""
+    """Return `text` if it is a DNS-1123 label; else raise `InvalidNameError`."""
     if len(text) > _LABEL_MAX or not _LABEL_PATTERN.fullmatch(text):
         raise InvalidNameError(f"{role} {text[:_SUBDOMAIN_MAX]!r}: not a DNS label")
     return text
 
 
 def _subdomain(text: str, role: str) -> str:
-    """Return `text` if it is a DNS-1123 subdomain.
+    """Return `text` if it is a DNS-1123 subdomain; else raise `InvalidNameError`.
 
-    Stricter than the server's rule for a path segment (no ``/``, ``%``, ``.``, ``..``), which a few kinds that we
-    never touch get by with (``system:node`` of RBAC).
+    Stricter than the server's rule for a path segment (no ``/``, ``%``, ``.``, ``..``), which a few kinds rely on that
+    this project never accesses (``system:node`` of RBAC).
     """
     if len(text) > _SUBDOMAIN_MAX or not _SUBDOMAIN_PATTERN.fullmatch(text):
         raise InvalidNameError(f"{role} {text[:_SUBDOMAIN_MAX]!r}: not a DNS subdomain")
@@ -105,11 +105,12 @@ JOBS: Final = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
 POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
-"""In the version of Kubernetes 1.37. 1.36 has v1alpha2 instead: to be replaced by the version that discovery finds."""
+"""PodGroups in the version of Kubernetes 1.37. Kubernetes 1.36 has v1alpha2 instead: replace the version with the one
+that discovery finds."""
 
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
-"""Served by default from Kubernetes 1.37 on; whoever reads older servers takes the version from discovery."""
+"""DeviceTaintRules, served by default from Kubernetes 1.37 on; for older servers, take the version from discovery."""
 
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 REVIEWS: Final = Resource(

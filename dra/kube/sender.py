@@ -1,8 +1,8 @@
-"""The rules of the house for sending: pace, deadlines, repeats, counting.
+"""The policy for sending requests: rate, deadlines, retries, metrics.
 
-What is repeated: any request that the server turned away with 429 and a Retry-After (it did nothing), and reads that
-never reached it. What never is: a write whose outcome is unknown. It raises `Unreachable` with ``ambiguous`` or a
-`ServerError`, and the caller reads again and decides again.
+Retried are requests that the server rejected with 429 and a Retry-After (it did nothing), and reads that never reached
+it. A write whose outcome is unknown is never retried: it raises `Unreachable` with ``ambiguous`` or a `ServerError`,
+and the caller reads again and decides again.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from dra.kube.transport import Request, Response, Transport
 ATTEMPTS: Final = 4
 
 MAX_IN_FLIGHT: Final = 128
-"""Requests that are under way at a time: on a slow API server, requests that are sent at a steady pace pile up, and
-each takes a connection with its buffers. Exempt are renewals of the lease, and watches: there is one for each kind."""
+"""Maximum number of requests in flight: on a slow API server, requests sent at a steady rate pile up, and each takes a
+connection with its buffers. Exempt are renewals of the lease, and watches: there is one for each kind."""
 
 RequestObserver: TypeAlias = Callable[[str, str, int, float], None]
-"""Told (method, group-resource, status, seconds) of each request sent. Status 0 stands for `Unreachable`; the method of
-a watch is WATCH, and its seconds end when the answer begins."""
+"""Called with (method, group-resource, status, seconds) for each request sent. Status 0 stands for `Unreachable`; the
+method of a watch is WATCH, and its seconds end when the response begins."""
 
 
 class Sender:
@@ -40,9 +40,9 @@ class Sender:
         observer: RequestObserver | None,
         lasting: float,
     ) -> None:
-        """``lasting``: seconds for which a request may be under way after we have stopped waiting for its answer."""
+        """Create the sender; ``lasting``: seconds for which a write may be in flight after its caller gave up."""
         self.late_writes_until = float("-inf")
-        """Until when a write may still arrive that has no answer yet and will get none from us."""
+        """Time until which a write may still arrive whose answer was given up on."""
 
         self._lasting = lasting
         self._transport = transport
@@ -52,7 +52,7 @@ class Sender:
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def send(self, request: Request, *, what: str, label: str, priority: RequestPriority) -> Response:
-        """Return the successful answer, else raise; `request.timeout` covers all attempts and waits."""
+        """Return the successful response, else raise; `request.timeout` covers all attempts and waits."""
         deadline = self._clock.now() + request.timeout
         backoff = Backoff(base=0.1, cap=2.0)
         attempt = 0
@@ -83,7 +83,7 @@ class Sender:
     async def stream(
         self, request: Request, *, what: str, label: str, priority: RequestPriority
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream, once; errors on the way bear `what`, too."""
+        """Open a stream, without retries; errors of the stream name `what`, too."""
         await self._limiter.acquire(priority)
         began = self._clock.now()
         try:
@@ -101,9 +101,9 @@ class Sender:
             raise
 
     async def _turn(self, priority: RequestPriority, deadline: float, what: str) -> float:
-        """Wait for the limiter and for a slot, not beyond the deadline; return the seconds left.
+        """Wait for the rate limiter and for a slot, not beyond the deadline; return the seconds left.
 
-        The slot is the caller's to release, but for LEADERSHIP.
+        The caller must release the slot, except for LEADERSHIP.
         """
         message = ""
         try:
@@ -124,7 +124,7 @@ class Sender:
         return left
 
     async def _exchange(self, request: Request, what: str, label: str) -> Response:
-        """Send once."""
+        """Send the request one time, without retries."""
         began = self._clock.now()
         try:
             response = await self._transport.send(request)
@@ -140,7 +140,7 @@ class Sender:
         self._observe(request.method, label, response.status, began)
         try:
             raise_for_status(response, what)
-        except ServerError:  # it has given up waiting itself, perhaps
+        except ServerError:  # the server may have stopped waiting for the write itself
             self._note_late_write(request)
             raise
         return response
@@ -150,7 +150,7 @@ class Sender:
             self.late_writes_until = self._clock.now() + self._lasting
 
     def _heed(self, error: ApiError) -> None:
-        """Slow down everything when the server asks for it."""
+        """Pause all requests when the server asks for it."""
         if isinstance(error, TooManyRequests) and error.passing and error.retry_after is not None:
             self._limiter.pause(error.retry_after)
 

@@ -1,13 +1,13 @@
-"""What a reflector knows, and what changes in it: the part of a reflector that needs no network.
+"""The object store of a reflector and the changes it reports: the part of a reflector that needs no network.
 
 Rules:
-1. Identity is the uid. Another uid under a known name is two changes: the old object is deleted, a new one is there.
-2. News that are not newer than what is known are ignored, as far as resourceVersions can be compared (they are
-   integers on every server we know; KEP-5504 makes that the rule). Lists are the truth and are always believed:
-   after a server was restored from a backup, its versions are *lower* than ours, or it shows what is certainly gone.
-   That is told (`Rewound`) before anything else of such a list.
-3. What `keep` refuses is not stored. What is stored and then refused leaves like something deleted, but not for
-   certain.
+1. Identity is the uid. Another uid under a known name is two changes: the old object is deleted, a new one exists.
+2. An event that is not newer than the stored object is ignored, as far as resourceVersions can be compared (they are
+   integers on every known server; KEP-5504 makes that the rule). Lists are authoritative and always applied: after a
+   server was restored from a backup, its versions are *lower* than the stored ones, or it shows an object that is
+   certainly deleted. This is reported (`ServerRestored`) before anything else of such a list.
+3. An object that `keep` rejects is not stored. A stored object that `keep` then rejects is reported as deleted, but not
+   for certain.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,19 +22,20 @@ from dra.model.meta import Key, ObjectMeta, Uid
 T = TypeVar("T", bound=ApiObject)
 
 TOMBSTONES_MAX: Final = 10_000
-"""Objects that are gone and remembered, the last ones: a backup is restored soon after what made it necessary."""
+"""Maximum number of remembered deleted objects, the latest ones: a backup is restored soon after the failure that made
+it necessary."""
 
 
 class Upserted(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """The object is new or has changed."""
+    """An object that is new or has changed."""
 
     obj: T
 
 
 class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """The object is not there any more; `obj` is the last that was seen of it.
+    """An object that is gone; `obj` is its last known state.
 
-    `certain`: no object with this uid exists. Otherwise it only left what we look at (selectors, keep-predicate).
+    `certain`: no object with this uid exists. Otherwise it only left the selection (selectors, keep-predicate).
     """
 
     obj: T
@@ -42,9 +43,10 @@ class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):
-    """A list is complete: everything that existed at `resource_version` has been told.
+    """The end of a list: everything that existed at `resource_version` has been reported.
 
-    `first`: there was none before. Otherwise there is a gap: states between the last news and this list were not seen.
+    `first`: this is the first list. Otherwise there is a gap: states between the last event and this list were not
+    seen.
     """
 
     resource_version: str
@@ -52,10 +54,10 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerRestored(msgspec.Struct, frozen=True, gc=False):
-    """The server shows a state from before one that it has shown already: it was restored from a backup.
+    """The server shows a state older than one it has shown already: it was restored from a backup.
 
-    What was seen of the time in between never happened, and the objects that were deleted in it may be there again.
-    Whoever remembers more than this store must forget all of it.
+    States seen in between are void, and objects deleted in between may exist again. Any component that remembers more
+    than this store must forget all of it.
     """
 
     what: str
@@ -67,7 +69,7 @@ class ServerRestored(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerRestoredError(Exception):
-    """What we remember of the cluster never happened; only a new start forgets all of it."""
+    """The cached state of the cluster is void; only a restart of the process clears all of it."""
 
     def __init__(self, rewound: ServerRestored) -> None:
         super().__init__(f"{rewound}; was it restored from a backup? What this process knows is of no use any more")
@@ -77,7 +79,7 @@ Change: TypeAlias = Upserted[T] | Deleted[T] | Synced | ServerRestored
 
 
 class Store(Generic[T]):
-    """Objects by key, and the changes that news of them make. All methods append to `out`: one batch per block."""
+    """The objects of one kind by key. All methods append their changes to `out`: one batch per block."""
 
     def __init__(self, *, keep: Callable[[T], bool] | None = None, narrowed: bool = False) -> None:
         self._objects: dict[Key, T] = {}
@@ -85,24 +87,25 @@ class Store(Generic[T]):
         self._certain = not narrowed
         self._listed: set[Key] = set()
         self._gone: dict[tuple[Key, Uid], str] = {}
-        """The last versions of objects that are certainly gone: a list that shows one again is of a time before."""
+        """Last versions of objects that are certainly deleted: a list that shows one of them again is older than the
+        deletion."""
 
         self._complete = False
 
     @property
     def objects(self) -> Mapping[Key, T]:
-        """All objects stored, read-only."""
+        """Return all stored objects, read-only."""
         return MappingProxyType(self._objects)
 
     def upsert(self, obj: T, out: list[Change[T]]) -> None:
-        """Take in an ADDED or MODIFIED event."""
+        """Apply an ADDED or MODIFIED event."""
         meta = obj.metadata
         known = self._objects.get((meta.namespace, meta.name))
         if known is None or not _is_not_newer(meta, known.metadata):
             self._put(obj, known, out)
 
     def delete(self, obj: T, out: list[Change[T]]) -> None:
-        """Take in a DELETED event; its object is the final state."""
+        """Apply a DELETED event; its object is the final state."""
         meta = obj.metadata
         key = (meta.namespace, meta.name)
         known = self._objects.get(key)
@@ -110,7 +113,7 @@ class Store(Generic[T]):
             return
         before = known.metadata
         if before.uid == meta.uid:
-            # Not "outdated" when equal: old servers sent the last version instead of that of the deletion.
+            # Equal versions count as newer: old servers sent the last version instead of that of the deletion.
             if before.resource_version == meta.resource_version or not _is_not_newer(meta, before):
                 del self._objects[key]
                 self._left(obj, out, certain=self._certain)
@@ -119,18 +122,18 @@ class Store(Generic[T]):
             self._left(known, out, certain=True)
 
     def forget(self, gone: ObjectIdentity, out: list[Change[T]]) -> None:
-        """Take in a DELETED event whose object does not fit; what was known of it goes."""
+        """Apply a DELETED event whose object does not fit the struct; the stored object is removed."""
         known = self._objects.get(gone.key)
         if known is not None and not _is_not_newer(gone, known.metadata):
             del self._objects[gone.key]
             self._left(known, out, certain=self._certain or known.metadata.uid != gone.uid)
 
     def begin_list(self) -> None:
-        """Start a list, or start it over."""
+        """Start a list, or restart it."""
         self._listed.clear()
 
     def listed(self, objects: Iterable[T], unreadable: Iterable[ObjectIdentity], out: list[Change[T]]) -> None:
-        """Take in a page of the list."""
+        """Apply a page of the list."""
         for obj in objects:
             meta = obj.metadata
             key = (meta.namespace, meta.name)
@@ -148,14 +151,14 @@ class Store(Generic[T]):
                     out.insert(0, ServerRestored("/".join(filter(None, key)), meta.resource_version, before))
                 self._put(obj, known, out)
             self._listed.add(key)
-        for each in unreadable:  # exists: keep what we know of it
+        for each in unreadable:  # the object exists: keep its last known state
             known = self._objects.get(each.key)
             if known is not None and known.metadata.uid == each.uid:
                 self._listed.add(each.key)
 
     def end_list(self, resource_version: str, out: list[Change[T]]) -> None:
-        """Take in that the list is complete: whatever it did not show is gone."""
-        gone = [key for key in self._objects if key not in self._listed]  # in order: runs are to be repeatable
+        """Complete the list: stored objects that it did not show are deleted."""
+        gone = [key for key in self._objects if key not in self._listed]  # in order, so that runs are repeatable
         for key in gone:
             self._left(self._objects.pop(key), out, certain=self._certain)
         self._listed.clear()
@@ -177,7 +180,7 @@ class Store(Generic[T]):
                 self._left(obj, out, certain=False)
 
     def _left(self, obj: T, out: list[Change[T]], *, certain: bool) -> None:
-        """Tell that an object is not there any more, and remember it if it is certainly gone."""
+        """Report an object as deleted, and remember it if it is certainly gone."""
         meta = obj.metadata
         out.append(Deleted(obj, certain))
         if certain:
@@ -187,12 +190,12 @@ class Store(Generic[T]):
 
 
 def is_older_version(version: str, known: str) -> bool:
-    """Whether a version is certainly older than another one."""
+    """Return whether `version` is certainly older than `known`."""
     return version.isdecimal() and known.isdecimal() and int(version) < int(known)
 
 
 def _is_not_newer(meta: ObjectMeta | ObjectIdentity, known: ObjectMeta) -> bool:
-    """Whether `meta` is certainly not newer than `known`."""
+    """Return whether `meta` is certainly not newer than `known`."""
     try:
         return int(meta.resource_version) <= int(known.resource_version)
     except ValueError:

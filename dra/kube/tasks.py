@@ -1,9 +1,9 @@
-"""Tasks whose end somebody must hear of.
+"""Background tasks whose failures are never lost.
 
-A task group hears of all its tasks, and is the first choice. Two kinds of work do not fit into one: what must outlive
-the work that it serves (`beside`), and what is begun by a call that does not wait for it (`Detached`). asyncio keeps
-what such a task has failed with for whoever asks, and nobody does: a mistake in it shows only as a hang of all that
-waits for its effects.
+A task group reports the failures of all its tasks, and is the first choice. Two kinds of work do not fit into a group:
+work that must outlive its caller's other tasks (`background_task`), and work started by a call that does not wait for
+it (`BackgroundTasks`). asyncio keeps the exception of such a task until it is retrieved, which never happens: a bug in
+it shows only as a hang of everything that waits for its effects.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _log: Final = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def background_task(work: Coroutine[Any, Any, Any], *, name: str) -> AsyncIterator[asyncio.Task[Any]]:
-    """Let work run for as long as the block does; what it fails with ends the block."""
+    """Run a coroutine for as long as the block runs; its failure ends the block."""
     try:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(work, name=name)
@@ -29,11 +29,11 @@ async def background_task(work: Coroutine[Any, Any, Any], *, name: str) -> Async
         [only] = failures.exceptions
     else:
         return
-    raise only  # here, so that its own context stays
+    raise only  # here, so that the exception keeps its own context
 
 
 class BackgroundTasks:
-    """Tasks that nobody awaits. What one fails with is logged at once, and raised by `failed`."""
+    """Tasks that are not awaited. A failure of a task is logged at once, and raised by `failed`."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -41,26 +41,26 @@ class BackgroundTasks:
         self._fell = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Begin some work; its name is what the log tells."""
+        """Start a task; the log shows its name."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._over)
         return task
 
     async def failed(self) -> NoReturn:
-        """Wait for the first failure, and raise it: for whoever cannot go on without the work."""
+        """Wait for the first failure and raise it: for callers that cannot continue without the work."""
         await self._fell.wait()
         if self._failure is None:
             raise AssertionError("what fell has failed")
         raise self._failure
 
     async def settled(self) -> None:
-        """Wait until all that was begun is over."""
+        """Wait until all started tasks have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        """Cancel all, and wait for them."""
+        """Cancel all tasks and wait for their end."""
         for task in self._tasks:
             task.cancel()
         await self.settled()

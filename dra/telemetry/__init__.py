@@ -1,1 +1,1 @@
-"""What a process of ours tells of itself: log lines, probes, metrics. Used by controller and kubelet plugin."""
+"""Telemetry of the controller and the kubelet plugin: log lines, probes, metrics."""

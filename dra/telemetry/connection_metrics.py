@@ -1,4 +1,4 @@
-"""The metric of dropped connections, which every process has that listens."""
+"""The metric of dropped connections, for every process that listens."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from dra.httpserver.connections import DropReason
 
 
 def dropped_connections_observer(registry: CollectorRegistry, *listeners: str) -> Callable[[str, DropReason], None]:
-    """Register the metric; return what counts a dropped connection of one of the `listeners`."""
+    """Register the metric; return a function that counts a dropped connection of one of the `listeners`."""
     counter = Counter(
         "dra_reserve_connections_dropped",
         "Connections closed because a listener's limit was reached; docs/reference/limits.md has the limits",

@@ -1,4 +1,4 @@
-"""Log lines: JSON for collectors, text for people; each tells the flow, that is the decision it belongs to."""
+"""Log lines: JSON for collectors, text for people; each line names its flow, the reconciliation it belongs to."""
 
 import contextvars
 import json
@@ -11,16 +11,19 @@ from dra.api.configuration import LogFormat, Logging
 from dra.model.terminal_escapes import escape_line, escape_terminal
 
 reconcile_id: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
-"""Which decision the present log line belongs to."""
+"""The reconciliation that the current log line belongs to."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and flow, reason and error where there are any."""
+    """A formatter that writes one JSON object a line.
+
+    Its keys are time, level, logger, message, and flow, reason and error where present.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as one JSON line."""
         line: dict[str, str] = {
             "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -37,10 +40,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """``12:00:00.123 warning ml/train#7 message``."""
+    """A formatter that writes text lines: ``12:00:00.123 warning ml/train#7 message``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as a text line."""
         at = datetime.fromtimestamp(record.created, tz=UTC).strftime("%H:%M:%S.%f")[:-3]
         line = " ".join(
             filter(None, (at, record.levelname.lower(), reconcile_id.get(), escape_line(record.getMessage())))

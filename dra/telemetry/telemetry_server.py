@@ -1,4 +1,4 @@
-"""Probes and metrics over HTTP, for whoever reaches the port: what their clients may cost is bounded."""
+"""Probes and metrics over HTTP; anyone may reach the port, so the cost of clients is bounded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,10 +12,11 @@ from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
 
 CONNECTION_LIMITS: Final = ConnectionLimits(connections=64, opening=64, request=10.0, idle=10.0, pace=100.0, once=True)
-"""A kubelet or Prometheus opens one connection at a time, and asks at once."""
+"""Limits for clients such as the kubelet and Prometheus, which open one connection at a time and send a request at
+once."""
 
 RENDER_CACHE_SECONDS: Final = 1.0
-"""Seconds for which metrics that were rendered are given to whoever asks."""
+"""Seconds for which rendered metrics are cached."""
 
 TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -26,12 +27,15 @@ class MetricsRegistry(Protocol):
     """A registry of metrics."""
 
     def render(self) -> bytes:
-        """Return all of them in the text format."""
+        """Return all metrics in the text format."""
         ...
 
 
 class TelemetryServer:
-    """``/healthz`` (the loop turns), ``/readyz`` (the cluster is known) and ``/metrics``; use as a context manager."""
+    """A server of ``/healthz`` (the event loop runs), ``/readyz`` (caches are synced) and ``/metrics``.
+
+    Use as a context manager.
+    """
 
     def __init__(
         self,
@@ -42,7 +46,7 @@ class TelemetryServer:
         troubles: Callable[[], list[str]],
         observer: DropObserver,
     ) -> None:
-        """None serves nothing: then no socket is opened. ``observer``: told of connections that are dropped."""
+        """Create the server; an endpoint of None opens no socket. ``observer``: called for each dropped connection."""
         self._probes = probes
         self._metrics = metrics
         self._registry = registry
@@ -52,7 +56,7 @@ class TelemetryServer:
         self._text = b""
         self._text_until = float("-inf")
         self.addresses: dict[str, str] = {}
-        """What is served where, ports filled in."""
+        """Address of each endpoint, with its actual port."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:

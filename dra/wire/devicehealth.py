@@ -1,12 +1,11 @@
-"""The health of devices: a stream that the kubelet opens and that never ends, a message whenever something changed.
+"""The health of devices: a stream that the kubelet opens and that never ends, with a message for each change.
 
-Each message speaks of all devices of the driver. What was said of a device holds for its
-``health_check_timeout_seconds`` (30 s where that is 0) from ``last_updated_time`` on, then it counts as UNKNOWN: say it
-again before. The end of the stream does the same at once, and the kubelet opens another after 5 s. A kubelet of 1.36
-asks every plugin, told of the service or not.
+Each message lists all devices of the driver. The health of a device is valid for its ``health_check_timeout_seconds``
+(30 s where that is 0) from ``last_updated_time`` on, then it counts as UNKNOWN: repeat it before. The end of the stream
+has the same effect at once, and the kubelet opens another stream after 5 s. A kubelet of 1.36 asks every plugin,
+whether or not the plugin registered the service.
 
-There has never been a v1beta1, and v1 and v1alpha1 differ in nothing but their names: both are served with the messages
-of v1.
+There has never been a v1beta1, and v1 and v1alpha1 differ only in their names: both are served with the messages of v1.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -40,7 +39,7 @@ __all__ = [
 
 
 class DraResourceHealthVersion(StrEnum):
-    """As in ``PluginInfo.supported_versions``, newest first."""
+    """Versions of the service as in ``PluginInfo.supported_versions``, newest first."""
 
     V1 = "v1.DRAResourceHealth"
     V1ALPHA1 = "v1alpha1.DRAResourceHealth"
@@ -59,7 +58,7 @@ _WATCH: Final = ServerStreamingMethod(
 
 
 class DraResourceHealthServicer(Protocol):
-    """What knows the health of the devices."""
+    """A servicer that reports the health of devices."""
 
     def node_watch_resources(
         self,
@@ -67,7 +66,7 @@ class DraResourceHealthServicer(Protocol):
         context: aio.ServicerContext[NodeWatchResourcesRequest, NodeWatchResourcesResponse],
         /,
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
-        """Yield all devices now and after each change, until the kubelet has enough: an async generator."""
+        """Yield all devices now and after each change, until the kubelet cancels: an async generator."""
         ...
 
 
@@ -77,13 +76,13 @@ def add_to_server(
     *,
     versions: Iterable[DraResourceHealthVersion] = tuple(DraResourceHealthVersion),
 ) -> None:
-    """Let the server report with `servicer`, under the names of these versions."""
+    """Register `servicer` with the server, under the names of these versions."""
     for version in versions:
         add_service(server, SERVICES[version], {_WATCH.name: _WATCH.handler(servicer.node_watch_resources)})
 
 
 class DraResourceHealthClient:
-    """The kubelet's side, in one version."""
+    """The kubelet's client of the service, in one version."""
 
     def __init__(
         self, channel: aio.Channel, *, version: DraResourceHealthVersion = DraResourceHealthVersion.V1ALPHA1

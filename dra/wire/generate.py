@@ -1,10 +1,10 @@
-"""Writes ``dra/wire/messages/*_pb2.py`` and ``*_pb2.pyi`` from the ``.proto`` files beside them: ``make wire``.
+"""Generates ``dra/wire/messages/*_pb2.py`` and ``*_pb2.pyi`` from the ``.proto`` files beside them: ``make wire``.
 
-The compiler comes from ``requirements/wire.txt`` (pinned, with hashes) into an environment that is thrown away: it
-wants a protobuf and a grpcio of its own, and ours shall not wait for it.
+The compiler comes from ``requirements/wire.txt`` (pinned, with hashes) and runs in a temporary environment: it requires
+a protobuf and a grpcio of its own, which must not hold back those of this project.
 
-Generated files are checked in, so that installing needs no compiler. The first lines of each say from which text it was
-made and what its own text was, as hashes: `stale` compares them with no compiler at hand, and a test calls it.
+Generated files are checked in, so that installing needs no compiler. The first lines of each file hold digests of its
+source and of its own text: `stale_files` compares them without a compiler, and a test calls it.
 """
 
 import hashlib
@@ -34,17 +34,17 @@ def sources(root: Path = ROOT) -> tuple[Path, ...]:
 
 
 def outputs(source: Path) -> tuple[Path, Path]:
-    """Return where the messages and their types are written to."""
+    """Return the paths of the generated messages and their types."""
     return source.with_name(f"{source.stem}_pb2.py"), source.with_name(f"{source.stem}_pb2.pyi")
 
 
 def with_digests(text: str, *, source: Path) -> str:
-    """Return generated text below the two lines by which `stale` knows it."""
+    """Return generated text below the two lines that `stale_files` checks."""
     return f"{_SOURCE}{source.name} {_digest(source.read_text())}\n{_TEXT}{_digest(text)}\n{text}"
 
 
 def stale_files(root: Path = ROOT) -> tuple[str, ...]:
-    """Return one sentence for each generated file that is not what its .proto file makes; none: all are."""
+    """Return one sentence for each generated file that its .proto file does not produce; empty if all are current."""
     expected = {output: source for source in sources(root) for output in outputs(source)}
     found = [
         f"{output.name}: no .proto file makes it; remove it"
@@ -76,7 +76,7 @@ def with_own_pool(text: str) -> str:
 
 
 def main() -> None:
-    """Write all generated files anew."""
+    """Write all generated files from their sources."""
     if not COMPILER.exists():
         raise SystemExit(f"{COMPILER}: missing; run this in a checkout of the repository, not in an installed package")
     with tempfile.TemporaryDirectory(prefix="dra-wire-") as place:
@@ -100,7 +100,7 @@ def _digest(text: str) -> str:
 
 
 def _run(*command: Path | str) -> None:
-    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603  # our own arguments
+    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603  # arguments of this module only
 
 
 if __name__ == "__main__":

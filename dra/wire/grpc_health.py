@@ -1,7 +1,8 @@
-"""gRPC's own health service: what a probe of type ``grpc`` asks a server.
+"""gRPC's own health service, which a probe of type ``grpc`` calls.
 
-The kubelet's probes call `Health.check` and take anything but SERVING as a failure. A service that the server does not
-know is an error with NOT_FOUND for `Health.check`, and SERVICE_UNKNOWN for `Health.watch`.
+The kubelet's probes call `HealthServicer.check` and treat any answer but SERVING as a failure. A service that the
+server does not know is an error with NOT_FOUND for `HealthServicer.check`, and SERVICE_UNKNOWN for
+`HealthServicer.watch`.
 """
 
 from collections.abc import AsyncIterator
@@ -21,30 +22,30 @@ _WATCH: Final = ServerStreamingMethod(name="Watch", request=HealthCheckRequest, 
 
 
 class HealthServicer(Protocol):
-    """What knows whether a server is well."""
+    """A servicer that reports the health of a gRPC server."""
 
     async def check(
         self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
     ) -> HealthCheckResponse:
-        """Say how the service is right now; an empty name means the server."""
+        """Return the current health of the service; an empty name stands for the server."""
         ...
 
     def watch(
         self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
     ) -> AsyncIterator[HealthCheckResponse]:
-        """Yield how the service is now and after each change: an async generator."""
+        """Yield the health of the service now and after each change: an async generator."""
         ...
 
 
 def add_to_server(servicer: HealthServicer, server: aio.Server) -> None:
-    """Let the server answer probes with `servicer`."""
+    """Register `servicer` with the server, for probes."""
     add_service(
         server, SERVICE, {_CHECK.name: _CHECK.handler(servicer.check), _WATCH.name: _WATCH.handler(servicer.watch)}
     )
 
 
 class HealthClient:
-    """A probe's side."""
+    """A client for probes."""
 
     def __init__(self, channel: aio.Channel) -> None:
         self.check: Final = _CHECK.call(channel, service=SERVICE)

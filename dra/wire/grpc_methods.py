@@ -1,6 +1,6 @@
 """One method of a service, as a server offers it and a client calls it.
 
-The types of a method's messages are known here once, so that neither side can mix them up.
+The types of a method's messages are declared here once, so that neither side can confuse them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ MethodHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic for type
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryMethod(Generic[RequestT, ResponseT]):
-    """A request and its answer."""
+    """A method with one request and one response."""
 
     name: str
     request: type[RequestT]
@@ -28,7 +28,7 @@ class UnaryMethod(Generic[RequestT, ResponseT]):
     def handler(
         self, behaviour: Callable[[RequestT, aio.ServicerContext[RequestT, ResponseT]], Awaitable[ResponseT]]
     ) -> MethodHandler:
-        """Return what a server needs to answer with `behaviour`."""
+        """Return a handler that answers with `behaviour`."""
         return grpc.unary_unary_rpc_method_handler(
             behaviour,
             request_deserializer=self.request.FromString,
@@ -36,7 +36,7 @@ class UnaryMethod(Generic[RequestT, ResponseT]):
         )
 
     def call(self, channel: aio.Channel, *, service: str) -> "aio.UnaryUnaryMultiCallable[RequestT, ResponseT]":
-        """Return a callable that asks the service with this full name."""
+        """Return a callable that calls the service of this full name."""
         return channel.unary_unary(
             f"/{service}/{self.name}",
             request_serializer=self.request.SerializeToString,
@@ -46,7 +46,7 @@ class UnaryMethod(Generic[RequestT, ResponseT]):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerStreamingMethod(Generic[RequestT, ResponseT]):
-    """A request and any number of answers."""
+    """A method with one request and any number of responses."""
 
     name: str
     request: type[RequestT]
@@ -55,7 +55,7 @@ class ServerStreamingMethod(Generic[RequestT, ResponseT]):
     def handler(
         self, behaviour: Callable[[RequestT, aio.ServicerContext[RequestT, ResponseT]], AsyncIterator[ResponseT]]
     ) -> MethodHandler:
-        """Return what a server needs to answer with what `behaviour` yields."""
+        """Return a handler that answers with everything that `behaviour` yields."""
         return grpc.unary_stream_rpc_method_handler(
             behaviour,
             request_deserializer=self.request.FromString,
@@ -63,7 +63,7 @@ class ServerStreamingMethod(Generic[RequestT, ResponseT]):
         )
 
     def call(self, channel: aio.Channel, *, service: str) -> "aio.UnaryStreamMultiCallable[RequestT, ResponseT]":
-        """Return a callable that asks the service with this full name."""
+        """Return a callable that calls the service of this full name."""
         return channel.unary_stream(
             f"/{service}/{self.name}",
             request_serializer=self.request.SerializeToString,
@@ -72,5 +72,5 @@ class ServerStreamingMethod(Generic[RequestT, ResponseT]):
 
 
 def add_service(server: aio.Server, service: str, handlers: Mapping[str, MethodHandler]) -> None:
-    """Let the server answer for the service with this full name; handlers by the name of their method."""
+    """Register the service of this full name with the server; handlers by the name of their method."""
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))

@@ -1,10 +1,10 @@
-"""The DRA service: the kubelet has claims prepared before a pod's containers are made, and gives them back afterwards.
+"""The DRA service: the kubelet prepares claims before a pod's containers are created, and unprepares them afterwards.
 
-An answer has exactly one entry for each claim of the request, by its uid: the kubelet takes a missing one, and one that
-it did not ask for, as a failure of the whole call. It waits 45 s, and repeats a call that failed, so both calls must
-lead to the same end when they come twice.
+A response has exactly one entry for each claim of the request, by its uid: the kubelet treats a missing entry, and one
+that it did not ask for, as a failure of the whole call. It waits 45 s, and repeats a failed call, so both calls must be
+idempotent.
 
-Both versions are served with the messages of v1. All that v1beta1 lacks is ``Device.share_id``; so does the v1 of
+Both versions are served with the messages of v1. Only ``Device.share_id`` is missing from v1beta1, and from the v1 of
 Kubernetes 1.34.
 """
 
@@ -45,7 +45,10 @@ __all__ = [
 
 
 class DraPluginVersion(StrEnum):
-    """As in ``PluginInfo.supported_versions``, newest first: the kubelet takes the first one that it knows."""
+    """Versions of the service as in ``PluginInfo.supported_versions``, newest first.
+
+    The kubelet takes the first version that it knows.
+    """
 
     V1 = "v1.DRAPlugin"
     V1BETA1 = "v1beta1.DRAPlugin"
@@ -55,7 +58,7 @@ SERVICES: Final[dict[DraPluginVersion, str]] = {
     DraPluginVersion.V1: plugin_v1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
     DraPluginVersion.V1BETA1: plugin_v1beta1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
 }
-"""The full names; what the kubelet is told at registration is not one."""
+"""Full names of the services; the names given to the kubelet at registration are shorter."""
 
 _PREPARE: Final = UnaryMethod(
     name="NodePrepareResources", request=NodePrepareResourcesRequest, response=NodePrepareResourcesResponse
@@ -66,7 +69,7 @@ _UNPREPARE: Final = UnaryMethod(
 
 
 class DraPluginServicer(Protocol):
-    """What a DRA driver can do on its node."""
+    """The calls of the kubelet that a DRA driver answers on its node."""
 
     async def node_prepare_resources(
         self,
@@ -74,7 +77,7 @@ class DraPluginServicer(Protocol):
         context: aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse],
         /,
     ) -> NodePrepareResourcesResponse:
-        """Make the devices of these claims ready; an entry with an error for each claim that cannot be."""
+        """Prepare the devices of these claims; return an entry with an error for each claim that fails."""
         ...
 
     async def node_unprepare_resources(
@@ -83,14 +86,14 @@ class DraPluginServicer(Protocol):
         context: aio.ServicerContext[NodeUnprepareResourcesRequest, NodeUnprepareResourcesResponse],
         /,
     ) -> NodeUnprepareResourcesResponse:
-        """Take them back; claims may be gone from the API by now, and one that is not known is no error."""
+        """Unprepare these claims, which may be gone from the API by now; an unknown claim is no error."""
         ...
 
 
 def add_to_server(
     servicer: DraPluginServicer, server: aio.Server, *, versions: Iterable[DraPluginVersion] = tuple(DraPluginVersion)
 ) -> None:
-    """Let the server prepare and unprepare with `servicer`, under the names of these versions."""
+    """Register `servicer` with the server, under the names of these versions."""
     for version in versions:
         add_service(
             server,
@@ -103,7 +106,7 @@ def add_to_server(
 
 
 class DraPluginClient:
-    """The kubelet's side, in one version."""
+    """The kubelet's client of the service, in one version."""
 
     def __init__(self, channel: aio.Channel, *, version: DraPluginVersion = DraPluginVersion.V1) -> None:
         self.node_prepare_resources: Final = _PREPARE.call(channel, service=SERVICES[version])

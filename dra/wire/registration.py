@@ -1,8 +1,8 @@
-"""Registration: the kubelet finds a socket in its registry folder and asks whose it is.
+"""Registration: the kubelet finds a socket in its registry folder and asks for the plugin behind it.
 
-It waits one second for `Registration.get_info`, connects to the endpoint of the answer, and then says with
-`Registration.notify_registration_status` whether it accepted the plugin; an error answer to that drops the plugin
-again. A plugin goes away by removing the socket from the folder.
+It waits one second for `RegistrationServicer.get_info`, connects to the endpoint of the answer, and then reports with
+`RegistrationServicer.notify_registration_status` whether it accepted the plugin; an error in response drops the plugin
+again. A plugin unregisters by removing the socket from the folder.
 """
 
 from typing import Final, Protocol
@@ -33,7 +33,7 @@ __all__ = [
 SERVICE: Final[str] = DESCRIPTOR.services_by_name["Registration"].full_name
 
 PLUGIN_TYPE: Final = "DRAPlugin"
-"""`PluginInfo.type` of a DRA driver; the kubelet has other plugins, too."""
+"""`PluginInfo.type` of a DRA driver; the kubelet has other plugin types, too."""
 
 _GET_INFO: Final = UnaryMethod(name="GetInfo", request=InfoRequest, response=PluginInfo)
 _NOTIFY: Final = UnaryMethod(
@@ -42,12 +42,12 @@ _NOTIFY: Final = UnaryMethod(
 
 
 class RegistrationServicer(Protocol):
-    """What answers on the registration socket."""
+    """A servicer for the registration socket."""
 
     async def get_info(
         self, request: InfoRequest, context: aio.ServicerContext[InfoRequest, PluginInfo], /
     ) -> PluginInfo:
-        """Say which driver this is, and where it is served."""
+        """Return the name of the driver and its endpoint."""
         ...
 
     async def notify_registration_status(
@@ -56,12 +56,12 @@ class RegistrationServicer(Protocol):
         context: aio.ServicerContext[RegistrationStatus, RegistrationStatusResponse],
         /,
     ) -> RegistrationStatusResponse:
-        """Take note of what the kubelet made of it."""
+        """Receive the kubelet's verdict on the registration."""
         ...
 
 
 def add_to_server(servicer: RegistrationServicer, server: aio.Server) -> None:
-    """Let the server answer the kubelet's questions with `servicer`."""
+    """Register `servicer` with the server, for the kubelet's calls."""
     add_service(
         server,
         SERVICE,
@@ -73,7 +73,7 @@ def add_to_server(servicer: RegistrationServicer, server: aio.Server) -> None:
 
 
 class RegistrationClient:
-    """The kubelet's side."""
+    """The kubelet's client of the service."""
 
     def __init__(self, channel: aio.Channel) -> None:
         self.get_info: Final = _GET_INFO.call(channel, service=SERVICE)

@@ -1,8 +1,7 @@
 """The messages: ``.proto`` files, and the ``*_pb2`` modules that ``make wire`` writes from them.
 
-They live in a pool of their own. protobuf allows a name only once in a pool, and here are names such as
-``v1.DeviceHealth`` and ``grpc.health.v1.HealthCheckRequest``, which any other package in the same process may
-declare in the default pool.
+The messages have a descriptor pool of their own. protobuf allows a name only once in a pool, and other packages in the
+same process may declare ``v1.DeviceHealth`` or ``grpc.health.v1.HealthCheckRequest`` in the default pool.
 """
 
 from typing import Final
