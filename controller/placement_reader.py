@@ -136,7 +136,7 @@ class PlacementReader:
                 search = await self._find(claim, pods, picture)
             except (UnsatisfiableError, _BudgetExceededError) as error:
                 self._tell(question, fault=str(error))
-            except Exception as error:  # noqa: BLE001 - the objects of one tenant must not prevent answers for others
+            except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
                 _log.exception("claim %s/%s: placements cannot be found", *question.claim)
                 self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
             else:

@@ -131,7 +131,7 @@ class KubeconfigCredentials:
     @property
     def namespace(self) -> str:
         """Return the namespace of the context; empty if unset or unreadable: requests will then report the cause."""
-        from yaml import YAMLError, safe_load  # noqa: PLC0415 - needed for the namespace only
+        from yaml import YAMLError, safe_load  # noqa: PLC0415 - who asks for no namespace needs none
 
         wanted = self._context
         for path in filter(None, self._path.split(os.pathsep)):
@@ -160,7 +160,7 @@ class KubeconfigCredentials:
         """Read a context that needs the kubernetes package."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
-        from yaml import YAMLError  # noqa: PLC0415 - comes with the package
+        from yaml import YAMLError  # noqa: PLC0415 - comes with them
 
         configuration = Configuration(host="")
         try:

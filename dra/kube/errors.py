@@ -76,7 +76,7 @@ class ApiError(Exception):
         return any(cause.field == field for cause in self.details.causes or ())
 
 
-class Invalid(ApiError):  # noqa: N818 - these classes have the API's own names
+class Invalid(ApiError):  # noqa: N818 - these classes bear the API's own names
     """422: the object violates a rule of its kind; the same request will never succeed."""
 
 

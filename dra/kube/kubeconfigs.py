@@ -56,7 +56,7 @@ class StaticContext:
 
 def read_static_context(path: str, *, context: str | None = None) -> StaticContext | None:
     """Return the static context of a kubeconfig file; None if it is not static, or invalid."""
-    from yaml import YAMLError, safe_load  # noqa: PLC0415 - needed only where there is a kubeconfig
+    from yaml import YAMLError, safe_load  # noqa: PLC0415 - only who has such a file needs it
 
     if os.pathsep in path:
         return None

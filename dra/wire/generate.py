@@ -100,7 +100,7 @@ def _digest(text: str) -> str:
 
 
 def _run(*command: Path | str) -> None:
-    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603  # arguments of this module only
+    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603  # our own arguments
 
 
 if __name__ == "__main__":
