@@ -1,13 +1,13 @@
 """The gRPC services between the kubelet and its plugins, over unix sockets.
 
 ============  ===============================================  =========================  ==========================
-module        subject                                          server                     client ============
-===============================================  =========================  ========================== registration  the
-existence and the endpoint of a plugin       plugin (own socket)        kubelet plugin        claims: prepared for a
-pod, and unprepared       plugin                     kubelet devicehealth  the health of devices, as it changes
-plugin                     kubelet grpc_health   the health of the gRPC server itself             plugin
-probes ============  ===============================================  =========================
-==========================
+module        subject                                          server                     client
+============  ===============================================  =========================  ==========================
+registration  the existence and the endpoint of a plugin       plugin (own socket)        kubelet
+plugin        claims: prepared for a pod, and unprepared       plugin                     kubelet
+devicehealth  the health of devices, as it changes             plugin                     kubelet
+grpc_health   the health of the gRPC server itself             plugin                     probes
+============  ===============================================  =========================  ==========================
 
 Each module has a protocol (what a server has to implement), ``add_to_server`` and a typed client, both for `grpc.aio`,
 and exports the messages of its service: import messages from the module, too. Messages are generated from the
