@@ -2,7 +2,8 @@
 
 The reflector lists, then watches from the list's resourceVersion on. A watch that ends is reopened where it ended; only
 when the server has dropped that version are all objects listed again and compared (`Store`). Changes go to the event
-handler in batches, one per block of frames, because at ten thousand pods handing over a change is what it costs.
+handler in batches, one per block of frames, because at ten thousand pods most of the
+cost of a change is handing it over.
 
 Traps:
 - A connection can die silently (NAT, a server that hangs), so a silence longer than the interval of bookmarks ends it.
@@ -91,8 +92,8 @@ class Reflector(Generic[T]):
         self.failure: ApiError | None = None
         """Error that currently prevents updates of the store."""
         self.last_contact: float | None = None
-        """Time at which the server last showed that the store is up to date (list, event or bookmark); clock's
-        `now`."""
+        """Time, on the clock's `now`, at which the server last showed that the store is up to date (list, event,
+        bookmark)."""
         self.unreadable = 0
         """Number of received objects that do not fit the struct."""
 
