@@ -13,7 +13,10 @@ SOURCES = sorted(
     path
     for package in ("dra", "localplane", "controller", "kubeletplugin")
     for path in (ROOT / package).rglob("*.py")
-    if path.name != "meanings.py"  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
+    if path.stem != "meanings"
+    and not path.stem.endswith(
+        "_guidance"
+    )  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
 )
 
 EXAMPLES = "dra/cli/kubectl/examples.py"
@@ -45,13 +48,13 @@ def test_the_texts_of_a_module_name_only_commands_that_exist(path):
 
 
 def pasted(tree):
-    """The strings that are arguments of `Paste`."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Paste")
+    """The strings that are arguments of `SafeCommand`."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SafeCommand")
     return {id(each) for call in calls for each in ast.walk(call)}
 
 
 def told_to_change(tree):
-    """The commands in texts that change something and are no `Paste`."""
+    """The commands in texts that change something and are no `SafeCommand`."""
     safe, undocumented = pasted(tree), set(texts(tree))
     for node in ast.walk(tree):
         if id(node) not in safe and isinstance(node, ast.Constant) and node.value in undocumented:
@@ -66,7 +69,7 @@ def test_no_text_but_a_paste_has_a_command_that_changes_anything(path):
 def test_a_planted_command_is_found():
     planted = 'TEXT = "is kept for node {node}. If it is off: kubectl delete node {node}"'
     assert list(told_to_change(ast.parse(planted))) == ["kubectl delete node {node}"]
-    assert list(told_to_change(ast.parse(f"Paste({planted.partition('= ')[2]})"))) == []
+    assert list(told_to_change(ast.parse(f"SafeCommand({planted.partition('= ')[2]})"))) == []
 
 
 @pytest.mark.parametrize(

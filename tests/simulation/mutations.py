@@ -97,7 +97,7 @@ def free_under_vanished_pods(put: SetAttribute) -> None:
     def running(*_: object, **__: object) -> tuple[()]:
         return ()
 
-    put(vanished_pods, "running", running)
+    put(vanished_pods, "still_running", running)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (

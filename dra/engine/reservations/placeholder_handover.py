@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, Protocol, TypeAlias
 
+import msgspec
+
 from dra.api.reservations import well_known
 from dra.engine.reservations import amounts, eligibility
 from dra.engine.reservations.amounts import NanoAmounts
@@ -143,15 +145,26 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
     missing, excess = _positive_difference(wanted, asked), _positive_difference(asked, wanted)
     if missing := missing or _missing_replacements(there, replaced):  # nothing is deleted before that exists
         return (*drops, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
-    way = _plan_release(own, excess)
     nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(there, own)]
-    gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in (*replaced, *way.victims)]
-    if way.parts or (excess and not way.victims):  # capacity for the owners is still being merged
-        return (*drops, *nominated, *([] if way.parts else gone), *way.parts, *_missing_standbys(there))
-    opened = [
-        RemoveSchedulingGate(key=each.key, uid=each.uid) for each in there.guests if each.gated and not each.bound
-    ]
-    return (*drops, *_owners_to_mark(there), *nominated, *gone, *opened, *_missing_standbys(there))
+    turn = _next_deletion(there, replaced)
+    if turn.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
+        return (
+            *drops,
+            *_finish_deletion(there, turn, nominated, own=own, changed=bool(excess)),
+            *_missing_standbys(there),
+        )
+    way = _plan_release(own, excess)
+    gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in way.victims]
+    if way.parts or (excess and not gone):  # capacity for the owners is still being merged
+        return (*drops, *nominated, *way.parts, *_missing_standbys(there))
+    return (
+        *drops,
+        *_owners_to_mark(there, there.guests),
+        *nominated,
+        *gone,
+        *_gates_to_remove(there.guests),
+        *_missing_standbys(there),
+    )
 
 
 def target_requests(there: ReservationState) -> dict[str, int]:
@@ -249,13 +262,99 @@ def _replaced_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
     return tuple(each for each in there.keepers if _is_active(each, there) and each.uid in gone)
 
 
+class _Deletion(Struct, frozen=True):
+    """The deletion that comes next of placeholders whose replacements exist."""
+
+    gone: tuple[Placeholder, ...] = ()
+    parts: tuple[Placeholder, ...] = ()
+    """The replacements."""
+    released: dict[str, int] = msgspec.field(default_factory=dict)
+    """The capacity that the deletion releases for owner pods."""
+
+
+def _next_deletion(there: ReservationState, replaced: Sequence[Placeholder]) -> _Deletion:
+    """Return the next deletion: the one whose replacements are nominated already comes first.
+
+    One after the other: if an owner pod does not fit after the first of two deletions, kube-scheduler clears its
+    nomination, and the second deletion would release capacity for any pod.
+    """
+    present = {each.uid for each in replaced}
+    parts = [each for each in there.keepers if _is_active(each, there) and not each.replaces.isdisjoint(present)]
+    if not parts:
+        return _Deletion()
+    together = min(parts, key=lambda each: (not each.nominated, each.key)).replaces & present
+    for _ in parts:  # replacements that share a replaced placeholder belong together
+        linked = (each.replaces for each in parts if each.replaces & together)
+        together = together.union(*linked) & present
+    gone = tuple(each for each in replaced if each.uid in together)
+    mine = tuple(each for each in parts if each.replaces & together)
+    released = _positive_difference(
+        amounts.total(each.amounts for each in gone), amounts.total(each.amounts for each in mine)
+    )
+    return _Deletion(gone=gone, parts=mine, released=released)
+
+
+def _finish_deletion(
+    there: ReservationState,
+    turn: _Deletion,
+    nominated: Iterable[HandoverStep],
+    *,
+    own: Sequence[Placeholder],
+    changed: bool,
+) -> Iterable[HandoverStep]:
+    """Return the steps of a deletion; `changed`: placeholders request more than they should, owner pods have come.
+
+    If no owner pods need just what the deletion would release, the replacements are planned again.
+    """
+    gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in turn.gone]
+    if not turn.released:  # placeholders are merged: no owner pod gets anything yet
+        return (*nominated, *gone)
+    stale = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in turn.parts if not each.node]
+    bound = (each.amounts for each in there.guests if each.bound)
+    taken = amounts.total((*(each.amounts for each in own), *bound))
+    served, left = _owners_that_fit(there, _positive_difference(without_pods(there.held), taken))
+    if stale and (len(gone) > 1 or (changed and left)):
+        return stale
+    if left:
+        served = there.guests
+    return (*_owners_to_mark(there, served), *nominated, *gone, *_gates_to_remove(served))
+
+
+def _gates_to_remove(guests: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
+    return (RemoveSchedulingGate(key=each.key, uid=each.uid) for each in guests if each.gated and not each.bound)
+
+
+def _owners_that_fit(there: ReservationState, released: NanoAmounts) -> tuple[tuple[OwnerPod, ...], dict[str, int]]:
+    """Return the owner pods that fit together into what is released for them, and what is left of it.
+
+    Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
+    """
+    bound = [each for each in there.guests if each.bound]
+    left = dict(released)
+    served = []
+    for each in sorted(
+        (each for each in there.guests if not each.bound), key=lambda each: each.nominated != there.node
+    ):
+        need = _reserved_part(each.amounts, there.held)
+        if not _positive_difference(need, left):
+            served.append(each)
+            left = _positive_difference(left, need)
+    return (*bound, *served), left
+
+
 def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
     """Return what replacements of several merged placeholders do not request yet."""
-    parts = [each for each in there.keepers if _is_active(each, there) and len(each.replaces) > 1]
-    if not parts:
-        return {}
+    present = {each.uid for each in replaced}
+    # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
+    parts = [
+        each
+        for each in there.keepers
+        if _is_active(each, there) and len(each.replaces) > 1 and not each.replaces.isdisjoint(present)
+    ]
+    merged = frozenset[str]().union(*(each.replaces for each in parts))
     return _positive_difference(
-        amounts.total(each.amounts for each in replaced), amounts.total(each.amounts for each in parts)
+        amounts.total(each.amounts for each in replaced if each.uid in merged),
+        amounts.total(each.amounts for each in parts),
     )
 
 
@@ -308,8 +407,8 @@ def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
     return _Release(parts=tuple(PlaceholderRequest(amounts=each, replaces=replaces) for each in parts if each))
 
 
-def _owners_to_mark(there: ReservationState) -> Iterable[HandoverStep]:
-    for each in there.guests:
+def _owners_to_mark(there: ReservationState, served: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
+    for each in served:
         nominate = not each.bound and each.nominated != there.node
         label = not there.once and not each.labelled
         if nominate or label or not each.marked:

@@ -102,6 +102,6 @@ def test_it_takes_no_kubernetes_package(tmp_path):
     path = written(tmp_path, {"token": "hush"}, cluster={"insecure-skip-tls-verify": True})
     code = (
         "import asyncio, sys; from dra.kube.credentials import KubeconfigCredentials; "
-        f"asyncio.run(Kubeconfig({path!r}).access()); sys.exit('kubernetes' in sys.modules)"
+        f"asyncio.run(KubeconfigCredentials({path!r}).access()); sys.exit('kubernetes' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -21,7 +21,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from dra.cli.local.plane_folder import PlaneFolder
-with Folder(Path(sys.argv[1])).held():
+with PlaneFolder(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()
 """

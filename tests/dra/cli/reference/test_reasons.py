@@ -13,7 +13,14 @@ from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 
 ROOT = Path(__file__).parents[4]
-WORDS = {"meanings.py", "remedies.py", "reference.py"}
+WORDS = {
+    "meanings.py",
+    "failure_guidance.py",
+    "reservation_guidance.py",
+    "problem_guidance.py",
+    "remedies.py",
+    "reference.py",
+}
 SOURCES = {
     path.relative_to(ROOT): path.read_text()
     for package in ("dra", "localplane", "controller", "kubeletplugin")
