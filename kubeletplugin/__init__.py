@@ -1,1 +1,1 @@
-"""The node side: a kubelet DRA plugin on the same ledger (not built yet)."""
+"""The kubelet plugin: serves the DRA drivers of one node and keeps prepared claims in the ledger of `dra.engine`."""

@@ -21,14 +21,16 @@ from kubeletplugin.prepare_steps import StepObserver, ignore_step
 
 QPS: Final = 100.0
 BURST: Final = 200.0
-"""Requests to the API server: one for each claim that is prepared, and few others. A kubelet prepares for ten pods at a
-time as a rule; all nodes of a cluster together must not be a burden."""
+"""Limits of requests per second to the API server, which gets one request per prepared claim and few others.
+
+A kubelet usually prepares ten pods at a time. All nodes of a cluster together must not overload the API server.
+"""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class KubeletPluginOptions(Struct, frozen=True):
-    """What the command line says."""
+    """The options of the plugin process, as given on the command line."""
 
     node: str
     folders: PluginDirectories
@@ -37,7 +39,7 @@ class KubeletPluginOptions(Struct, frozen=True):
 
 
 class PluginApplication:
-    """Puts the parts together; `run` until cancelled."""
+    """Assembles the drivers, the metrics and the Node watcher of one plugin process; `run` serves until cancelled."""
 
     def __init__(
         self,
@@ -49,9 +51,9 @@ class PluginApplication:
         trace: StepObserver = ignore_step,
         sync: bool = True,
     ) -> None:
-        """Raises ValueError (of which SocketPathError is one) for what cannot be served.
+        """Create a runner for each driver; raises ValueError (SocketPathError included) for what cannot be served.
 
-        Without `sync` a checkpoint outlives the process, but not a loss of power.
+        Without `sync` a checkpoint survives the process, but not a loss of power.
         """
         self._transport = transport
         self._options = options
@@ -79,12 +81,12 @@ class PluginApplication:
             raise ValueError(f"drivers {', '.join(names)}: each may be named once")
 
     def troubles(self) -> list[str]:
-        """Return what keeps the drivers from being of use; empty: ready."""
+        """Return the reasons why the drivers are not ready; an empty list means ready."""
         found = [text for each in self.served for text in each.troubles()]
         return found + (self._own_node.troubles() if self._own_node is not None else [])
 
     async def run(self) -> None:
-        """Serve until cancelled; then sockets go, and what was begun comes to its end."""
+        """Serve until cancelled; then remove the sockets and let running calls finish."""
         options = self._options
         try:
             async with TelemetryServer(
@@ -108,6 +110,6 @@ class PluginApplication:
             _log.info("stopped")
 
     def render(self) -> bytes:
-        """Return the metrics in the text format."""
+        """Return the metrics in Prometheus' text format."""
         self.troubles()  # sets the gauges
         return self.metrics.render()

@@ -1,10 +1,11 @@
-"""Files that are there in one piece or not at all.
+"""Atomic writes of files: a reader sees the old content or the new content, never a part.
 
-A draft beside the file takes its place by rename. Its name is always the same, so that a crash leaves one draft at
-most and the next writer takes it over: there must be one writer at a time (`kubeletplugin.sockets.FolderLock`). It
-begins with a dot and does not end in ``.json``, so that container runtimes, which watch the CDI folder, overlook it.
+A temporary file in the same directory replaces the file by rename. The temporary name is always the same, so a crash
+leaves at most one temporary file, which the next writer reuses. So there must be one writer at a time
+(`kubeletplugin.sockets.DirectoryLock`). The temporary name begins with a dot and does not end in ``.json``, so that
+container runtimes, which watch the CDI spec directory, ignore it.
 
-A file is durable when it *and* its folder were synced: without the latter the rename may be forgotten.
+A file is durable when the file *and* its directory were synced: without a sync of the directory the rename may be lost.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from pathlib import Path
 
 
 class WriteStep(StrEnum):
-    """What `put` has just done."""
+    """The step that `write_atomically` has just completed."""
 
     DRAFTED = "drafted"
     KEPT = "kept"
@@ -24,7 +25,7 @@ class WriteStep(StrEnum):
 
 
 def temporary_path(path: Path) -> Path:
-    """Return where a file is drafted."""
+    """Return the path of the temporary file that replaces a file."""
     return path.with_name(f".{path.name}.tmp")
 
 
@@ -37,10 +38,10 @@ def write_atomically(
     previous: Path | None = None,
     done: Callable[[WriteStep], None] = lambda _: None,
 ) -> os.stat_result:
-    """Write a file as a whole and return its state; raises OSError, and then the old one is still there.
+    """Replace a file as a whole and return its stat result; raises OSError, and then the old file is unchanged.
 
-    With `previous` the old one stays under that name; at no time is there none under `path`. Only a failure to sync
-    the folder comes after the file was replaced.
+    With `previous`, the old file stays under that name; `path` exists at all times. The only error that comes after
+    the file was replaced is a failure to sync the directory.
     """
     draft = temporary_path(path)
     try:
@@ -62,7 +63,7 @@ def write_atomically(
 
 
 def fsync_directory(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync a directory, so that the names in this directory are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -86,7 +87,7 @@ def _write_temporary(draft: Path, body: bytes, *, mode: int, sync: bool) -> os.s
 
 
 def _link_previous(path: Path, previous: Path) -> None:
-    """Give the file a second name, in place of the one that had it."""
+    """Hard-link the file under the name `previous`, replacing the older file of that name."""
     link = temporary_path(previous)
     link.unlink(missing_ok=True)
     link.hardlink_to(path)

@@ -1,8 +1,8 @@
-"""Calls that wait for their turn take it together.
+"""Batches of calls: calls that arrive while a batch runs are answered together by the next batch.
 
-A turn costs what its syncs to disk cost, however many claims it is about, and a kubelet makes as many calls at a time
-as pods start. So the calls that come while a turn is under way gather, and the next one is for all of them: as group
-commit in databases. Nobody waits longer for it: who comes alone has a turn of its own at once.
+A batch costs its syncs to disk, however many claims it contains, and a kubelet makes one call for each pod that starts.
+So the calls that arrive while a batch runs form the next one, as in the group commit of databases. No call waits longer
+for this: a call that arrives alone runs at once as a batch of one.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
 
 CloseBatch: TypeAlias = Callable[[], Mapping[Uid, RequestT]]
-"""To be called once when the turn has come: closes it, and returns the wishes that gathered."""
+"""A function that closes the open batch and returns its requests; to be called once, when the batch may run."""
 
 
 class _Batch(Generic[RequestT, AnswerT]):
@@ -25,16 +25,19 @@ class _Batch(Generic[RequestT, AnswerT]):
 
 
 class CallBatcher(Generic[RequestT, AnswerT]):
-    """Wishes about claims, each answered by the turn that it went into."""
+    """The batcher of requests about claims; each request is answered by the batch that it joined."""
 
     def __init__(self, turn: Callable[[CloseBatch[RequestT]], Awaitable[Mapping[Uid, AnswerT]]]) -> None:
-        """`turn` waits until it may, begins, and answers all that it got from there."""
+        """Create a batcher; `turn` waits until it may run, closes the batch, and answers every request in the batch."""
         self._turn = turn
         self._next: _Batch[RequestT, AnswerT] | None = None
         self._under_way: set[asyncio.Task[Mapping[Uid, AnswerT]]] = set()
 
     async def ask(self, wishes: Mapping[Uid, RequestT]) -> Mapping[Uid, AnswerT]:
-        """Return the answers. Who is cancelled before the turn began has wished nothing, and later changes nothing."""
+        """Add requests to the open batch and return their answers.
+
+        A caller that is cancelled before the batch runs withdraws its requests; a later cancellation changes nothing.
+        """
         turn = self._next
         if turn is None or turn.task is None:
             turn = self._next = _Batch()
@@ -50,7 +53,7 @@ class CallBatcher(Generic[RequestT, AnswerT]):
         return {uid: answers[uid] for uid in wishes}
 
     async def settled(self) -> None:
-        """Wait for the turns that nobody waits for any more."""
+        """Wait for running batches, those with cancelled callers included."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -65,6 +68,6 @@ class CallBatcher(Generic[RequestT, AnswerT]):
     def _over(self, task: asyncio.Task[Mapping[Uid, AnswerT]]) -> None:
         self._under_way.discard(task)
         if self._next is not None and self._next.task is task:
-            self._next = None  # it failed before it had begun
+            self._next = None  # the batch failed before it was closed
         if not task.cancelled():
-            task.exception()  # the callers have it, or gave up on it
+            task.exception()  # mark the exception as retrieved: the callers got it, or were cancelled

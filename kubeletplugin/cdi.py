@@ -1,11 +1,12 @@
-"""CDI files: how a container runtime learns what the containers of a claim get.
+"""CDI specs: tell a container runtime which container edits the containers of a claim get.
 
-One file for each prepared claim and driver, of kind ``DRIVER/claim``, with device names ``CLAIMUID-N``: runtimes keep
-what they have read in caches, so an id never means something else later. The folder lies in memory as a rule, so the
-file is written anew at each prepare and at start; nothing is read back from it.
+There is one file for each prepared claim and driver, of kind ``DRIVER/claim``, with device names ``CLAIMUID-N``:
+runtimes cache what they have read, so an id must never get another meaning. The directory usually lies in memory, so
+the file is rewritten at each prepare and at start; the plugin never reads its content back.
 
-Two rules of the runtimes' own parser shape the document (both make it reject the whole file): a device without edits
-is an error, and so is a version lower than the one that brought a field. Of the versions up to 0.6.0 we need two.
+Two rules of the runtimes' parser shape the document (a violation makes the parser reject the whole file): a device
+must have edits, and the version must not be lower than the one that introduced a field. Of the versions up to 0.6.0,
+the plugin needs two.
 """
 
 import re
@@ -21,7 +22,7 @@ from kubeletplugin.contract import ContainerEdits, PreparedClaim, PreparedDevice
 from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 
 MODE: Final = 0o644
-"""Runtimes may run as another user; nothing in the files is secret."""
+"""File mode of CDI specs: readable by all, since runtimes may run as another user and no content is secret."""
 
 _VERSION_0_3: Final = "0.3.0"
 _VERSION_0_5: Final = "0.5.0"
@@ -31,15 +32,18 @@ _DRIVER_MAX: Final = 63
 _UID: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,126}[0-9A-Za-z])?")
 
 _CLAIM_INFIX: Final = "-claim-"
-"""Between driver and uid; in neither, or one driver would take another's files for its own."""
+"""Separator of driver and claim uid in file names.
+
+Neither may contain this separator: one driver could take another driver's files for its own.
+"""
 
 ENCODER: Final = msgspec.json.Encoder()
 
 
 def validate_driver_name(name: str) -> str:
-    """Return a driver's name if files and CDI kinds can be named after it; raises ValueError.
+    """Return a driver's name if the name is valid in file names and CDI kinds; raises ValueError.
 
-    A DNS subdomain as the API wants it, and with a letter at first as CDI does.
+    The API requires a DNS subdomain; CDI requires a letter as its first character.
     """
     if len(name) > _DRIVER_MAX or not _DRIVER.fullmatch(name) or _CLAIM_INFIX in name:
         raise ValueError(f"driver {name[: 2 * _DRIVER_MAX]!r}: not a DNS subdomain that begins with a letter")
@@ -47,18 +51,21 @@ def validate_driver_name(name: str) -> str:
 
 
 def is_safe_in_file_name(uid: Uid) -> bool:
-    """Whether files can be named after a claim's uid, and told from another driver's; those of API servers can."""
+    """Report whether a claim's uid is safe in a file name, and keeps the names of two drivers distinct.
+
+    The uids that API servers create are safe.
+    """
     return _UID.fullmatch(uid) is not None and _CLAIM_INFIX not in uid
 
 
 def device_ids(preparation: PreparedClaim) -> tuple[tuple[str, ...], ...]:
-    """Return the CDI ids of each device, in order; a device that changes nothing in a container has none."""
+    """Return the CDI device ids of each device, in order; a device without container edits has no id."""
     named = _device_names(preparation)
     return tuple((f"{preparation.driver}/claim={name}",) if name else () for name in named)
 
 
 def build_spec(preparation: PreparedClaim) -> dict[str, Any] | None:
-    """Return the CDI file of a claim, or None if its containers are changed in nothing."""
+    """Return the CDI spec of a claim, or None if the claim has no container edits."""
     devices = [
         {"name": name, "containerEdits": _edits_to_json(device.edits) or _marker_edits(preparation, device)}
         for name, device in zip(_device_names(preparation), preparation.devices, strict=True)
@@ -84,19 +91,19 @@ def _device_names(preparation: PreparedClaim) -> tuple[str, ...]:
 
 
 def _marker_edits(preparation: PreparedClaim, device: PreparedDevice) -> dict[str, Any]:
-    """Return edits for a device that has none of its own: they change nothing, and make it valid."""
+    """Return an environment variable as the edits of a device without edits, which CDI would reject."""
     word = re.sub(r"[^A-Z0-9]", "_", device.device.upper())
     return {"env": [f"DRA_DEVICE_{word}={preparation.driver}/{device.pool}/{device.device}"]}
 
 
 def _edits_to_json(edits: ContainerEdits) -> dict[str, Any]:
-    """Return edits as the document has them: what is empty is left out."""
+    """Return container edits as JSON; empty fields are omitted."""
     plain: dict[str, Any] = msgspec.to_builtins(edits)
     return plain
 
 
 def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, Any]) -> str:
-    """Return the lowest version that knows all that is used; old runtimes refuse higher ones."""
+    """Return the lowest CDI version that has all used fields; old runtimes reject higher versions."""
     edits = [common, *(device["containerEdits"] for device in devices)]
     digits = any(device["name"][0].isdecimal() for device in devices)
     host_paths = any("hostPath" in node for each in edits for node in each.get("deviceNodes", ()))
@@ -104,7 +111,7 @@ def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, A
 
 
 class CdiSpecDirectory:
-    """One driver's files in the folder that container runtimes watch. One writer at a time."""
+    """The CDI specs of one driver in the directory that container runtimes watch; one writer at a time."""
 
     def __init__(self, folder: Path, *, driver: str, trace: StepObserver = ignore_step) -> None:
         self.folder = folder
@@ -113,17 +120,17 @@ class CdiSpecDirectory:
 
     @property
     def pattern(self) -> str:
-        """What matches all of them, for a shell."""
+        """The shell pattern that matches all CDI specs of the driver."""
         return f"{self.folder}/{self._prefix}*.json"
 
     def path(self, uid: Uid) -> Path:
-        """Return the file of a claim. Raises ValueError for a uid that could lead elsewhere."""
+        """Return the path of a claim's CDI spec; raises ValueError for a uid that is unsafe in a path."""
         if not is_safe_in_file_name(uid):
             raise ValueError(f"claim with uid {uid[:128]!r}: no file can be named after it")
         return self.folder / f"{self._prefix}{uid}.json"
 
     def write(self, preparation: PreparedClaim) -> None:
-        """Write a claim's file, or take it away if there is nothing to say. Raises OSError."""
+        """Write the CDI spec of a claim, or remove the file if the claim has no container edits. Raises OSError."""
         content = build_spec(preparation)
         if content is None:
             self.remove(preparation.claim.uid)
@@ -134,12 +141,12 @@ class CdiSpecDirectory:
         write_atomically(path, body, mode=MODE, sync=False, done=self._done)
 
     def remove(self, uid: Uid) -> None:
-        """Remove a claim's file, if it is there. Raises OSError."""
+        """Remove the CDI spec of a claim, if there is one. Raises OSError."""
         self.path(uid).unlink(missing_ok=True)
         self._trace(PrepareStep.CDI_REMOVED)
 
     def uids(self) -> frozenset[Uid]:
-        """Return whose files are there."""
+        """Return the uids of the claims that have a CDI spec."""
         try:
             names = [entry.name for entry in self.folder.iterdir()]
         except FileNotFoundError:
@@ -148,7 +155,7 @@ class CdiSpecDirectory:
         return frozenset(Uid(uid) for uid in ours if is_safe_in_file_name(Uid(uid)))
 
     def remove_orphans(self, living: Iterable[Uid]) -> frozenset[Uid]:
-        """Remove the files of all other claims, and drafts of a writer that died; return whose files they were."""
+        """Remove the CDI specs of all other claims, and temporary files of dead writers; return the claims' uids."""
         orphans = self.uids().difference(living)
         for uid in orphans:
             self.remove(uid)

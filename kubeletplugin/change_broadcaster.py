@@ -1,7 +1,7 @@
-"""Tells several listeners of one driver that it has something new to say.
+"""Broadcasts the changes of one driver to several listeners.
 
-`Driver.changes` is read once, by `Changes.run`; whoever wants to hear of it has a bell of its own. A bell that rang
-while nobody listened still rings: what it stands for is level-triggered, many rings are one.
+`ChangeBroadcaster.run` is the only reader of `Driver.changes`; each listener has an `asyncio.Event` of its own. An
+event that was set while its listener was busy stays set: changes are level-triggered, and many changes count as one.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ChangeBroadcaster:
-    """The changes of one driver, for any number of listeners."""
+    """The broadcaster of one driver's changes, for any number of listeners."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -34,12 +34,15 @@ class ChangeBroadcaster:
             self._bells.discard(bell)
 
     def ring(self) -> None:
-        """Tell all listeners."""
+        """Notify all listeners of a change."""
         for bell in self._bells:
             bell.set()
 
     async def run(self) -> NoReturn:
-        """Listen to the driver until cancelled. A driver that fails at this still serves; it is asked again."""
+        """Forward the driver's changes until cancelled.
+
+        A driver whose `changes` fails is still served; the call is repeated with a backoff.
+        """
         backoff = Backoff(base=1.0, cap=60.0)
         while True:
             try:
@@ -49,4 +52,4 @@ class ChangeBroadcaster:
             except Exception:  # noqa: BLE001 - a driver may be anybody's
                 _log.exception("driver %s: its changes are not told; asking again", self._driver.name)
             await asyncio.sleep(backoff.next())
-            self.ring()  # whatever was missed meanwhile
+            self.ring()  # changes may have been missed meanwhile

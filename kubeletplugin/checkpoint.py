@@ -1,12 +1,14 @@
-"""What must outlive the process: one file, and the state before it.
+"""The checkpoint of a driver: a file with the state that must survive the process, and the file of the state before.
 
-``{"version": 1, "checksum": "sha256:…", "content": [ … ]}``, the checksum over the bytes of ``content`` as they are in
-the file. It is there for half-written blocks and for well-meant changes by hand, not for attackers, who do not get into
-the folder. SHA-256 rather than a CRC: it costs a thousandth of the fsync, misses nothing, and every shell has it.
+The document is ``{"version": 1, "checksum": "sha256:…", "content": [ … ]}``, with the checksum over the bytes of
+``content`` as they are in the file. The checksum detects half-written blocks and manual edits; it does not protect
+against attackers, who have no access to the directory. SHA-256 rather than a CRC: it costs a thousandth of the fsync,
+misses no damage, and every shell has it.
 
-Written beside, synced, renamed, folder synced: there is a whole state at all times. What cannot be read, or was written
-by a newer version of us, is an error that a person has to settle: taking it for empty would forget who holds what, and
-a device would be given away twice.
+A temporary file is written and synced, then renamed, then the directory is synced: a complete state exists at all
+times. A checkpoint that cannot be read, or was written by a newer version of the plugin, is an error that an
+administrator has to resolve: treating it as empty would forget which claim holds which device, and a device would be
+allocated twice.
 """
 
 import hashlib
@@ -23,10 +25,10 @@ from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 T = TypeVar("T")
 
 CHECKPOINT_FILE: Final = "checkpoint.json"
-"""Its name, in the folder of each driver."""
+"""Name of the checkpoint in the directory of each driver."""
 
 CHECKPOINT_VERSION: Final = 1
-"""Of the document. A change that version 1 must not read as its own needs the next number."""
+"""Version of the document; a change that code of version 1 must not read needs the next number."""
 
 MODE: Final = 0o600
 
@@ -36,7 +38,7 @@ _Signature: TypeAlias = tuple[int, int, int]
 
 
 class CheckpointError(Exception):
-    """The file cannot be read, or not be written; the text names it and the way out."""
+    """A checkpoint cannot be read or written; the text names the file and the remedy."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -50,16 +52,23 @@ class _Document(Struct, frozen=True):
 
 
 class _CorruptCheckpointError(Exception):
-    """What is wrong with a document; completes "checkpoint FILE …"."""
+    """A document is corrupt; the text completes "checkpoint FILE …"."""
 
 
 class Checkpoint(Generic[T]):
-    """A tuple of structs in a file. One writer at a time; blocks, so it is called from worker threads."""
+    """A tuple of structs in a file; one writer at a time.
+
+    The methods block: call them from worker threads.
+    """
 
     def __init__(
         self, path: Path, model: type[T], *, beside: str = "", sync: bool = True, trace: StepObserver = ignore_step
     ) -> None:
-        """``beside``: a pattern of files that tell of the same, and must go with it when somebody starts afresh."""
+        """Create a checkpoint; nothing is read yet.
+
+        ``beside`` is a pattern of files that repeat the content, and must be removed with the checkpoint when an
+        administrator starts afresh.
+        """
         self.path = path
         self.previous = path.with_name(f"{path.name}.previous")
         self._beside = beside
@@ -72,16 +81,16 @@ class Checkpoint(Generic[T]):
 
     @property
     def changed(self) -> bool:
-        """Whether somebody else has written it since we did or read it."""
+        """Whether another process has written the file since this object read or wrote it last."""
         return not self._known or self._read_signature() != self._signature
 
     @property
     def missing(self) -> bool:
-        """Whether there is no file: nothing was ever written, or somebody removed it."""
+        """Whether the file does not exist: nothing was ever written, or the file was removed."""
         return self._read_signature() is None
 
     def read(self) -> tuple[T, ...]:
-        """Return what was written last; nothing, if nothing ever was. Raises CheckpointError."""
+        """Return the content that was written last; empty if nothing was ever written. Raises CheckpointError."""
         self._known = False
         signature = self._read_signature()
         try:
@@ -98,13 +107,13 @@ class Checkpoint(Generic[T]):
         return content
 
     def lost(self, flaw: str) -> CheckpointError:
-        """Return what is to be said when others know that something must have been written."""
+        """Return the error to raise when other files show that a checkpoint must have been written."""
         return CheckpointError(f"checkpoint {self.path} {flaw}. {BLOCKED_NOTICE} {self._start_afresh_command}")
 
     def write(self, content: tuple[T, ...]) -> None:
-        """Replace the file; raises CheckpointError, and then the old state holds.
+        """Replace the file; raises CheckpointError, and then the old state is valid.
 
-        If only the sync of the folder fails, which is the last thing, `changed` is true: the next reader sees what is.
+        If only the last step fails, the sync of the directory, `changed` is true: the next caller reads the file again.
         """
         self._known = False
         try:

@@ -1,16 +1,17 @@
-"""A claim's way from the kubelet's call to the container's devices, and back; in an order that survives crashes.
+"""NodePrepareResources and NodeUnprepareResources of one driver, in an order of steps that survives crashes.
 
-Prepare: read → hold → checkpoint → enforce → CDI file → answer. Unprepare: CDI file → checkpoint → release → enforce →
-answer. Each step leaves a state from which `Preparing.recover`, or the kubelet's next try, goes on; the table is in
-docs/design/kubelet-plugin.md.
+Prepare: read → hold → checkpoint → enforce → CDI spec → answer. Unprepare: CDI spec → checkpoint → release → enforce →
+answer. Each step leaves a state from which `ClaimPreparer.recover`, or the kubelet's next call, continues; the table is
+in docs/design/kubelet-plugin.md.
 
 * Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`; so do calls that wait at the
-  same time (`kubeletplugin.call_batcher`). They do not share their failures, except those of what they share.
-* What was prepared once is given again as it was, until it is unprepared; the CDI file is written anew each time.
-* Between lock and answer nothing is cancelled: a caller who gives up leaves a call that comes to its end. The steps in
-  worker threads could not be stopped, and the lock must not be given back before them.
-* In doubt a device stays held: what was written down and could not be finished is not taken back. The kubelet tries
-  again, or unprepares when the pod goes.
+  same time (`kubeletplugin.call_batcher`). A failure of one claim does not affect the others; a failure of a shared
+  step fails all claims.
+* A prepared claim gets the same answer again until it is unprepared; its CDI spec is rewritten each time.
+* Nothing is cancelled between lock and answer: when a caller gives up, its call runs to the end. The steps in worker
+  threads could not be stopped, and the lock must not be released before they end.
+* In doubt a device stays held: a claim that is in the checkpoint stays there when a later step fails. The kubelet
+  retries, or unprepares the claim when the pod is deleted.
 """
 
 import asyncio
@@ -44,41 +45,47 @@ AnswerT = TypeVar("AnswerT")
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT: Final = 15.0
-"""For the other instance of a rolling update to come to an end; with the reads it is below the kubelet's 45 s."""
+"""Seconds to wait for the lock, until the other instance of a rolling update finishes its call.
+
+Together with the reads, this is below the kubelet's timeout of 45 s.
+"""
 
 HANDOVER_TIMEOUT: Final = 5.0
-"""For which a claim waits for devices that another one still has. A pod that is deleted without a grace period is gone
-from the API while its containers end: the next claim comes before the unprepare of the last one, within a second or two
-as a rule. The kubelet would try again after ten. With the lock and the reads it is below the kubelet's 45 s."""
+"""Seconds that a claim waits for devices that another claim still holds.
+
+A pod that is deleted without a grace period is gone from the API while its containers end: the next claim is prepared
+before the last one is unprepared, usually within a second or two. The kubelet would retry only after ten seconds.
+Together with the lock and the reads, this is below the kubelet's timeout of 45 s.
+"""
 
 
 class ClaimSource(Protocol):
-    """Where claims are read; `kubeletplugin.claims.ClaimReader` does it."""
+    """The source from which claims are read; `kubeletplugin.claims.ClaimReader` implements it."""
 
     async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
-        """Return what each claim asks for, or why that is not to be had."""
+        """Return the request of each claim, or the reason why the claim is refused."""
         ...
 
 
 class PrepareDriver(Protocol):
-    """What of a `kubeletplugin.contract.Driver` is needed here."""
+    """The part of `kubeletplugin.contract.Driver` that prepares and enforces claims."""
 
     @property
     def name(self) -> str:
-        """The driver's name."""
+        """The name of the driver."""
         ...
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return what a claim gets; raises Refused."""
+        """Return the devices and container edits of a claim; raises Refused."""
         ...
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Make the machine such as all these preparations want it; raises Refused."""
+        """Bring the node to the state that all these prepared claims need; raises Refused."""
         ...
 
 
 class ClaimPreparer:
-    """One driver's claims on this node."""
+    """The preparer of one driver's claims on this node."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
         self,
@@ -91,7 +98,10 @@ class ClaimPreparer:
         trace: StepObserver = ignore_step,
         forgotten: Callable[[Uid], str] = lambda _: "",
     ) -> None:
-        """`forgotten` tells what is known of a claim that the kubelet does not seem to give back any more."""
+        """Create a preparer without reading anything.
+
+        `forgotten` returns the warning about a claim that the kubelet seems to have forgotten; empty if there is none.
+        """
         self._driver = driver
         self._claims = claims
         self._checkpoint = checkpoint
@@ -102,17 +112,17 @@ class ClaimPreparer:
         self._holdings: PreparedClaims | None = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._released = asyncio.Event()
-        """Set when devices are given back, and replaced by a new one."""
+        """Set when devices are released, and then replaced by a new event."""
         self._prepare_batcher = CallBatcher(self._prepare_together)
         self._unprepare_batcher = CallBatcher(self._unprepare_together)
 
     @property
     def held(self) -> tuple[PreparedClaim, ...]:
-        """What is prepared, as far as it is known without looking at the disk."""
+        """The prepared claims in memory; the checkpoint is not read."""
         return self._holdings.all if self._holdings is not None else ()
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
-        """Prepare claims and return what each got; the CDI ids are `kubeletplugin.cdi.ids`."""
+        """Prepare claims and return the answer for each; `kubeletplugin.cdi.device_ids` returns the CDI device ids."""
         answers: dict[Uid, PreparedClaim | Refused] = {}
         wanted: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
@@ -143,33 +153,36 @@ class ClaimPreparer:
         return answers
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
-        """Take back what claims got and return why not, if so; what was never prepared is fine."""
+        """Unprepare claims and return None, or the reason of a failure, for each.
+
+        Unpreparing a claim that was never prepared succeeds.
+        """
         answers: dict[Uid, Refused | None] = {}
         wanted: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             answers[claim.uid] = None
-            if is_safe_in_file_name(claim.uid):  # another one was never prepared
+            if is_safe_in_file_name(claim.uid):  # a claim with another uid was never prepared
                 wanted[claim.uid] = claim
         if wanted:
             answers.update(await self._unprepare_batcher.ask(wanted))
         return answers
 
     async def recover(self) -> None:
-        """Repair what a crash or a reboot left: missing CDI files, orphans, what is to be enforced.
+        """Repair the node after a crash or a reboot: write missing CDI specs, remove orphaned ones, and enforce.
 
-        Raises CheckpointError, and then has touched nothing; BusyError if somebody keeps the lock.
+        Raises CheckpointError, and then has changed nothing; LockTimeoutError if another holder keeps the lock.
         """
         await self._locked(self._recover)
 
     async def enforce(self) -> None:
-        """Look at the machine again, and at the CDI files: to be called every few seconds.
+        """Reconcile the node and the CDI specs with the prepared claims; to be called every few seconds.
 
-        Raises Refused, CheckpointError or BusyError.
+        Raises Refused, CheckpointError or LockTimeoutError.
         """
         await self._locked(self._look_again)
 
     async def settled(self) -> None:
-        """Wait for the calls that nobody waits for any more."""
+        """Wait for running calls, those with cancelled callers included."""
         await asyncio.gather(self._prepare_batcher.settled(), self._unprepare_batcher.settled())
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -186,7 +199,7 @@ class ClaimPreparer:
         section: Callable[[Sequence[RequestT]], Awaitable[Mapping[Uid, AnswerT | Refused]]],
         claim_of: Callable[[RequestT], ClaimIdentity],
     ) -> Mapping[Uid, AnswerT | Refused]:
-        """Begin under the lock; what goes wrong with all of a turn is every claim's answer."""
+        """Close the batch and run the section under the lock; a failure of the whole batch answers every claim."""
         try:
             await self._lock.acquire(within=LOCK_TIMEOUT)
         except TimeoutError as error:
@@ -234,7 +247,7 @@ class ClaimPreparer:
         return answers | await self._finish([a for a in answers.values() if isinstance(a, PreparedClaim)], holdings)
 
     def _decide(self, request: PrepareRequest, holdings: PreparedClaims) -> PreparedClaim:
-        """Return what a claim gets, and hold it; raises Refused and holds nothing."""
+        """Hold the devices of a claim and return the prepared claim; raises Refused, and then holds nothing."""
         claim, others = request.claim, holdings.all
         conflict = holdings.hold(claim, requested_items(request))
         if conflict is not None:
@@ -259,7 +272,7 @@ class ClaimPreparer:
     async def _finish(
         self, prepared: Sequence[PreparedClaim], holdings: PreparedClaims
     ) -> dict[Uid, PreparedClaim | Refused]:
-        """Enforce and write the CDI files; what fails leaves the claims held."""
+        """Enforce and write the CDI specs; after a failure the claims' devices stay held."""
         if not prepared:
             return {}
         reasons: Mapping[Uid, str] = {}
@@ -297,7 +310,7 @@ class ClaimPreparer:
         try:
             await asyncio.to_thread(self._checkpoint.write, staying)
         except CheckpointError as error:
-            await asyncio.to_thread(self._write_files, going.values())  # they are prepared still, and may be used
+            await asyncio.to_thread(self._write_files, going.values())  # still prepared, and possibly in use
             return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in going.items()}
         for uid in going:
             holdings.release(uid)
@@ -307,7 +320,8 @@ class ClaimPreparer:
         try:
             await self._enforce(holdings)
         except Refused as refused:
-            # Only others could gain by it, and they do at the next look: no reason to keep the pod from ending.
+            # Only other claims could benefit, and the next reconciliation serves them: no reason to keep the pod
+            # from terminating.
             log.warning("driver %s: after unprepare: %s", self._driver.name, refused)
         return answers
 
@@ -350,7 +364,7 @@ class ClaimPreparer:
         await self._enforce(holdings)
 
     def _rewrite_missing_specs(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Write files that somebody removed, or for which there was no room: containers that restart need them."""
+        """Write CDI specs that were removed, or for which there was no space: containers that restart need them."""
         try:
             there = self._cdi.uids()
         except OSError as error:
@@ -361,7 +375,7 @@ class ClaimPreparer:
             log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
 
     async def _enforce(self, holdings: PreparedClaims) -> None:
-        """Have the driver bring the machine in line; raises Refused."""
+        """Call the driver's `enforce` with all prepared claims; raises Refused."""
         try:
             await self._driver.enforce(holdings.all)
         except Refused:
@@ -372,9 +386,9 @@ class ClaimPreparer:
         self._trace(PrepareStep.ENFORCED)
 
     async def _current(self) -> PreparedClaims:
-        """Return what holds; read anew if the other instance of a rolling update has written.
+        """Return the prepared claims; re-read the checkpoint if the other instance of a rolling update wrote it.
 
-        Nobody removes the checkpoint who means well: containers still have what it said, and memory still knows.
+        A checkpoint that was removed is written again from memory: containers still use its devices.
         """
         if self._holdings is not None and self._holdings.all and self._checkpoint.missing:
             log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
@@ -395,7 +409,7 @@ class ClaimPreparer:
         return self._holdings
 
     def _log_released_elsewhere(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Log what somebody else has given back; by hand, or the other instance of a rolling update."""
+        """Log claims that were released elsewhere: by hand, or by the other instance of a rolling update."""
         gone = {each.claim.uid: each.claim for each in self.held}
         for each in preparations:
             gone.pop(each.claim.uid, None)
@@ -407,15 +421,17 @@ class ClaimPreparer:
                 log.info("%s: was given back by another instance of the plugin", claim)
 
     def _check_checkpoint_not_lost(self) -> None:
-        """Raise CheckpointError where there are CDI files and no checkpoint, which is written before and kept longer.
+        """Raise CheckpointError if there are CDI specs but no checkpoint.
 
-        Else all devices would be free, and those files orphans. If the state before it is there, reading tells of that.
+        The checkpoint is written before the CDI specs and updated after their removal, so it was lost. Otherwise all
+        devices would count as free, and the CDI specs as orphans. If the previous checkpoint exists, `Checkpoint.read`
+        reports the loss.
         """
         if not self._checkpoint.missing or self._checkpoint.previous.exists():
             return
         try:
             witnesses = len(self._cdi.uids())
-        except OSError:  # nor can it be written, which will be said to whom it concerns
+        except OSError:  # the directory cannot be written either: each claim will be refused with that reason
             return
         if witnesses:
             raise self._checkpoint.lost(
@@ -423,7 +439,7 @@ class ClaimPreparer:
             )
 
     async def _locked(self, section: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lock, then run the section to its end, whatever becomes of the caller."""
+        """Wait for the lock, then run the section to its end, even if the caller is cancelled."""
         await self._lock.acquire(within=LOCK_TIMEOUT)
         task = asyncio.create_task(self._run(section))
         self._under_way.add(task)
@@ -440,11 +456,11 @@ class ClaimPreparer:
     def _over(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller has it, or gave up on it
+            task.exception()  # mark the exception as retrieved: the caller got it, or was cancelled
 
 
 async def _wait_until(event: asyncio.Event, *, until: float) -> bool:
-    """Wait for an event, at most until then by the loop's clock; return whether it came."""
+    """Wait for an event until a time of the loop's clock; return whether the event was set."""
     try:
         async with asyncio.timeout_at(until):
             return await event.wait()
@@ -453,9 +469,9 @@ async def _wait_until(event: asyncio.Event, *, until: float) -> bool:
 
 
 def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> PreparedClaim:
-    """Return what was prepared, if the allocation is still the one it was prepared for; raises Refused.
+    """Return the prepared claim if its devices are still the allocated ones; raises Refused.
 
-    A claim that was deallocated and allocated again keeps its uid. Containers may still use what it had.
+    A claim that was deallocated and allocated again keeps its uid. Containers may still use its former devices.
     """
     had, has = _prepared_devices(known), _allocated_devices(request)
     if had == has:
@@ -468,12 +484,12 @@ def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) 
 
 
 def _checkpoint_round_trip(prepared: PreparedClaim) -> PreparedClaim:
-    """Return it as the next process will read it, so that a driver sees the same before and after a restart."""
+    """Return the prepared claim as the next process will read it: drivers see the same before and after a restart."""
     return msgspec.json.decode(msgspec.json.encode(prepared), type=PreparedClaim)
 
 
 def _verify_complete(prepared: PreparedClaim, request: PrepareRequest) -> None:
-    """Raise ValueError unless a driver's answer is about the claim and all of its devices, and only those."""
+    """Raise ValueError unless a driver's answer has the identity and exactly the allocated devices of the claim."""
     if prepared.claim != request.claim or _prepared_devices(prepared) != _allocated_devices(request):
         raise ValueError(
             f"allocated {sorted(_allocated_devices(request))}, prepared {sorted(_prepared_devices(prepared))}"

@@ -1,7 +1,7 @@
-"""From a claim's identity, which is all that the kubelet sends, to what a driver is asked for.
+"""Reads ResourceClaims from the API server: the kubelet sends only identities, drivers need allocations and parameters.
 
-Reads with the right that the node authorizer gives: GET of single claims that a pod of this node references. One that
-cannot be read or does not fit is refused by itself; the kubelet shows the text on the pod and comes again.
+Uses only the right that the node authorizer grants: GET of single claims that a pod of this node references. A claim
+that cannot be read or does not fit is refused alone; the kubelet shows the text on the pod and retries.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from dra.model.meta import Uid
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
 
 READ_TIMEOUT: Final = 20.0
-"""For all reads of a call, of the 45 s that the kubelet waits: the rest is for the lock, the disk and the driver."""
+"""Seconds for all reads of a call; the rest of the kubelet's 45 s is for the lock, the disk and the driver."""
 
 MAX_CONCURRENT_READS: Final = 16
-"""Each takes a connection, and making one costs both sides more than many reads over it."""
+"""Maximum number of concurrent reads: each takes a connection, and opening one costs more than many reads over it."""
 
 _log: Final = logging.getLogger(__name__)
 
 _SOURCE_PRECEDENCE: Final = {"FromClass": 0, "FromClaim": 1}
-"""``config[].source``: the stronger comes later."""
+"""Precedence of ``config[].source``; the higher number overrides."""
 
 
 class ClaimReader:
-    """Reads claims for one driver of one node."""
+    """Reads claims from the API server for one driver of one node."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ClaimReader:
         pools: Callable[[], Collection[str]],
         within: float = READ_TIMEOUT,
     ) -> None:
-        """`pools` names the pools whose devices this node has."""
+        """Create a reader; `pools` returns the names of the pools whose devices this node has."""
         self._client = client
         self._driver = driver
         self._pools = pools
@@ -48,7 +48,10 @@ class ClaimReader:
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
     async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
-        """Return what each claim asks for, or why it is not to be had: each claim is read once, some at a time."""
+        """Return the request of each claim, or the reason why the claim is refused.
+
+        Each claim is read once, `MAX_CONCURRENT_READS` at a time.
+        """
         once = {claim.uid: claim for claim in claims}
         answers = await asyncio.gather(*(self._read(claim) for claim in once.values()))
         return dict(zip(once, answers, strict=True))
@@ -79,7 +82,7 @@ class ClaimReader:
 def prepare_request(
     found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]
 ) -> PrepareRequest:
-    """Return what a claim asks of a driver on the node with these pools; raises Refused."""
+    """Return a claim's request to a driver on the node with these pools; raises Refused."""
     if found.metadata.uid != claim.uid:
         raise Refused(
             f"{claim}: was deleted, another one of that name (uid {found.metadata.uid}) exists; "
@@ -104,9 +107,9 @@ def prepare_request(
 def driver_configuration(
     allocation: AllocationResult, claim: ClaimIdentity, driver: str
 ) -> tuple[OpaqueParameters, ...]:
-    """Return the parameters that are for a driver, weakest first; raises Refused.
+    """Return the opaque parameters for a driver, lowest precedence first; raises Refused.
 
-    Those of the class are weaker than those of the claim; among equals the order of the allocation decides.
+    Parameters of the claim override those of the class; within one source, the order of the allocation decides.
     """
     ours = _entries_of_driver(allocation.devices.config or (), driver)
     ordered = sorted(ours, key=lambda entry: _SOURCE_PRECEDENCE.get(entry.get("source", ""), 0))

@@ -1,8 +1,8 @@
-"""What a driver is to the rest of the plugin: the seams of docs/design/kubelet-plugin.md.
+"""The contract between a driver and the rest of the plugin; see docs/design/kubelet-plugin.md.
 
-A driver turns an inventory into devices to publish, and a claim's allocation into what its containers get. It does so
-as a function of data: no files, no sockets, no API server. What must be done to the machine beside the CDI file,
-`enforce` does, level-triggered, from all preparations at once.
+A driver turns an inventory into devices to publish, and a claim's allocation into container edits. Both are functions
+of data: no files, no sockets, no API server. `enforce` makes all changes to the node other than CDI specs: it is
+level-triggered and gets all prepared claims at once.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -17,15 +17,18 @@ from dra.model.slices import Device
 
 
 class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
-    """A claim is not prepared; the text begins with the object and says what to do. The kubelet shows it on the pod."""
+    """A claim is not prepared; the text begins with the object and names the remedy.
+
+    The kubelet shows the text on the pod.
+    """
 
 
 class DevicesInUse(Refused):
-    """Other claims have what the claim needs; they may be about to give it back."""
+    """Other claims hold the devices that the claim needs, and may release them soon."""
 
 
 class NotEnforced(Refused):
-    """Some claims cannot have what they want, each for a reason of its own; all others have what they should."""
+    """Enforcement failed for some claims, each with its own reason, and succeeded for all others."""
 
     def __init__(self, reasons: Mapping[Uid, str]) -> None:
         super().__init__("; ".join(dict.fromkeys(reasons.values())))
@@ -33,7 +36,7 @@ class NotEnforced(Refused):
 
 
 class ClaimIdentity(Struct, frozen=True):
-    """All that the kubelet tells of a claim."""
+    """The identity of a claim: everything that the kubelet sends."""
 
     key: Key
     uid: Uid
@@ -43,7 +46,7 @@ class ClaimIdentity(Struct, frozen=True):
 
 
 class DeviceNode(Struct, frozen=True):
-    """CDI ``deviceNodes``."""
+    """An entry of CDI ``deviceNodes``."""
 
     path: str
     host_path: str = ""
@@ -51,7 +54,7 @@ class DeviceNode(Struct, frozen=True):
 
 
 class Mount(Struct, frozen=True):
-    """CDI ``mounts``."""
+    """An entry of CDI ``mounts``."""
 
     host_path: str
     container_path: str
@@ -59,7 +62,7 @@ class Mount(Struct, frozen=True):
 
 
 class Hook(Struct, frozen=True):
-    """CDI ``hooks``; ``args`` includes the program's name."""
+    """An entry of CDI ``hooks``; ``args`` includes the program's name."""
 
     hook_name: str
     path: str
@@ -68,7 +71,7 @@ class Hook(Struct, frozen=True):
 
 
 class ContainerEdits(Struct, frozen=True):
-    """CDI ``containerEdits``, as in specification 0.6."""
+    """The CDI ``containerEdits``, as in specification 0.6."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -77,49 +80,52 @@ class ContainerEdits(Struct, frozen=True):
 
 
 class PreparedDevice(Struct, frozen=True):
-    """A device as the containers of a claim get it."""
+    """A prepared device of a claim, with its container edits."""
 
     requests: tuple[str, ...]
-    """Base names of the requests it answers (no ``/subrequest``)."""
+    """Base names of the requests that the device was allocated for (no ``/subrequest``)."""
 
     pool: str
     device: str
     share: str = ""
     admin: bool = False
-    """adminAccess: it is looked at, not held."""
+    """Whether the claim has adminAccess to the device: then it does not hold the device."""
 
     edits: ContainerEdits = ContainerEdits()
 
 
 class PreparedClaim(Struct, frozen=True):
-    """What is remembered of a prepared claim; enough to write its CDI file again and to unprepare it."""
+    """A prepared claim as the checkpoint stores it: enough to rewrite its CDI spec and to unprepare it."""
 
     claim: ClaimIdentity
     driver: str
     devices: tuple[PreparedDevice, ...]
     common: ContainerEdits = ContainerEdits()
-    """Edits of every device of the claim, once."""
+    """Edits that containers get once, whichever devices of the claim they use."""
 
     state: Mapping[str, Any] = {}
-    """What the driver wants to know again when it enforces; plain JSON."""
+    """Data that the driver needs again when it enforces; plain JSON."""
 
     @property
     def items(self) -> frozenset[DeviceID]:
-        """What the ledger holds for it."""
+        """The device ids that the ledger holds for the claim."""
         held = (each for each in self.devices if not each.admin)
         return frozenset(DeviceID(driver=self.driver, pool=e.pool, device=e.device, share=e.share) for e in held)
 
 
 class OpaqueParameters(Struct, frozen=True):
-    """One entry of ``allocation.devices.config`` that is for this driver."""
+    """An entry of ``allocation.devices.config`` for this driver."""
 
     requests: tuple[str, ...]
-    """Requests it is for, ``request/subrequest`` included; none: for all."""
+    """Requests that the parameters apply to, ``request/subrequest`` included; empty means all."""
 
     parameters: Mapping[str, Any]
 
     def applies_to(self, request: str) -> bool:
-        """Whether it is for a result's request: named itself, or by what it is a subrequest of, or not at all."""
+        """Report whether the parameters apply to a result's request.
+
+        They apply if `requests` names the request or the base of a subrequest, or is empty.
+        """
         return not self.requests or request in self.requests or base_request_name(request) in self.requests
 
 
@@ -129,27 +135,27 @@ def base_request_name(request: str) -> str:
 
 
 class PrepareRequest(Struct, frozen=True):
-    """A claim as a driver sees it: its own results, and the parameters that apply, weakest first."""
+    """A claim to prepare, with this driver's results and opaque parameters."""
 
     claim: ClaimIdentity
     results: tuple[DeviceRequestAllocationResult, ...]
     configuration: tuple[OpaqueParameters, ...]
-    """In upstream's order of precedence: of the class, then of the claim; of two for one request the later one wins."""
+    """Opaque parameters in upstream's order, the class's before the claim's; for one request, the last entry wins."""
 
     def parameters_of(self, result: DeviceRequestAllocationResult) -> tuple[Mapping[str, Any], ...]:
-        """Return the parameters that apply to one result, weakest first."""
+        """Return the parameters that apply to one result, lowest precedence first."""
         return tuple(each.parameters for each in self.configuration if each.applies_to(result.request))
 
 
 class Pool(Struct, frozen=True):
-    """Devices to publish under one pool name; a node's pool bears the node's name."""
+    """The devices to publish under one pool name; a node's pool has the node's name."""
 
     name: str
     devices: tuple[Device, ...]
 
 
 class DeviceHealthState(Struct, frozen=True):
-    """What is known of a device's health; ``healthy`` None: unknown."""
+    """The health of a device; ``healthy`` is None if unknown."""
 
     pool: str
     device: str
@@ -159,57 +165,60 @@ class DeviceHealthState(Struct, frozen=True):
 
 @runtime_checkable
 class Closable(Protocol):
-    """A driver that keeps something open beside its answers."""
+    """A driver with resources to release when the plugin stops."""
 
     async def close(self) -> None:
-        """Let go of it; what is prepared stays as it is."""
+        """Release the driver's resources; prepared claims stay prepared."""
         ...
 
 
 @runtime_checkable
 class Degradable(Protocol):
-    """A driver that can serve though it is of little use: what is prepared can be given back, at least."""
+    """A driver that can be served while degraded: claims can at least be unprepared."""
 
     @property
     def trouble(self) -> str:
-        """Why it is of little use; empty if it is not so."""
+        """The reason why the driver is degraded; empty if it is not."""
         ...
 
 
 @runtime_checkable
 class Recheckable(Protocol):
-    """A driver whose devices may vanish while a claim has them."""
+    """A driver whose devices may vanish while a claim holds them."""
 
     def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise Refused if another pod of a prepared claim could not use what was prepared."""
+        """Raise Refused if another pod of a prepared claim could not use the devices."""
         ...
 
 
 @runtime_checkable
 class EnforcementResumable(Protocol):
-    """A driver that remembers what it enforces, and can go on with that while the checkpoint cannot be read."""
+    """A driver that stores what it enforces, and can continue while the checkpoint cannot be read."""
 
     async def resume_enforcement(self) -> None:
-        """Go on enforcing what `enforce` was last asked for, by this process or one before it; raises Refused."""
+        """Enforce the state of the last call of `enforce`, by this process or an earlier one; raises Refused."""
         ...
 
 
 @runtime_checkable
 class NodeReservationAware(Protocol):
-    """A driver that has something which the Node's annotation may keep from everybody."""
+    """A driver with resources that the Node's reservation annotation may keep from pods."""
 
     def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus | None:
-        """Give away none of what is kept from now on; what claims have of it stays theirs until they end.
+        """Stop allocating the reserved resources; claims keep theirs until they are unprepared.
 
-        Returns the CPUs that are kept, and what is left of each NUMA node; None from a driver that has no CPUs.
+        Returns the reserved CPUs and the remainder of each NUMA node; None from a driver without CPUs.
 
-        Raises MalformedAnnotationError, and nothing has changed; OSError if it will not be remembered.
+        Raises MalformedAnnotationError, and then nothing has changed; OSError if a restart will forget the reservation.
         """
         ...
 
 
 class Driver(Protocol):
-    """One DRA driver of this node; it may be `Ailing`, `Closable`, `Keeping`, `Rechecking` and `Upholding`."""
+    """A DRA driver of this node.
+
+    A driver may also be `Closable`, `Degradable`, `EnforcementResumable`, `NodeReservationAware` and `Recheckable`.
+    """
 
     @property
     def name(self) -> str:
@@ -217,7 +226,7 @@ class Driver(Protocol):
         ...
 
     def pools(self) -> tuple[Pool, ...]:
-        """Return what to publish now."""
+        """Return the pools to publish now."""
         ...
 
     def health(self) -> tuple[DeviceHealthState, ...]:
@@ -225,16 +234,16 @@ class Driver(Protocol):
         ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever `pools` or `health` have something new to say."""
+        """Yield whenever the answers of `pools` or `health` have changed."""
         ...
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return what the claim gets beside what others have; raises Refused. No side effects."""
+        """Return the prepared claim, given the other prepared claims; raises Refused. Has no side effects."""
         ...
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Make the machine such as all these preparations want it.
+        """Bring the node to the state that all these prepared claims need.
 
-        Raises Refused naming what stands in the way of all, NotEnforced if it is in the way of some only.
+        Raises Refused, naming the obstacle, if it affects all claims; NotEnforced if it affects only some.
         """
         ...

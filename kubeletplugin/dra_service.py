@@ -1,13 +1,13 @@
-"""The DRA service: from the kubelet's calls to `Preparing`, and back to messages.
+"""The DRA service: passes the kubelet's calls to `kubeletplugin.claim_preparer.ClaimPreparer` and returns its answers.
 
-What the kubelet insists on (specs/dra-upstream.md §7), and what is done about it here:
-- Exactly one answer for each claim uid of a call, and none for any other. The answer is made from the call's claims.
-- It gives up after 45 s, and may go away in the middle. We answer before; what was begun comes to its end anyway
-  (`Preparing`), and the next call finds it done.
-- The error of one claim keeps its pod from starting, and a failure of the whole call that of all. So whatever goes
-  wrong is told for each claim, and a call never fails.
+The kubelet's requirements (kubelet, pkg/kubelet/cm/dra), and how this module meets them:
+- A response has exactly one answer for each claim uid of the call, and no other. So it is built from the call's claims.
+- The kubelet gives up after 45 s, and may disconnect before that. The service answers earlier; a call that has begun
+  runs to its end anyway (`ClaimPreparer`), and the kubelet's next call finds its result.
+- The error of one claim keeps the claim's pods from starting; a failure of the whole call affects all its pods. So each
+  error is reported for its claim, and a call never fails.
 
-What it tells of a claim has not been looked at by anybody: it is, here, before a file is named after it.
+Kubelet input is untrusted: each claim is validated before it becomes part of a file name.
 """
 
 import asyncio
@@ -37,40 +37,40 @@ from kubeletplugin.contract import ClaimIdentity, PreparedClaim, Refused, base_r
 T = TypeVar("T")
 
 CALL_TIMEOUT: Final = 40.0
-"""Seconds; the kubelet waits for 45."""
+"""Seconds until a call is answered; the kubelet waits for 45."""
 
 DEADLINE_HEADROOM: Final = 1.0
-"""Seconds by which we answer before a caller's own deadline."""
+"""Seconds that an answer precedes the caller's own deadline."""
 
 MAX_NAME_LENGTH: Final = 253
 MAX_UID_LENGTH: Final = 128
-"""Of what a kubelet may tell of a claim; an API server makes uids of 36."""
+"""Maximum length of a claim's uid in a kubelet's call; API servers create uids of 36 characters."""
 
 CallObserver: TypeAlias = Callable[[str, float, int], None]
-"""Told of each call: operation, seconds, claims that failed."""
+"""A function that is called after each call with the operation, the seconds, and the number of failed claims."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ClaimHandler(Protocol):
-    """What `kubeletplugin.claim_preparer.Preparing` does."""
+    """The handler of prepare and unprepare calls; `kubeletplugin.claim_preparer.ClaimPreparer` implements it."""
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
-        """Prepare claims."""
+        """Prepare claims and return the answer for each."""
         ...
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
-        """Take back what they got."""
+        """Unprepare claims and return None, or the reason of a failure, for each."""
         ...
 
 
 def ignore_call(operation: str, seconds: float, failed: int) -> None:
-    """Make nothing of it."""
+    """Ignore a call, as the default observer."""
     del operation, seconds, failed
 
 
 class DraService:
-    """Implements `dra.wire.plugin.Plugin` for one driver."""
+    """Implements `dra.wire.plugin.DraPluginServicer` for one driver."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class DraService:
         self._deadline = deadline
 
     def add_to_server(self, server: aio.Server) -> None:
-        """Serve all versions there are."""
+        """Add all versions of the DRA service to a gRPC server."""
         plugin.add_to_server(self, server)
 
     async def node_prepare_resources(
@@ -97,7 +97,7 @@ class DraService:
         context: aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse],
         /,
     ) -> NodePrepareResourcesResponse:
-        """Prepare the claims of a call; each has its own answer."""
+        """Prepare the claims of a call; each claim has its own answer."""
         wanted, malformed = _parse_claims(request.claims)
         answers = await self._ask("prepare", wanted, self._claims.prepare, within=self._time_for(context))
         prepared: dict[str, NodePrepareResourceResponse] = {
@@ -111,7 +111,7 @@ class DraService:
         context: aio.ServicerContext[NodeUnprepareResourcesRequest, NodeUnprepareResourcesResponse],
         /,
     ) -> NodeUnprepareResourcesResponse:
-        """Take back what the claims of a call got; what can be no claim was never prepared."""
+        """Unprepare the claims of a call; a malformed claim was never prepared, so unpreparing it succeeds."""
         wanted, malformed = _parse_claims(request.claims)
         answers = await self._ask("unprepare", wanted, self._claims.unprepare, within=self._time_for(context))
         unprepared: dict[str, NodeUnprepareResourceResponse] = {
@@ -131,7 +131,7 @@ class DraService:
         *,
         within: float,
     ) -> dict[Uid, T | Refused]:
-        """Return an answer for each claim, whatever happens; may be cancelled, and leaves to `ask` what that means."""
+        """Return an answer for each claim, whatever happens; a cancellation is passed on to `ask`."""
         if not wanted:
             return {}
         began, text = self._clock.now(), "has got no answer; this is a defect of the plugin"
@@ -153,7 +153,7 @@ class DraService:
 
 
 def _parse_claims(claims: Iterable[Claim]) -> tuple[dict[Uid, ClaimIdentity], dict[Uid, PreparedClaim | Refused]]:
-    """Return the claims of a call, each once, and those that can be none."""
+    """Return the valid claims of a call, each once, and the refusals of malformed claims."""
     wanted: dict[Uid, ClaimIdentity] = {}
     malformed: dict[Uid, PreparedClaim | Refused] = {}
     for each in claims:

@@ -4,7 +4,7 @@ Start: folder → checkpoint read and what a crash left repaired → DRA socket 
 
 While the checkpoint cannot be read, at the start or later, the driver is served all the same: each claim is refused
 with the reason, which the pod's Events show. Slices are withdrawn, so that no further pod is sent to a node that would
-refuse it. What the driver remembers by itself stays enforced (`kubeletplugin.contract.Upholding`).
+refuse it. What the driver remembers by itself stays enforced (`kubeletplugin.contract.EnforcementResumable`).
 
 Stop, in reverse: registration socket (nobody calls any more) → streams end → calls end → DRA socket. Slices stay: the
 kubelet removes them if no other instance registers in time.

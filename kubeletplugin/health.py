@@ -40,7 +40,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class HealthService:
-    """Implements `dra.wire.devicehealth.ResourceHealth` and `dra.wire.grpc_health.Health` for one driver."""
+    """Serves device health to the kubelet and gRPC health to probes, for one driver.
+
+    Implements `dra.wire.devicehealth.DraResourceHealthServicer` and `dra.wire.grpc_health.HealthServicer`.
+    """
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Implements `dra.wire.registration.Registration` for one driver."""
+    """Implements `dra.wire.registration.RegistrationServicer` for one driver."""
 
     def __init__(self, driver: str, *, endpoint: Path) -> None:
         self._driver = driver

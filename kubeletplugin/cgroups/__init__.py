@@ -1,4 +1,5 @@
-"""Cpusets of containers: the kernel's tree of cgroups read, planned and written; cgroup v1 and v2.
+"""Cpusets of containers: reads, plans and writes the kernel's tree of cgroups, v1 and v2.
 
-`naming` and `narrowing` decide, `hierarchy` and `watching` touch the kernel. Nothing here knows of claims.
+`cgroup_names`, `cpuset_plan` and `cpu_hotplug` are pure; `hierarchy` and `cgroup_watcher` access the kernel. No module
+of this package knows about claims.
 """

@@ -1,8 +1,8 @@
-"""What a cgroup below the kubelet's is, told from its name.
+"""Names of cgroups: derives the level of a cgroup in the tree of pods from its name.
 
-The kubelet makes one cgroup for all pods, below it one for each of the two lower QoS classes, and in these (or, for
-guaranteed pods, beside them) one for each pod; the container runtime makes one for each container. There are two ways
-to name them:
+The kubelet creates one cgroup for all pods, below this one a cgroup for each of the two lower QoS classes, and in these
+(for guaranteed pods, beside these) one for each pod. The container runtime creates one for each container. There are
+two naming schemes:
 
 =========  =========================================  ======================================================
 level      cgroupfs                                   systemd
@@ -13,8 +13,8 @@ pod        ``pod1b2c-3d``                             ``kubepods-burstable-pod1b
 container  ``0123abcd``                               ``cri-containerd-0123abcd.scope``, ``crio-0123abcd.scope``
 =========  =========================================  ======================================================
 
-A container may have cgroups of its own making below its own. A cgroup in a place where the kubelet makes none counts as
-a container: whatever runs there has no claim on CPUs.
+A container may create cgroups below its own. A cgroup in a place where the kubelet creates none counts as a container:
+the processes in it own no CPUs.
 """
 
 import re
@@ -23,17 +23,17 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 CgroupPath: TypeAlias = tuple[str, ...]
-"""Names from the cgroup of all pods down to a cgroup; the former is the empty path."""
+"""The names on the path from the cgroup of all pods (the empty path) to a cgroup."""
 
 
 class CgroupLevel(StrEnum):
-    """Of a cgroup in the tree of pods."""
+    """The level of a cgroup in the tree of pods."""
 
     PODS = "pods"
     QOS = "qos class"
     POD = "pod"
     CONTAINER = "container"
-    NESTED = "nested"  # made within a container
+    NESTED = "nested"  # created within a container
 
 
 _PODS: Final = re.compile(r"(?:[\w.-]+-)?kubepods(?:\.slice)?")
@@ -42,13 +42,13 @@ _POD: Final = re.compile(r"pod[\w-]+|[\w.-]*kubepods-(?:burstable-|besteffort-)?
 
 
 def is_kubepods(name: str) -> bool:
-    """Whether a cgroup of that name is the kubelet's cgroup of all pods."""
+    """Report whether a cgroup of that name is the kubelet's cgroup of all pods."""
     return _PODS.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=4096)
 def cgroup_level(path: CgroupPath) -> CgroupLevel:
-    """Return what a cgroup is."""
+    """Return the level of a cgroup."""
     return _child_level(cgroup_level(path[:-1]), path[-1]) if path else CgroupLevel.PODS
 
 

@@ -1,9 +1,9 @@
-"""Being told by the kernel when cgroups are made or their CPUs are written: inotify.
+"""Watch of cgroups: inotify reports when cgroups are created or their cpusets are written.
 
-cgroup file systems report what is done through files: a folder that is made, a write into ``cpuset.cpus``, whoever
-does it. What the kernel does by itself (a CPU that goes offline) is not reported. inotify watches folders one by one;
-so each new one must be added, and what was made in it before can only be seen by reading it after. Python has no
-inotify of its own; two calls of the C library are all there is to it.
+cgroup file systems report each action through files (a new directory, a write to ``cpuset.cpus``), whichever process
+does it. They do not report what the kernel does by itself (a CPU that goes offline). inotify watches single
+directories: each new directory must be added, and must be read after that, to see what was created in it before.
+Python's standard library has no inotify; two calls of the C library are enough.
 """
 
 import ctypes
@@ -24,10 +24,10 @@ _BUFFER: Final = 65536
 
 
 class CgroupWatcher:
-    """Folders that are watched; its file descriptor becomes readable when something has happened."""
+    """A set of watched directories, with a file descriptor that becomes readable after an event."""
 
     def __init__(self, file: str) -> None:
-        """Heed new folders, and writes into files of that name."""
+        """Watch for new directories, and for writes to files of that name; raises OSError."""
         self._file = os.fsencode(file)
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,11 +37,11 @@ class CgroupWatcher:
         self._numbers: dict[str, int] = {}
 
     def fileno(self) -> int:
-        """Return the descriptor to wait on."""
+        """Return the file descriptor to wait on."""
         return int(self._descriptor)
 
     def add(self, folder: str) -> None:
-        """Watch one more folder; one that is gone is passed over. Raises OSError when the kernel's limit is reached."""
+        """Watch one more directory, unless it is gone. Raises OSError when the kernel's limit is reached."""
         if folder in self._numbers:
             return
         number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MODIFY | _CREATE | _ONLYDIR)
@@ -54,7 +54,7 @@ class CgroupWatcher:
         self._numbers[folder] = number
 
     def changed(self) -> bool:
-        """Take what has been reported; return whether it may concern us."""
+        """Read all events; return whether a directory was created, a watched file was written, or events were lost."""
         concerned = False
         for number, mask, name in self._events():
             if mask & _IGNORED:
@@ -67,7 +67,7 @@ class CgroupWatcher:
         return concerned
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Close the file descriptor, which ends all watches."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,18 +1,20 @@
-"""CPUs that were offline for a while come back to the pods: cgroup v1 only, where nobody else sees to that.
+"""CPU hotplug in cgroup v1: finds the CPUs that pods lost while these CPUs were offline.
 
-When a CPU goes offline the kernel takes it out of every cpuset. When it is back, v2 gives it back (what a cgroup has is
-worked out from what is written in it), but v1 has forgotten whose it was: only the root has it again. The cgroups below
-the kubelet's are ours to write anyway; the kubelet's own one bounds them, and the kubelet does not write it again.
+When a CPU goes offline, the kernel removes it from every cpuset. When the CPU is online again, v2 restores it (the
+kernel computes the effective CPUs of a cgroup from its written cpuset), but v1 restores it in the root cpuset only, and
+no other component repairs the cgroups below. The driver writes the cgroups below the kubelet's anyway; but the
+kubelet's cgroup of all pods bounds them, and the kubelet does not write that one again.
 
-What somebody has taken from the pods on purpose is not given back: a CPU must have been seen to vanish while it was
-offline. One that was offline for less than the time between two looks is not noticed, unless a claim has it.
+CPUs that an administrator took from the pods on purpose are not restored: a CPU counts as lost only if it vanished from
+the cpuset while it was offline. A CPU that was offline for less than the time between two readings goes unnoticed,
+unless a claim has it.
 """
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 
 
 class OfflineCpuTracker:
-    """Watches the CPUs of the cgroup of all pods."""
+    """Tracks the CPUs that the cgroup of all pods lost while they were offline."""
 
     def __init__(self) -> None:
         self._had = NO_CPUS
@@ -20,13 +22,16 @@ class OfflineCpuTracker:
         self._said = NO_CPUS
 
     def heed(self, cpus: CpuSet, *, online: CpuSet) -> CpuSet:
-        """Take what the pods have now; return what they had before it went offline, and can have again."""
+        """Record the pods' CPUs of now; return the CPUs that pods had before these went offline, and can have again."""
         self._offline = (self._offline | (self._had - cpus - online)) - cpus
         self._had = cpus
         return self._offline & online
 
     def first(self, back: CpuSet) -> bool:
-        """Whether it is the first time that these are given back, of late: somebody may take them again and again."""
+        """Report whether these CPUs differ from the last call's: another writer may remove the same CPUs repeatedly.
+
+        Limits logging to the first time.
+        """
         first = self._said != back
         self._said = back
         return first

@@ -1,16 +1,18 @@
-"""Which cgroup is to have which CPUs, and in what order that can be written.
+"""Plans of cpusets: decide the CPUs of each cgroup, and the order of writes that the kernel accepts.
 
-Containers that own CPUs get exactly these, all others the shared pool. What lies above a container must have the CPUs
-of everything in it, and always has the shared pool, so that a container that is born there has the pool from its first
-instruction, whether or not anybody looks: in v1 it copies its parent's CPUs, in v2 it is bounded by them.
+Containers that own CPUs get exactly these CPUs, all other containers the shared pool. A cgroup above a container must
+have the CPUs of every container in it, and always has the shared pool. So a container that is created there has the
+pool from its first instruction, even before a reconciliation: in v1 it copies its parent's CPUs, in v2 its parent's
+CPUs bound it.
 
-The cgroup of all pods is not written here. It is the kubelet's, and it says which CPUs there are (but see `regaining`).
+The cgroup of all pods is never written here. The kubelet owns it, and it defines the available CPUs (but see
+`cpu_hotplug`).
 
-cgroup v1 refuses a child that has more than its parent (EACCES) and a parent that has less than its children (EBUSY),
-at each single write. So everything is first *widened* from the top to what it has and what it shall have, and then
-*narrowed* from the bottom. v2 accepts any order, and bounds what a child has by what its parents have; an empty cpuset
-there means: whatever the parent has. cgroups that containers make for themselves are bounded by v2; in v1 they follow
-their container, and a partition of their own is respected as long as it lies within.
+At each single write, cgroup v1 refuses a child with more CPUs than its parent (EACCES) and a parent with fewer CPUs
+than its children (EBUSY). So all cgroups are first *widened* from the top to the union of their present and their
+wanted CPUs, and then *narrowed* from the bottom. v2 accepts any order, and bounds a child by its parents; an empty
+cpuset means the parent's CPUs there. v2 bounds the cgroups that containers create for themselves; in v1 these follow
+their container, and a partition of their own is kept as long as it lies within the container's CPUs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,22 +24,22 @@ from kubeletplugin.cgroups.cgroup_names import CgroupLevel, CgroupPath, cgroup_l
 
 
 class CgroupVersion(IntEnum):
-    """Of the kernel's interface."""
+    """The version of the kernel's cgroup interface."""
 
     V1 = 1
     V2 = 2
 
 
 class Cgroup(Struct, frozen=True):
-    """A cgroup as it is."""
+    """A cgroup with its present cpuset."""
 
     path: CgroupPath
     cpus: CpuSet
-    """None: it has what its parent has (v2), or has just been made (v1)."""
+    """CPUs of the cpuset; empty if the cgroup has its parent's CPUs (v2) or was just created (v1)."""
 
 
 class CpusetWrite(Struct, frozen=True):
-    """CPUs to be written."""
+    """A write of CPUs to a cgroup's cpuset."""
 
     path: CgroupPath
     cpus: CpuSet
@@ -46,10 +48,10 @@ class CpusetWrite(Struct, frozen=True):
 def plan_cpusets(
     tree: Iterable[Cgroup], *, version: CgroupVersion, shared: CpuSet, owned: Mapping[str, CpuSet]
 ) -> dict[CgroupPath, CpuSet]:
-    """Return the CPUs of each cgroup; `owned` are those of containers, by the names of their cgroups.
+    """Return the wanted CPUs of each cgroup; `owned` maps the names of containers' cgroups to the CPUs they own.
 
-    In v2 a cgroup that shall have everything, and was never written, stays so. Once written it cannot be so again, the
-    kernel refuses that to a cgroup with processes (ENOSPC): then all CPUs are written.
+    In v2, a cgroup that is to have all CPUs and has an empty cpuset keeps the empty cpuset. Once written, a cpuset
+    cannot be emptied again: the kernel refuses that for a cgroup with processes (ENOSPC). Then all CPUs are written.
     """
     cgroups = sorted(tree, key=lambda each: each.path)  # parents come first
     known = {each.path: each for each in cgroups}
@@ -79,7 +81,7 @@ def plan_cpusets(
 def order_cpuset_writes(
     tree: Iterable[Cgroup], wanted: Mapping[CgroupPath, CpuSet], *, version: CgroupVersion
 ) -> Iterator[CpusetWrite]:
-    """Yield what to write, in an order that the kernel accepts as long as nobody else writes."""
+    """Yield the writes in an order that the kernel accepts, as long as no other process writes."""
     now = {each.path: each.cpus for each in tree if each.path in wanted}
     for path in sorted(now):
         cpus = wanted[path]
@@ -92,7 +94,10 @@ def order_cpuset_writes(
 
 
 def _nested_cpuset(nested: Cgroup, known: Mapping[CgroupPath, Cgroup], found: Mapping[CgroupPath, CpuSet]) -> CpuSet:
-    """Return what a container's own cgroup has: what its parent has, unless the container wanted less and still can."""
+    """Return the CPUs of a cgroup within a container: its parent's, or the fewer CPUs that the container chose.
+
+    The container's choice counts as long as at least one of the chosen CPUs is left.
+    """
     parent = nested.path[:-1]
     target = found.get(parent, NO_CPUS)
     if parent in known and nested.cpus == known[parent].cpus:

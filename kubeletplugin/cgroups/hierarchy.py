@@ -1,8 +1,8 @@
-"""The kernel's tree of the pods' cgroups, as files: found, read, written.
+"""The kernel's tree of the pods' cgroups: finds, reads and writes the cpuset files.
 
-In v1 cpusets are a hierarchy of their own, in v2 there is one for all controllers; a machine may have both (hybrid: the
-cpuset controller is then in v1). Each container may live in a namespace and see only a part of the tree, but the plugin
-is given the host's. The kubelet's cgroup of all pods is at the top or, with ``--cgroup-root``, a little below.
+In v1, cpusets are a hierarchy of their own; in v2, all controllers share one. A machine may have both (hybrid: then the
+cpuset controller is in v1). A container may live in a cgroup namespace and see only a part of the tree; the plugin must
+see the host's tree. The kubelet's cgroup of all pods is at the top or, with ``--cgroup-root``, a few levels below.
 """
 
 import errno
@@ -20,44 +20,44 @@ from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion
 CGROUP_ROOT: Final = FilePath("/sys/fs/cgroup")
 
 CPUSET_CPUS: Final = "cpuset.cpus"
-"""The file of a cgroup that is read and written."""
+"""Name of the file with the cpuset of a cgroup."""
 
 _CPUSET_CPUS_EFFECTIVE: Final = "cpuset.cpus.effective"
 _CHILDLESS: Final = 2
-"""Links to a folder in which there is none; file systems that do not count them say 1."""
+"""Number of links to a directory without subdirectories; file systems that do not count links report 1."""
 
 _DEPTH: Final = 3
-"""How far below the top the cgroup of all pods is looked for."""
+"""Number of levels below the root that are searched for the cgroup of all pods."""
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 
 class CgroupsNotFoundError(Exception):
-    """The cgroups of pods cannot be found; the text says where they were looked for."""
+    """The cgroups of pods were not found; the text names the searched directory."""
 
 
 class CgroupHierarchy(Struct, frozen=True):
-    """The tree of pods."""
+    """The tree of the pods' cgroups."""
 
     pods: FilePath
     """The kubelet's cgroup of all pods."""
     version: CgroupVersion
     top: FilePath
-    """The root of all cpusets."""
+    """The directory of the root cpuset."""
 
     def file(self, path: CgroupPath) -> FilePath:
-        """Return the folder of a cgroup."""
+        """Return the directory of a cgroup."""
         return self.pods.joinpath(*path)
 
     def read(self, entered: Callable[[str], None] = lambda _: None) -> tuple[Cgroup, ...]:
-        """Return all cgroups, parents first; each folder is told before its content is read.
+        """Return all cgroups, parents first; `entered` is called with each directory before its content is read.
 
-        What goes away meanwhile is left out. Raises OSError for anything else.
+        Cgroups that are removed meanwhile are omitted. Raises OSError for any other failure.
         """
         return tuple(self._below((), str(self.pods), entered))
 
     def own(self, path: CgroupPath) -> CpuSet | None:
-        """Return the CPUs of one cgroup; None if it is gone."""
+        """Return the CPUs of one cgroup; None if the cgroup is gone."""
         return self._cpus(str(self.file(path)))
 
     def write(self, path: CgroupPath, cpus: CpuSet) -> bool:
@@ -65,11 +65,11 @@ class CgroupHierarchy(Struct, frozen=True):
         return _write_cpuset(self.file(path), cpus)
 
     def online(self) -> CpuSet:
-        """Return the CPUs of the root: in v1 all that are online, the kernel sees to that."""
+        """Return the CPUs of the root cpuset: all online CPUs, which the kernel maintains."""
         return self._cpus(str(self.top), effective=self.version is CgroupVersion.V2) or NO_CPUS
 
     def widen(self, cpus: CpuSet) -> None:
-        """Let the cgroup of all pods, and what lies above it, have more CPUs. Raises OSError if the kernel refuses."""
+        """Add CPUs to the cgroup of all pods and its parents. Raises OSError if the kernel refuses."""
         within = self.pods.relative_to(self.top).parts
         for folder in (self.top.joinpath(*within[:length]) for length in range(1, len(within) + 1)):
             own = self._cpus(str(folder))
@@ -128,11 +128,11 @@ def _write_cpuset(folder: FilePath, cpus: CpuSet) -> bool:
 
 
 _parse_cpuset = lru_cache(maxsize=1024)(parse)
-"""Hundreds of cgroups have a handful of values."""
+"""Parser of cpusets with a cache: hundreds of cgroups share a handful of values."""
 
 
 def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHierarchy:
-    """Return the tree of pods below a mount of cgroups; `pods` names the cgroup of all pods if there are several."""
+    """Return the tree of pods below a cgroup mount; `pods` names the cgroup of all pods if there are several."""
     top, version = _find_cpuset_root(root)
     if pods:
         chosen = top / pods.strip("/")
@@ -156,7 +156,7 @@ def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHie
 
 
 def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:
-    """Return where cpusets are."""
+    """Return the directory of the root cpuset, and the cgroup version; raises CgroupsNotFoundError."""
     for name in ("cpuset", "cpuset,cpu", "cpu,cpuset"):
         if (root / name / CPUSET_CPUS).exists():
             return root / name, CgroupVersion.V1
@@ -168,7 +168,7 @@ def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:
 
 
 def _find_kubepods(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
-    """Yield the cgroups of all pods; none lies within another."""
+    """Yield each cgroup of all pods (one per kubelet); none lies within another."""
     for each in folder.iterdir():
         if not each.is_dir():
             continue
