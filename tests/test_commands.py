@@ -49,8 +49,9 @@ def test_the_texts_of_a_module_name_only_commands_that_exist(path):
 
 def pasted(tree):
     """The strings that are arguments of `SafeCommand`."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SafeCommand")
-    return {id(each) for call in calls for each in ast.walk(call)}
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    safe = (call for call in calls if getattr(call.func, "id", "") == "SafeCommand")
+    return {id(each) for call in safe for each in ast.walk(call)}
 
 
 def told_to_change(tree):

@@ -30,7 +30,7 @@ def schema() -> Json:
     definitions = made["$defs"]
     for field in OWNED_BY_THE_CHART:
         section, _, name = field.rpartition(".")
-        owner = definitions["Configuration"]
+        owner = definitions["ControllerConfiguration"]
         if section:
             owner = definitions[owner["properties"][section]["$ref"].rpartition("/")[2]] if section else owner
         del owner["properties"][name]
