@@ -1,4 +1,4 @@
-"""The drivers of a node, put together from the words of the command line."""
+"""Creates the drivers of a node from the options of the command line."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,40 +16,40 @@ NO_TAINT: Final = "none"
 
 
 class UnknownDriverError(ValueError):
-    """A word that names no driver."""
+    """A name on the command line belongs to no driver."""
 
 
 class UnusableDriverError(ValueError):
-    """A driver that this node has nothing for."""
+    """A driver cannot run on this node, which lacks its hardware or its libraries."""
 
 
 class DriverOptions(Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """The options from which the drivers are created."""
 
     drivers: tuple[str, ...]
     node: str
     inventory: str = "nvml"
-    """Of GPUs: ``nvml``, ``sysfs`` or ``simulated:FILE``."""
+    """Inventory of GPUs: ``nvml``, ``sysfs`` or ``simulated:FILE``."""
 
     plugins: Path
     kubelet: Path = Path("/var/lib/kubelet")
     cdi: Path | None = None
-    """Where CDI files are; None: nothing is run, only looked at."""
+    """Directory of CDI specs; None if the drivers are only inspected, not run."""
 
     cpu_devices: str = "individual"
     reserved_cpus: str = ""
     kubepods_cgroup: str = ""
-    """The kubelet's cgroup of all pods; empty: it is found; `NOT_ENFORCED`: CPUs are only named."""
+    """The kubelet's cgroup of all pods; empty: found by search; `NO_CPUSET_ENFORCEMENT`: no cpusets are written."""
 
     gpu_shares: bool = False
     gpu_ignored_xids: frozenset[int] = frozenset()
-    """Beside those that are always ignored."""
+    """XIDs to ignore in addition to those that are always ignored."""
 
     gpu_taint_effect: str = "NoSchedule"
-    """Of the taints of a GPU that fails; `NOT_TAINTED`: it gets none."""
+    """Effect of the taints on a faulty GPU; `NO_TAINT`: no taints."""
 
     nvidia_root: Path = Path("/")
-    """Where NVIDIA's driver is seen from here; its path on the host is `nvidia_root_on_host`."""
+    """Root of NVIDIA's driver as this process sees it; `nvidia_root_on_host` is the path on the host."""
 
     nvidia_root_on_host: str = "/"
 
@@ -75,7 +75,7 @@ def parse_xids(text: str) -> frozenset[int]:
 
 
 def create_drivers(choice: DriverOptions) -> list[Driver]:
-    """Return the drivers, in order; raises ValueError or OSError with texts for whoever starts them."""
+    """Return the drivers, in order; raises ValueError or OSError with texts for the user who starts the plugin."""
     makers: dict[str, Callable[[DriverOptions], Driver]] = {CPU: _create_cpu_driver, GPU: _create_gpu_driver}
     return [makers[word](choice) for word in _check_driver_names(choice.drivers)]
 

@@ -1,13 +1,13 @@
-"""One driver, served: its folder, its claims, its two sockets, its slices; started and stopped in order.
+"""Runs one driver: starts and stops its directory, claim preparer, two sockets and ResourceSlices in order.
 
-Start: folder → checkpoint read and what a crash left repaired → DRA socket → registration socket → slices.
+Start: directory → checkpoint read, and recovery from a crash → DRA socket → registration socket → slices.
 
-While the checkpoint cannot be read, at the start or later, the driver is served all the same: each claim is refused
-with the reason, which the pod's Events show. Slices are withdrawn, so that no further pod is sent to a node that would
-refuse it. What the driver remembers by itself stays enforced (`kubeletplugin.contract.EnforcementResumable`).
+While the checkpoint cannot be read, at the start or later, the driver is still served: each claim is refused with the
+reason, which the pod's Events show. The slices are withdrawn, so that no further pod is scheduled to a node that would
+refuse it. The state that the driver itself stores stays enforced (`kubeletplugin.contract.EnforcementResumable`).
 
-Stop, in reverse: registration socket (nobody calls any more) → streams end → calls end → DRA socket. Slices stay: the
-kubelet removes them if no other instance registers in time.
+Stop, in reverse: registration socket (the kubelet stops calling) → streams end → calls end → DRA socket. The slices
+stay: the kubelet removes them if no other instance registers in time.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ from kubeletplugin.socket_paths import PLUGINS_OPTION, REGISTRY_OPTION, driver_s
 from kubeletplugin.sockets import DirectoryLock, SocketPathError, ensure_private_directory, remove_stale_socket
 
 ENFORCE_INTERVAL: Final = 5.0
-"""Between two looks at the machine when nothing happens; a driver that has to look sooner yields a change."""
+"""Seconds between two reconciliations without a change; a driver that needs one sooner yields a change."""
 
 CALLS_GRACE: Final = 15.0
-"""Seconds for calls that are under way when we are told to stop; pods get 30 as a rule."""
+"""Seconds for running calls to finish when the plugin stops; a pod's termination grace period is usually 30."""
 
 REGISTRAR_GRACE: Final = 1.0
 
@@ -53,7 +53,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class PluginDirectories(Struct, frozen=True):
-    """Where a node has what; and who we are among the instances there."""
+    """The directories of a node that the plugin uses, and the pod uid of this instance."""
 
     plugins: Path
     registry: Path
@@ -62,7 +62,7 @@ class PluginDirectories(Struct, frozen=True):
 
 
 class DriverRunner:
-    """Everything of one driver; `run` until cancelled."""
+    """The runner of one driver with its services; `run` serves until cancelled."""
 
     def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
         self,
@@ -77,11 +77,11 @@ class DriverRunner:
         trace: StepObserver = ignore_step,
         sync: bool = True,
     ) -> None:
-        """`tell` is told what impairs the driver, when it begins or changes.
+        """Create the services of a driver; `tell` is called with an impairment when it begins or changes.
 
-        Raises ValueError and SocketPathError for names and folders that cannot be.
+        Raises ValueError and SocketPathError for invalid names and directories.
 
-        Without `sync` a loss of power may lose the checkpoint: for nodes that last as long as a process.
+        Without `sync` a loss of power may lose the checkpoint: for nodes that live no longer than a process.
         """
         self.driver = driver
         self.names = driver_socket_paths(
@@ -118,15 +118,15 @@ class DriverRunner:
         )
         self._recovery_problem = f"driver {driver.name}: not started yet"
         self._unreadable = False
-        """Whether that is because of the checkpoint, which is then for a person to settle."""
+        """Whether the recovery fails because of the checkpoint, which an administrator then has to repair."""
         self._known = asyncio.Event()
-        """Set once the checkpoint has been read, or turned out to be unreadable."""
+        """Set once the checkpoint has been read, or was found unreadable."""
         self._enforcement_problem = ""
         self._tell = tell
         self._reported: dict[Impairment, str] = {}
 
     def troubles(self) -> list[str]:
-        """Return what keeps the driver from being of use; empty: nothing. Also sets the gauges."""
+        """Return the reasons why the driver is not ready; empty if there are none. Also sets the gauges."""
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
@@ -149,7 +149,7 @@ class DriverRunner:
         }
 
     def _report(self) -> None:
-        """Log what impairs the driver, with an Event, when it begins or changes, not each time it is seen."""
+        """Log each impairment of the driver, with an Event, when the impairment begins or changes."""
         for reason, text in self._impairments().items():
             if text == self._reported.get(reason, ""):
                 continue
@@ -164,7 +164,7 @@ class DriverRunner:
             self._tell(reason, about)
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises SocketPathError and OSError when it cannot begin."""
+        """Serve the driver until cancelled. Raises SocketPathError and OSError when the start fails."""
         ensure_private_directory(self.names.folder)
         await self._recover_once()
         try:
@@ -198,22 +198,22 @@ class DriverRunner:
         self._metrics.observe(self.driver.name, operation, seconds=seconds, refused=refused)
 
     async def _publish(self) -> None:
-        """Publish what is offered, once that is known and the kubelet has taken the driver.
+        """Publish the pools, once the checkpoint's state is known and the kubelet has registered the driver.
 
         ResourceSlices of an earlier run stay until then. A kubelet refuses pods of a driver that is not registered, and
-        tries again after 60 to 90 s: a node that had published its devices before would lose that time with each pod
-        that waits for its first devices.
+        retries after 60 to 90 s: a node that published its devices earlier would lose that time with each pod that
+        waits for its first devices.
         """
         await self._known.wait()
         await self.registrar.known.wait()
         await self.publisher.run()
 
     def _published_pools(self) -> tuple[Pool, ...]:
-        """Return the pools to publish: none while every claim would be refused."""
+        """Return the pools to publish: none while the checkpoint is unreadable and every claim would be refused."""
         return () if self._unreadable else self.driver.pools()
 
     async def _settle(self) -> None:
-        """Try until what was before us is known and repaired."""
+        """Retry the recovery until it succeeds, with a backoff."""
         backoff = Backoff(base=1.0, cap=30.0)
         while self._recovery_problem:
             await asyncio.sleep(backoff.next())
@@ -224,13 +224,13 @@ class DriverRunner:
             await self.preparing.recover()
         except CheckpointError as error:
             await self._set_recovery_problem(str(error), unreadable=True)
-        except OSError as error:  # BusyError among them
+        except OSError as error:  # LockTimeoutError included
             await self._set_recovery_problem(str(error), unreadable=self._unreadable)
         else:
             await self._set_recovery_problem("", unreadable=False)
 
     async def _set_recovery_problem(self, problem: str, *, unreadable: bool) -> None:
-        """Take note of why nothing can be prepared, if so, and have enforced what can be."""
+        """Record why no claim can be prepared (empty if claims can), and then let the driver resume its enforcement."""
         self._recovery_problem = problem
         if unreadable != self._unreadable:
             self._unreadable = unreadable
@@ -242,7 +242,7 @@ class DriverRunner:
         self._report()
 
     async def _resume_enforcement(self) -> str:
-        """Have the driver enforce what it remembers by itself; return why it cannot."""
+        """Let the driver enforce the state that it stores; return the reason of a failure."""
         try:
             if isinstance(self.driver, EnforcementResumable):
                 await self.driver.resume_enforcement()
@@ -251,7 +251,7 @@ class DriverRunner:
         return ""
 
     async def _enforce(self) -> None:
-        """Have the driver look at the machine: at each change it tells of, and every few seconds."""
+        """Reconcile at each change of the driver, and every few seconds."""
         with self._changes.bell() as bell:
             while True:
                 await self._settle()
@@ -265,7 +265,7 @@ class DriverRunner:
             await self.preparing.enforce()
         except CheckpointError as error:
             await self._set_recovery_problem(str(error), unreadable=True)
-        except OSError as error:  # BusyError among them
+        except OSError as error:  # LockTimeoutError included
             await self._resume_enforcement()
             self._enforcement_problem = str(error)
         except Refused as error:
@@ -275,8 +275,8 @@ class DriverRunner:
         self._report()
 
     def _sweep(self) -> None:
-        """Remove sockets of instances that died: the kubelet would go on asking them."""
+        """Remove the sockets of dead instances, which the kubelet would keep calling."""
         for path in sibling_sockets(self.names, self.driver.name):
-            with contextlib.suppress(SocketPathError, OSError):  # somebody listens: the other one of a rolling update
+            with contextlib.suppress(SocketPathError, OSError):  # in use by the other instance of a rolling update
                 if remove_stale_socket(path):
                     _log.info("socket %s: removed, nobody listened there any more", path)

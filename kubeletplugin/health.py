@@ -1,8 +1,8 @@
-"""What the plugin says of health: of its devices, to the kubelet; of itself, to probes.
+"""Health services: report the health of devices to the kubelet, and the health of the plugin to probes.
 
-The kubelet forgets what it was told of a device after a while, and at once when the stream ends; it then knows nothing
-of it (Unknown). So everything is said at the beginning, at each change, and again before it is forgotten. A driver that
-cannot tell how its devices are says nothing, and time makes Unknown of it.
+The kubelet forgets a device's reported health after a timeout, and at once when the stream ends; the device's health is
+then Unknown. So the health of all devices is reported at the start of a stream, at each change, and again before the
+timeout. If a driver fails to determine the health of its devices, no report is sent, and the timeout makes it Unknown.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.contract import DeviceHealthState, Driver
 
 HEALTH_CHECK_TIMEOUT: Final = 30
-"""Seconds for which a statement holds; also what kubelets take that do not know the field."""
+"""Seconds that a health report is valid; also the default of kubelets that do not know the field."""
 
 HEALTH_REPORT_INTERVAL: Final = HEALTH_CHECK_TIMEOUT / 3
 MAX_MESSAGE_LENGTH: Final = 1024
-"""Bytes; of a longer one the kubelet takes nothing."""
+"""Maximum length of a health message in bytes; the kubelet rejects longer messages."""
 
 SERVICES: Final = frozenset({grpc_health.SERVICE, *devicehealth.SERVICES.values(), *plugin.SERVICES.values()})
-"""What a probe may ask for by name."""
+"""Names of the gRPC services that a probe may query."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -62,12 +62,12 @@ class HealthService:
         self._closed = False
 
     def add_to_server(self, server: aio.Server) -> None:
-        """Serve all versions, and the probes' service."""
+        """Add all versions of the device health service, and the probes' service, to a gRPC server."""
         devicehealth.add_to_server(self, server)
         grpc_health.add_to_server(self, server)
 
     def close(self) -> None:
-        """End all streams: a server waits for them when it stops."""
+        """End all streams, for which a stopping server would wait."""
         self._closed = True
         self._changes.ring()
 
@@ -77,7 +77,7 @@ class HealthService:
         context: aio.ServicerContext[NodeWatchResourcesRequest, NodeWatchResourcesResponse],
         /,
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
-        """Say how all devices are: now, at each change, and again every few seconds."""
+        """Report the health of all devices: now, at each change, and again every few seconds."""
         del request, context
         async for _ in self._beats():
             if (state := self._state()) is not None:
@@ -86,7 +86,7 @@ class HealthService:
     async def check(
         self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
     ) -> HealthCheckResponse:
-        """Say how the service is; an empty name means all of them."""
+        """Return the status of a service; an empty name means all services."""
         if request.service and request.service not in SERVICES:
             await context.abort(StatusCode.NOT_FOUND, f"no service {request.service[:MAX_MESSAGE_LENGTH]!r}")
         return HealthCheckResponse(status=self._status())
@@ -94,7 +94,7 @@ class HealthService:
     async def watch(
         self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
     ) -> AsyncIterator[HealthCheckResponse]:
-        """Say how the service is, and again when that changes."""
+        """Report the status of a service now, and again at each change."""
         del context
         known = not request.service or request.service in SERVICES
         last = None
@@ -105,7 +105,7 @@ class HealthService:
                 yield HealthCheckResponse(status=now)
 
     async def _beats(self) -> AsyncIterator[None]:
-        """Yield now, at each change, and when it has been quiet for long; end when closed."""
+        """Yield now, at each change, and after an interval without a change; end when closed."""
         with self._changes.bell() as bell:
             while not self._closed:
                 yield

@@ -1,4 +1,4 @@
-"""What drivers would publish, for people and for programs: no kubelet and no API server needed."""
+"""Inspection: shows the devices that drivers would publish, as a table or manifests, without kubelet or API server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _COLUMNS = ("DRIVER", "POOL", "DEVICE", "HEALTH", "CAPACITY", "TAINTS", "ATTRIBU
 
 
 def slice_manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, Any]]:
-    """Return the ResourceSlices; raises `kubeletplugin.slices.validation.MalformedPoolError`."""
+    """Return the ResourceSlices of the drivers; raises `kubeletplugin.slices.validation.MalformedPoolError`."""
     return [
         _manifest(piece, DriverOnNode(driver=driver.name, node=node))
         for driver in drivers
@@ -23,7 +23,7 @@ def slice_manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, A
 
 
 def device_table(drivers: Sequence[Driver]) -> str:
-    """Return a line for each device, and why a driver offers none; raises MalformedPoolError."""
+    """Return a table with a line for each device, and the reasons of degraded drivers; raises MalformedPoolError."""
     rows = [_COLUMNS, *(row for driver in drivers for row in _rows(driver))]
     troubles = [
         f"Driver {each.name}: {each.trouble}." for each in drivers if isinstance(each, Degradable) and each.trouble
@@ -65,7 +65,7 @@ def _join_values(facts: Mapping[str, Any]) -> str:
 
 
 def _attribute_value(attribute: Mapping[str, Any]) -> str:
-    """Return the one value of an attribute."""
+    """Return the single value of an attribute as text."""
     value = next(iter(attribute.values()), "")
     if isinstance(value, bool):
         return str(value).lower()

@@ -1,1 +1,1 @@
-"""Drivers: from an inventory to published devices, and from a claim to what its containers get."""
+"""Drivers: turn an inventory into published devices, and a claim's allocation into container edits."""

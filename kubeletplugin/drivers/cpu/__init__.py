@@ -1,1 +1,1 @@
-"""``cpu.reserve.dra``: CPUs of one's own, and everybody else kept off them."""
+"""The driver ``cpu.reserve.dra``: gives containers exclusive CPUs, and keeps all other containers off these CPUs."""

@@ -1,7 +1,7 @@
-"""Which CPUs a claim gets: those it was allocated, or, of a group, those the rules choose. Pure.
+"""Allocation of CPUs to claims: the allocated CPUs, or of a grouped device the CPUs that the bind policy selects. Pure.
 
-What is chosen is remembered in the preparation's state: for each request its CPUs (containers may refer to single
-requests of a claim), and what later choices have to heed.
+The state of the prepared claim records the result: the CPUs of each request (containers may refer to single requests of
+a claim), and the allocations that later ones must respect.
 """
 
 import dataclasses
@@ -37,14 +37,14 @@ from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, device_cpus, is_grou
 
 
 class AllocatedCpus(Struct, frozen=True):
-    """CPUs chosen for one result."""
+    """The CPUs allocated for one result."""
 
     cpus: CpuSet
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
 
 
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
-    """Return who has which CPUs; `nobodys` is the machine before anybody has any."""
+    """Return the CPUs of each prepared claim; `nobodys` is the node before any claim has CPUs."""
     held = {
         _claim_holder(each.claim): _union(holding.cpus for holding in claim_allocations(each)) for each in preparations
     }
@@ -54,7 +54,7 @@ def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[Prepared
 def allocate_cpus(
     nobodys: CpuAssignments, request: PrepareRequest, others: Iterable[PreparedClaim]
 ) -> tuple[AllocatedCpus, ...]:
-    """Return the CPUs of each result, in their order; adminAccess gets none. Raises Refused."""
+    """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises Refused."""
     held = tuple(others)
     division = divide_among_claims(nobodys, held)
     taken = [holding for each in held for holding in claim_allocations(each)]
@@ -75,7 +75,7 @@ def allocate_cpus(
 
 
 def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> dict[str, Any]:
-    """Return what is remembered of a choice."""
+    """Return the state of a prepared claim that records its CPUs."""
     of_requests: dict[str, CpuSet] = {}
     remembered = []
     for result, share in zip(request.results, chosen, strict=True):
@@ -92,7 +92,7 @@ def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
 
 
 def claim_allocations(preparation: PreparedClaim) -> tuple[CpuAllocation, ...]:
-    """Return what a prepared claim holds."""
+    """Return the CPU allocations that a prepared claim holds."""
     return tuple(
         CpuAllocation(cpus=parse(each["cpus"]), exclusivity=CpuExclusivePolicy(each["exclusivity"]))
         for each in preparation.state.get("holdings", ())
@@ -139,13 +139,16 @@ def _allocate_result(
 
 
 def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
-    """Return which claims have CPUs of a group; empty if none has."""
+    """Return a text with the claims that hold CPUs of a group; empty if there are none."""
     theirs = ((each.claim, _union(holding.cpus for holding in claim_allocations(each)) & of) for each in others)
     return ", ".join(f"{cpus} by {claim}" for claim, cpus in theirs if cpus)
 
 
 def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: CpuRequest, *, where: str) -> None:
-    """Raise Refused if the scheduler's choice is not what is required, all single CPUs of the claim together."""
+    """Raise Refused if all individual CPUs of the claim together do not satisfy the required bind policy.
+
+    The scheduler chose these CPUs.
+    """
     single = CpuSet(
         cpu
         for each in request.results
@@ -171,7 +174,7 @@ def _cpu_config(request: PrepareRequest, result: DeviceRequestAllocationResult, 
 
 
 def _allocated_cpu_count(result: DeviceRequestAllocationResult, *, where: str) -> int:
-    """Return how many CPUs of a group were allocated."""
+    """Return the number of CPUs that were allocated of a group; raises Refused."""
     amount = (result.consumed_capacity or {}).get(CPU_CAPACITY)
     if amount is None:
         raise Refused(

@@ -1,16 +1,16 @@
-"""Whether the kubelet hands out CPUs itself.
+"""Detects whether the kubelet's CPU manager allocates CPUs itself.
 
-With ``cpuManagerPolicy: static`` the kubelet writes the cpusets of all containers, again every ten seconds. Two
-writers of one cpuset undo each other for ever, and a container would run on CPUs that were promised to another one. So
-this driver steps aside: it publishes nothing, prepares nothing and writes nothing, until the policy is ``none`` again.
-Its state file says which it is, and is there from the kubelet's first start on.
+With ``cpuManagerPolicy: static`` the kubelet writes the cpusets of all containers, and repeats that every ten seconds.
+Two writers of one cpuset undo each other's writes forever, and a container would run on CPUs that belong to another
+one. So this driver yields: it publishes, prepares and writes nothing until the policy is ``none`` again. The kubelet's
+state file contains the policy, and exists from the kubelet's first start on.
 
-The kubelet replaces the file when its content changes. A plugin that has the file mounted alone, since the folder
-around it has the volumes of all pods, then sees a file without a name, whose content is out of date. A kubelet with
-policy ``none`` replaces its file only after somebody has removed the file, and no kubelet starts with another policy
-before. So nothing is published or given away until a new pod of the plugin sees the new file. Claims that have CPUs
-keep them meanwhile if the policy was ``none``: draining the node is part of changing the policy, so where claims have
-CPUs the policy has most likely not changed.
+The kubelet replaces the file when its content changes. A plugin that has only the file mounted (its directory has the
+volumes of all pods) then sees an unlinked file with outdated content. A kubelet with policy ``none`` replaces its file
+only after an administrator has removed the file, and no kubelet starts with another policy before that. So no CPU is
+published or allocated until a new pod of the plugin sees the new file. Claims with CPUs keep them meanwhile if the
+policy was ``none``: draining the node is part of changing the policy, so where claims have CPUs, the policy has most
+likely not changed.
 """
 
 import json
@@ -23,28 +23,28 @@ STATE_FILE: Final = "cpu_manager_state"
 
 
 class CpuManagerConflict(Struct, frozen=True):
-    """Why no CPUs are given away."""
+    """A conflict with the kubelet's CPU manager, which keeps the driver from allocating CPUs."""
 
     why: str
     written: bool = True
-    """Whether cpusets must be taken to be written by the kubelet; if not, CPUs of claims stay enforced."""
+    """Whether to assume that the kubelet writes cpusets; if not, the CPUs of claims stay enforced."""
 
 
 class KubeletCpuManager:
-    """The kubelet's, as its state file shows it."""
+    """The kubelet's CPU manager, as its state file shows it."""
 
     def __init__(self, kubelet: Path) -> None:
-        """Take the kubelet's root folder."""
+        """Remember the state file below the kubelet's root directory; nothing is read yet."""
         self._file = kubelet / STATE_FILE
         self._seen: tuple[int, int, int] | None = None
         self._why: str | None = None
 
     def active(self) -> CpuManagerConflict | None:
-        """Return why CPUs are not ours to give away; None if they are."""
+        """Return the conflict that keeps this driver from allocating CPUs; None if there is none."""
         try:
             state = self._file.stat()
         except (FileNotFoundError, NotADirectoryError):
-            return None  # it has never started here
+            return None  # no kubelet with a CPU manager has started here
         seen = (state.st_ino, state.st_mtime_ns, state.st_size)
         if seen != self._seen:
             self._why = self._read()

@@ -1,9 +1,10 @@
-"""Notices when somebody else writes the cpusets that we write.
+"""Detects another writer of the cpusets that the CPU driver writes.
 
-Two writers of one cpuset (the kubelet's static CPU manager, koordlet, an administrator's script) undo each other for
-ever, and containers run on each other's CPUs meanwhile. Nothing can be done about it here but to say it.
+Two writers of one cpuset (the kubelet's static CPU manager, koordlet, an administrator's script) undo each other's
+writes forever, and meanwhile containers run on each other's CPUs. The driver can only report the conflict.
 
-Only containers count, and only what is written while the demand is the same: that happens once in a container's life.
+Only writes to containers' cgroups count, and only those made while the demand is unchanged: without a conflict, such a
+write happens once in a container's life.
 """
 
 from collections import Counter
@@ -14,18 +15,18 @@ from kubeletplugin.cgroups.cgroup_names import CgroupLevel, CgroupPath, cgroup_l
 
 CONFLICT_PERIOD: Final = 60.0
 CONFLICT_THRESHOLD: Final = 20
-"""Writes of one container's CPUs within a period."""
+"""Number of writes to one container's cpuset within a period that indicates a conflict."""
 
 
 class CpusetConflicts:
-    """Counts writes by cgroup."""
+    """Counts writes of cpusets by container, to detect another writer."""
 
     def __init__(self) -> None:
         self._since = float("-inf")
         self._counts: Counter[CgroupPath] = Counter()
 
     def heed(self, written: Iterable[CgroupPath], *, now: float) -> list[CgroupPath]:
-        """Count writes; return the cgroups that have just had enough of them."""
+        """Count writes; return the cgroups that have just reached the threshold."""
         if now - self._since > CONFLICT_PERIOD:
             self._since = now
             self._counts.clear()

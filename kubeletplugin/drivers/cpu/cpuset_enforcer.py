@@ -1,14 +1,15 @@
-"""Keeps the CPUs of claims and the shared pool apart while containers come and go.
+"""Enforces cpusets: keeps the CPUs of claims and the shared pool apart while containers start and end.
 
-*When a claim is prepared or given back* all cgroups are brought to the new demand, before the kubelet gets its answer:
-other containers have lost the CPUs before the claim's container exists. *In between* the kernel tells of each new
-cgroup and of each write into a cpuset (`kubeletplugin.cgroups.cgroup_watcher`); besides there is a look now and then,
-for what the kernel does not tell. How often follows from what a look costs, so that idling is cheap on any node.
+*When a claim is prepared or unprepared*, all cgroups are reconciled with the new demand before the kubelet gets its
+answer: other containers lose the CPUs before the claim's container exists. *In between*, the kernel reports each new
+cgroup and each write to a cpuset (`kubeletplugin.cgroups.cgroup_watcher`); a periodic reconciliation covers what the
+kernel does not report. Its interval depends on its measured cost, so that an idle plugin is cheap on any node.
 
-As long as no claim has been prepared, and the node keeps no CPUs, nothing is read, watched or written: somebody else
-may be managing cpusets. A mark outside of the driver's folder tells where that was otherwise before the folder was made
-anew. After the last claim is given back, cgroups are looked after until nothing has had to be
-written for a while, since a container may have been born narrow at the wrong moment; then the demand is forgotten.
+As long as no claim has been prepared, and the Node reserves no CPUs, no cgroup is read, watched or written: another
+component may manage cpusets. A mark outside of the driver's directory shows that cgroups may be narrow although the
+directory was created again. After the last claim is unprepared, cgroups are reconciled until no write has been
+necessary for a while, since a container may have been created with a narrow cpuset at the wrong moment; then the demand
+is removed.
 """
 
 import asyncio
@@ -29,30 +30,33 @@ from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore
 log = logging.getLogger(__name__)
 
 ENFORCE_TIMEOUT: Final = 1.0
-"""Seconds within which the kernel must accept a new demand; what stands in the way is gone in milliseconds."""
+"""Seconds within which the kernel must accept a new demand; concurrent writers are usually done in milliseconds."""
 
 MIN_RESYNC_INTERVAL: Final = 0.5
-"""Seconds between two looks at least, when the kernel tells nothing, and …"""
+"""Minimum number of seconds between two reconciliations without an event of the kernel."""
 
 IDLE_CPU_SHARE: Final = 0.001
-"""… the share of a CPU that these looks may cost."""
+"""Share of a CPU that reconciliations without an event may cost; `MIN_RESYNC_INTERVAL` limits their frequency, too."""
 
 BUSY_CPU_SHARE: Final = 0.2
-"""The share of a CPU that looks may cost while containers come and go."""
+"""Share of a CPU that reconciliations may cost while containers start and end."""
 
 QUIET_PERIOD: Final = 5.0
-"""Seconds without a write after which cgroups are as if there had been no claim."""
+"""Seconds without a write after which cgroups are back in the state without claims."""
 
 _RETRY_INTERVAL: Final = 0.02
 
 
 class CpusetEnforcer:
-    """Enforces one demand at a time."""
+    """Enforces the cpusets of one demand at a time."""
 
     def __init__(
         self, records: CpusetStore, find: Callable[[], CgroupHierarchy], *, aside: Callable[[], str | None]
     ) -> None:
-        """Take a way to find the cgroups, and one to be told why they must not be touched."""
+        """Create an enforcer that touches nothing yet.
+
+        `find` returns the cgroups; `aside` returns the reason why they must not be written, None if they may.
+        """
         self._records = records
         self._find = find
         self._aside = aside
@@ -72,9 +76,9 @@ class CpusetEnforcer:
         self._yielded = False
 
     async def demand(self, demand: CpusetDemand) -> None:
-        """Give each request its CPUs, and nobody else; return when that holds. Raises Refused.
+        """Give each request its CPUs exclusively; return when all cgroups meet the demand. Raises Refused.
 
-        To be called with the lock of the driver's folder, whenever the demand changes and every few seconds.
+        To be called with the lock of the driver's directory, whenever the demand changes and every few seconds.
         """
         if why := self._aside():
             async with self._turn:
@@ -99,9 +103,9 @@ class CpusetEnforcer:
         self._ensure_watch_task()
 
     async def resume_enforcement(self) -> None:
-        """Enforce the demand in the driver's folder, unchanged, while it is unknown which claims are prepared.
+        """Enforce the demand in the driver's directory, unchanged, while the prepared claims are unknown.
 
-        Without a demand no cgroup is touched. Needs no lock: only the demand's writers take turns. Raises Refused.
+        Without a demand no cgroup is touched. Needs no lock: only writers of the demand need it. Raises Refused.
         """
         async with self._turn:
             if self._aside():
@@ -115,14 +119,15 @@ class CpusetEnforcer:
         self._ensure_watch_task()
 
     async def close(self) -> None:
-        """Look no more; what is written stays: containers keep their CPUs while the plugin restarts."""
+        """Stop reconciling; written cpusets stay, so that containers keep their CPUs while the plugin restarts."""
         async with self._turn:
             await self._stop()
 
     async def _yield_cgroups(self) -> None:
-        """Let QoS classes and pods have all CPUs again, once, if there was a demand; containers are the kubelet's then.
+        """Widen the cgroups of QoS classes and pods to all CPUs, once, if there was a demand.
 
-        In classes that stay narrow the kubelet could give no container CPUs of the rest: each new pod would fail.
+        From then on the kubelet writes the cpusets of containers. Within narrow classes it could give a container no
+        other CPUs: each new pod would fail.
         """
         await self._stop()
         if self._yielded:
@@ -146,7 +151,7 @@ class CpusetEnforcer:
             log.error("folder %s: %s had been removed, written again from memory", self._records.folder, names)
 
     def _ensure_watch_task(self) -> None:
-        """Start the task that follows the kernel's reports, or start it again after a defect."""
+        """Start the task that follows the kernel's events, or restart the task after a failure."""
         if self._keeper is not None and self._keeper.done():
             log.error("cgroups were not looked after, beginning again", exc_info=self._keeper.exception())
             self._keeper = None
@@ -179,7 +184,7 @@ class CpusetEnforcer:
             await asyncio.sleep(_RETRY_INTERVAL if settled.refused else 0)
 
     async def _keep(self) -> None:
-        """Look whenever the kernel tells something, and now and then."""
+        """Reconcile after each event of the kernel, and periodically."""
         again = False
         while True:
             if not again:
@@ -189,7 +194,9 @@ class CpusetEnforcer:
             async with self._turn:
                 settled = await self._reconcile_and_log(again=again)
             again = settled.again
-            rest = 0.0 if settled.late else settled.cost / BUSY_CPU_SHARE  # a late container may be about to run
+            rest = (
+                0.0 if settled.late else settled.cost / BUSY_CPU_SHARE
+            )  # a container with a new owner may be about to run
             await asyncio.sleep(_RETRY_INTERVAL if settled.refused else rest)
 
     async def _reconcile_and_log(self, *, again: bool) -> ReconcileResult:
@@ -215,7 +222,7 @@ class CpusetEnforcer:
         return settled
 
     async def _look(self) -> ReconcileResult:
-        self._clean = False  # unless it comes to its end: a demand that was not met must not pass for met
+        self._clean = False  # until the end of this reconciliation: an unmet demand must not count as met
         if self._hierarchy is None or not self._hierarchy.pods.exists():
             self._unwatch()
             self._hierarchy = await asyncio.to_thread(self._find)
@@ -243,7 +250,7 @@ class CpusetEnforcer:
         asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
 
     def _enter(self, folder: str) -> None:
-        """Watch a folder that is about to be read; without a watch it is read all the same."""
+        """Watch a directory that is about to be read; a failure does not prevent the reading."""
         if self._watch is not None:
             try:
                 self._watch.add(folder)
@@ -257,11 +264,11 @@ class CpusetEnforcer:
 
     def _tell(self) -> None:
         if self._watch is not None:
-            asyncio.get_running_loop().remove_reader(self._watch.fileno())  # until it is heard
+            asyncio.get_running_loop().remove_reader(self._watch.fileno())  # until the events are read
         self._told.set()
 
     def _drain_events(self) -> bool:
-        """Take what the kernel has told."""
+        """Read the kernel's events; return whether a reconciliation is necessary."""
         self._told.clear()
         if self._watch is None:
             return False
@@ -276,7 +283,7 @@ class CpusetEnforcer:
             self._watch = None
 
     def _say(self, text: str) -> None:
-        """Log a state when it begins, not each time it is seen."""
+        """Log a state when the state begins, not each time it is seen."""
         if text and text != self._said:
             log.error("%s", text)
         self._said = text

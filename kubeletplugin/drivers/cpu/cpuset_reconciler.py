@@ -1,11 +1,11 @@
-"""One look at all cgroups of pods, and what is written after it.
+"""Reconciliation of cpusets: one reading of all cgroups of pods, and the writes that bring them to the demand.
 
-The order of reading matters, since hooks and the kubelet work at the same time. Records are read first, cgroups
-second: who has a record, and no cgroup after that, is gone. A container whose hook runs in between is seen without
-its record and would get the shared pool in place of its own CPUs. To read all cgroups takes milliseconds, which is what
-a container waits between its hook and its first instruction. So records are looked at again before each write: if there
-are new ones, nothing more is written, and all is done once more at once. What is left are the microseconds between that
-look and the write; a look after the last write finds whom they have hit.
+The order of reading matters, since hooks and the kubelet work at the same time. Owner records are read first, cgroups
+second: a container with a record, but no cgroup after that, is gone. A container whose hook runs in between is seen
+without its record and would get the shared pool in place of its own CPUs. Reading all cgroups takes milliseconds, as
+long as a container waits between its hook and its first instruction. So the records are checked again before each
+write: if there are new ones, writing stops and the whole reconciliation is repeated at once. This leaves the
+microseconds between that check and the write; a check after the last write finds the containers that they affected.
 """
 
 import logging
@@ -26,25 +26,25 @@ log = logging.getLogger(__name__)
 
 
 class ReconcileResult(Struct, frozen=True):
-    """What came of a look."""
+    """The result of one reconciliation."""
 
     written: tuple[cgroup_names.CgroupPath, ...] = ()
-    """Cgroups that have other CPUs now."""
+    """Cgroups whose CPUs were changed."""
     refused: tuple[str, ...] = ()
-    """What the kernel did not accept, since somebody wrote at the same time; in the end none."""
+    """Writes that the kernel refused because of a concurrent writer; a repetition usually succeeds."""
     late: bool = False
-    """Whether a container has got owners since."""
+    """Whether a container got an owner record during the reconciliation."""
     cost: float = 0.0
-    """CPU seconds."""
+    """CPU seconds of the reconciliation."""
 
     @property
     def again(self) -> bool:
-        """Whether another look is necessary at once."""
+        """Whether another reconciliation is necessary at once."""
         return bool(self.refused) or self.late
 
 
 class NoSharedCpuError(Exception):
-    """There would be no CPU left for containers that own none."""
+    """No CPU would be left for containers that own none."""
 
 
 def reconcile(
@@ -54,7 +54,7 @@ def reconcile(
     entered: Callable[[str], None] = lambda _: None,
     regaining: OfflineCpuTracker | None = None,
 ) -> ReconcileResult:
-    """Bring all cgroups to what is demanded, as far as the kernel lets us. Raises OSError, NoSharedCpuError."""
+    """Bring all cgroups to the demand, as far as the kernel permits. Raises OSError, NoSharedCpuError."""
     started = time.thread_time()
     demand = records.demand()
     if demand is None:
@@ -90,7 +90,10 @@ def reconcile(
 
 
 def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
-    """Let QoS classes and pods have all CPUs of the cgroup of all pods; containers keep theirs. Raises OSError."""
+    """Widen the cgroups of QoS classes and pods to all CPUs of the cgroup of all pods. Raises OSError.
+
+    Containers keep their CPUs.
+    """
     tree = hierarchy.read()
     for each in sorted(tree, key=lambda found: found.path):  # parents first
         bound = each.cpus or hierarchy.version is CgroupVersion.V1
@@ -105,7 +108,7 @@ def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
 def _restore_online_cpus(
     hierarchy: CgroupHierarchy, demand: CpusetDemand, tree: tuple[Cgroup, ...], regaining: OfflineCpuTracker
 ) -> tuple[Cgroup, ...]:
-    """Give the pods CPUs that they lost while these were offline, and those of claims in any case."""
+    """Restore to the pods the CPUs lost while offline, and all online CPUs of claims in any case."""
     pods, online = tree[0].cpus, hierarchy.online()
     back = (regaining.heed(pods, online=online) | (_union(demand.requests.values()) & online)) - pods
     if not back:
@@ -117,7 +120,10 @@ def _restore_online_cpus(
 
 
 class _NewOwnerCheck:
-    """Whether hooks have recorded owners that we had not read: of new containers, or of those at or below a cgroup."""
+    """The check for owners that hooks have recorded since the records were read.
+
+    Considers new containers, and the known containers at or below a cgroup.
+    """
 
     def __init__(self, records: CpusetStore, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
         self.ever = False

@@ -1,23 +1,24 @@
-"""What the hooks leave in the driver's folder, and what the enforcement remembers there.
+"""The driver's directory: stores the owner records of the hooks and the state of the cpuset enforcement.
 
 ============================================  ========================================================================
-``hook.sh``                                   the hook's program, written anew at each start
+``hook.sh``                                   the hook's program, rewritten at each start
 ``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook
 ``failures/CGROUP``                           why a hook failed; written by the hook, read once
-``demand.json``                               requests' CPUs, and those kept; there as long as a cgroup may be narrow
-``kept``                                      the CPUs that the Node's annotation kept when it could last be read
+``demand.json``                               requests' CPUs and reserved CPUs; exists while a cgroup may be narrow
+``kept``                                      the CPUs that the Node's annotation reserved when it was last readable
 ============================================  ========================================================================
 
-Elsewhere, among the CDI files: ``.DRIVER.narrowed``, an empty file that is there whenever ``demand.json`` is. Like
-cgroups, the folder of CDI files does not survive a reboot, and stays when somebody removes the driver's folder to start
-afresh: then cgroups are made wide again. Container runtimes read only files that end in ``.json`` or ``.yaml``.
+The CDI spec directory has one more file: ``.DRIVER.narrowed``, an empty file that exists whenever ``demand.json`` does.
+Like cgroups, that directory does not survive a reboot, and it stays when an administrator removes the driver's
+directory to start afresh: then cgroups are widened again. Container runtimes read only files that end in ``.json`` or
+``.yaml``.
 
-Files that somebody removes are written again, for what they say is known: owners and demand are remembered, and stay in
-force meanwhile. Only a plugin that is started without them has to do without them.
+Files that are removed while the plugin runs are written again from memory; owners and demand stay in force meanwhile.
+Only a plugin that starts without the files lacks their content.
 
-The demand is a file because there may be two plugins for a while (a rolling update): what one of them has prepared
-the other must not hand back to everybody. It is written under the lock of the driver's folder, like the checkpoint from
-which it follows, and read by whoever looks after the cgroups.
+The demand is a file because two instances of the plugin may run for a while (a rolling update): one must not return the
+CPUs that the other has prepared to the shared pool. The demand is written under the lock of the driver's directory,
+like the checkpoint from which it is derived, and read by each instance that reconciles the cgroups.
 """
 
 import json
@@ -43,33 +44,36 @@ _MAX_FAILURE_LENGTH: Final = 4096
 
 
 def cpu_owner_name(claim: Uid, request: str) -> str:
-    """Return the name under which a request of a claim owns CPUs."""
+    """Return the owner name of a claim's request, under which it owns CPUs."""
     return f"{claim}.{request}"
 
 
 class CpusetDemand(Struct, frozen=True):
-    """What is to be enforced."""
+    """The cpusets to enforce on this node."""
 
     requests: Mapping[str, CpuSet]
-    """CPUs of the requests of claims, by `owner`; none: everybody has everything."""
+    """CPUs of claims' requests, by `cpu_owner_name`; empty if no container owns CPUs."""
 
     apart: CpuSet = NO_CPUS
-    """CPUs that only requests get, as long as there are any: isolated ones, on which the kernel balances nothing."""
+    """Isolated CPUs, on which the kernel does not balance load; only requests get them while there are requests."""
 
     kept: CpuSet = NO_CPUS
-    """CPUs that the node keeps from all containers, but for requests that had them before."""
+    """CPUs that the Node reserves from all containers, except requests that had them before."""
 
     @property
     def idle(self) -> bool:
-        """Whether everybody may have everything."""
+        """Whether all containers may use all CPUs."""
         return not (self.requests or self.kept)
 
 
 class CpusetStore:
-    """The driver's folder, as far as CPUs are concerned."""
+    """The store of cpuset state in the driver's directory."""
 
     def __init__(self, folder: Path, *, mark: Path | None = None) -> None:
-        """``mark``: the file that tells, outside of the folder, that cgroups may be narrow."""
+        """Create a store without reading anything.
+
+        ``mark`` is the file outside of the directory that shows that cgroups may be narrow.
+        """
         self.folder = folder
         self._mark = mark
         self.hook = folder / HOOK_FILE
@@ -80,17 +84,17 @@ class CpusetStore:
         self._seen: tuple[int, int] | None = None
         self._known: CpusetDemand | None = None
         self._owners: dict[str, frozenset[str]] = {}
-        """Everything that hooks have recorded, but for containers that are gone."""
+        """All owners that hooks have recorded, except those of containers that are gone."""
 
     def install(self) -> None:
-        """Write the hook and make the folders; the caller has the lock of the folder, or is the first to use it."""
+        """Write the hook and create the directories; the caller has the directory's lock, or is its first user."""
         for each in (self.folder, self._containers, self._failures):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = resources.files("kubeletplugin.drivers.cpu").joinpath(HOOK_FILE).read_bytes()
         write_atomically(self.hook, program, mode=0o755, sync=False)
 
     def restore(self, demand: CpusetDemand) -> list[Path]:
-        """Write again what somebody removed, and return it; the caller has the lock of the folder. Raises OSError."""
+        """Write removed files again and return their paths; the caller has the directory's lock. Raises OSError."""
         gone = [each for each in (self.hook, self._containers, self._failures) if not each.exists()]
         if gone:
             self.install()
@@ -110,9 +114,10 @@ class CpusetStore:
         return gone
 
     def owners(self) -> dict[str, frozenset[str]]:
-        """Return the owners of CPUs, container's cgroup → names of requests, until `forget`.
+        """Return the owners of CPUs: the name of a container's cgroup → owner names of requests.
 
-        A record that vanishes while its container runs was removed by somebody: nobody owns less than before.
+        Owners accumulate until `forget`: a record that vanishes while its container runs was removed by mistake and
+        stays in force.
         """
         for name in _list_names(self._containers):
             requests = frozenset(_list_names(self._containers / name))
@@ -121,7 +126,10 @@ class CpusetStore:
         return dict(self._owners)
 
     def grown(self, owners: Mapping[str, frozenset[str]], *, look_into: Container[str]) -> bool:
-        """Whether there are more owners than these; of containers that are among them, some are looked into."""
+        """Report whether hooks have recorded more owners than these.
+
+        Containers that are among these are read only if `look_into` contains them.
+        """
         return any(
             not owners.get(name, frozenset()).issuperset(_list_names(self._containers / name))
             for name in _list_names(self._containers)
@@ -129,7 +137,7 @@ class CpusetStore:
         )
 
     def forget(self, container: str) -> None:
-        """Remove what is known of a container that is gone."""
+        """Remove the owner records of a container that is gone."""
         self._owners.pop(container, None)
         folder = self._containers / container
         for name in _list_names(folder):
@@ -140,7 +148,7 @@ class CpusetStore:
             return
 
     def failures(self) -> list[str]:
-        """Return why hooks have failed, each time once."""
+        """Return the failure messages of hooks, each once, and remove their files."""
         found = []
         for name in _list_names(self._failures):
             path = self._failures / name
@@ -149,9 +157,10 @@ class CpusetStore:
         return found
 
     def demand(self) -> CpusetDemand | None:
-        """Return what is to be enforced; None if all cgroups are as if there were no such driver.
+        """Return the demand to enforce; None if all cgroups are in the state without this driver.
 
-        Only an idle demand is removed by a plugin: another one that vanishes was removed by somebody, and holds.
+        The plugin removes only an idle demand: any other demand whose file vanishes was removed by mistake and stays in
+        force.
         """
         try:
             state = self._demand.stat()
@@ -165,21 +174,21 @@ class CpusetStore:
 
     @property
     def narrowed(self) -> bool:
-        """Whether cgroups may be narrow, whatever became of the demand."""
+        """Whether cgroups may be narrow, even if the demand was removed."""
         return self._mark is not None and self._mark.exists()
 
     def put_demand(self, demand: CpusetDemand | None) -> None:
-        """Remember a demand; the caller has the lock of the folder."""
+        """Save a demand, or remove the saved one (None); the caller has the lock of the directory."""
         if demand is None:
             self._demand.unlink(missing_ok=True)
             if self._mark is not None:
-                self._mark.unlink(missing_ok=True)  # last: while in doubt, cgroups are made wide once more
+                self._mark.unlink(missing_ok=True)  # last: in doubt, cgroups are widened once more
             self._seen, self._known = None, None
             return
         self._put_mark()
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
         body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}
-        # Not synced: it need not survive a power cut, containers do not either.
+        # Not synced: a power cut ends the containers, too.
         write_atomically(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
 
     def _put_mark(self) -> None:
@@ -188,7 +197,7 @@ class CpusetStore:
             self._mark.touch(mode=0o600)
 
     def kept(self) -> CpuSet:
-        """Return the CPUs that the Node's annotation kept when it could last be read."""
+        """Return the CPUs that the Node's annotation reserved when it was last readable."""
         try:
             return parse(self._kept.read_text(encoding="ascii").strip())
         except FileNotFoundError:
@@ -198,12 +207,12 @@ class CpusetStore:
             return NO_CPUS
 
     def put_kept(self, cpus: CpuSet) -> None:
-        """Remember them; raises OSError."""
+        """Save the CPUs that the Node's annotation reserves; raises OSError."""
         write_atomically(self._kept, f"{cpus}\n".encode(), mode=0o600, sync=True)
 
 
 def _read_demand(path: Path) -> CpusetDemand | None:
-    """Read a demand; one that cannot be read is none: the next call of the plugin, seconds later, writes it anew."""
+    """Return the saved demand; None if it cannot be read: the plugin rewrites it seconds later."""
     try:
         content = json.loads(path.read_bytes())
         requests = {name: parse(cpus) for name, cpus in content["requests"].items()}

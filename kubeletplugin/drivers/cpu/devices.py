@@ -1,15 +1,15 @@
-"""CPUs as devices to publish.
+"""Devices of the CPU driver: maps CPUs to devices to publish.
 
-*Individual*: a device for each CPU. Any server understands it, a claim may ask for several by count, and selectors and
-``matchAttribute`` constraints choose among them; a claim can have 32 devices at most. Devices are published core by
-core, since the scheduler takes the first that fit: siblings go together.
+*Individual*: a device for each CPU. Every API server supports this mode. A claim may request several by count, and
+selectors and ``matchAttribute`` constraints choose among them; a claim can have at most 32 devices. Devices are
+published core by core, since the scheduler takes the first that fit: siblings stay together.
 
-*Grouped*: a device for each NUMA node, of which claims take CPUs by number (consumable capacity, on by default since
-1.36). The driver chooses which; a claim can have as many CPUs as a NUMA node has.
+*Grouped*: a device for each NUMA node, from which claims take a number of CPUs (consumable capacity, enabled by default
+since 1.36). The driver chooses the CPUs; a claim can have as many CPUs as a NUMA node has.
 
-CPUs reserved for the system are in no device, and so always in the shared pool. Names under ``dra.cpu/`` are those of
-the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes' standard one, so
-that a ``matchAttribute`` aligns CPUs with other devices.
+CPUs reserved for the system are in no device, and so always in the shared pool. Attributes under ``dra.cpu/`` have the
+names of the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes'
+standard one, so that a ``matchAttribute`` aligns CPUs with other devices.
 """
 
 from enum import StrEnum
@@ -27,19 +27,19 @@ _NUMA_PREFIX: Final = "numa-"
 
 
 class CpuDeviceMode(StrEnum):
-    """What a device is."""
+    """The mapping of CPUs to devices."""
 
     INDIVIDUAL = "individual"
     GROUPED = "grouped"
 
 
 def default_reserved_cpus(topology: CpuTopology) -> CpuSet:
-    """Return what is kept back if nobody says: one core, the one with the first CPU."""
+    """Return the CPUs to reserve by default: all CPUs of the core with the first online CPU."""
     return topology.cores[topology.by_id[min(topology.online)].core]
 
 
 def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDeviceMode) -> tuple[Device, ...]:
-    """Return the devices of what may be given away."""
+    """Return the devices for the allocatable CPUs."""
     smt = topology.threads_per_core > 1
     if mode is CpuDeviceMode.INDIVIDUAL:
         ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa, c.core, c.id))
@@ -53,7 +53,7 @@ def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDe
 
 
 def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
-    """Return the CPUs that a device is made of, whether or not it is published; none if there is no such device."""
+    """Return the CPUs of a device, whether or not the device is published; empty if there is no such device."""
     number = device.removeprefix(_CPU_PREFIX).removeprefix(_NUMA_PREFIX)
     if not (number.isascii() and number.isdigit() and len(number) < 6):  # noqa: PLR2004 - far beyond any CPU
         return NO_CPUS
@@ -63,7 +63,7 @@ def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
 
 
 def is_grouped_device(device: str) -> bool:
-    """Whether CPUs are to be chosen from a device."""
+    """Report whether a device is a group from which the driver chooses CPUs."""
     return device.startswith(_NUMA_PREFIX)
 
 
@@ -74,7 +74,7 @@ def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, 
         "dra.cpu/socketID": {"int": cpu.socket},
         "dra.cpu/coreType": {"string": cpu.core_type.value},
         "dra.cpu/smtEnabled": {"bool": smt},
-        # Unique on the machine, what the kernel's coreID is only within a socket: for constraints.
+        # For constraints: unique on the machine; the kernel's coreID is unique only within a socket.
         "core": {"int": cpu.core},
         "isolated": {"bool": cpu.id in topology.isolated},
     }
@@ -100,7 +100,10 @@ def _grouped_device(node: int, cpus: CpuSet, topology: CpuTopology, *, smt: bool
 
 
 def _request_policy(count: int) -> dict[str, Any]:
-    """Return the policy by which requests are rounded up; the API server wants room for a step above the least."""
+    """Return the policy that rounds requests up to whole CPUs.
+
+    The API server requires a range that has room for one step above its minimum; so a single CPU is a valid value.
+    """
     if count == 1:
         return {"default": "1", "validValues": ["1"]}
     return {"default": "1", "validRange": {"min": "1", "max": str(count), "step": "1"}}

@@ -1,4 +1,4 @@
-"""The driver ``cpu.reserve.dra``: CPUs of one's own. What it writes to the machine is in `enforcing`."""
+"""The driver ``cpu.reserve.dra``: exclusive CPUs for claims; `cpuset_enforcer` writes the cpusets."""
 
 import asyncio
 import contextlib
@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 DRIVER_NAME: Final = "cpu.reserve.dra"
 
 SHELL: Final = "/bin/sh"
-"""Runs the hook, so that it works on a file system that is mounted noexec, too."""
+"""Shell that runs the hook, which then also works on a file system that is mounted noexec."""
 
 POLL_INTERVAL: Final = 5.0
-"""Seconds between two looks at what may change what is published: CPUs online, the kubelet's CPU manager."""
+"""Seconds between two checks of the inputs of the published devices: online CPUs, the kubelet's CPU manager."""
 
 
 class CpuDriver:
-    """Implements `kubeletplugin.contract.Driver`."""
+    """The DRA driver for CPUs; implements `kubeletplugin.contract.Driver`."""
 
     name = DRIVER_NAME
 
@@ -62,13 +62,16 @@ class CpuDriver:
         find_cgroups: Callable[[], CgroupHierarchy] | None = lambda: find_hierarchy(CGROUP_ROOT),
         volatile: Path | None = None,
     ) -> None:
-        """Take the machine and the driver's own folder. Reserved CPUs are never given away; none named: one core.
+        """Read the topology and install the hook in `folder`, the driver's own directory.
 
-        `volatile`: a folder that is empty after a reboot, as cgroups are, and apart from the driver's own.
+        Reserved CPUs are never allocated; by default one core is reserved.
 
-        Without cgroups CPUs are only named, for nodes of the local plane, whose containers are none.
+        `volatile` is a directory that is empty after a reboot, as cgroups are, and is not the driver's own.
 
-        Raises ValueError if what is reserved cannot be, OSError if the hook cannot be written.
+        Without `find_cgroups`, CPUs are only named in the environment: for nodes of the local plane, whose containers
+        have no cgroups.
+
+        Raises ValueError if no reserved CPU is online, OSError if the hook cannot be written.
         """
         self._source = source
         self._mark = source.mark()
@@ -96,27 +99,27 @@ class CpuDriver:
 
     @property
     def disabled_reason(self) -> str | None:
-        """Why nothing is published, prepared or enforced; None if everything is."""
+        """The reason why the driver publishes and prepares nothing; None if it does."""
         aside = self._manager.active()
         return aside.why if aside else None
 
     @property
     def trouble(self) -> str:
-        """Why no CPUs are given away; empty if they are."""
+        """The reason why no CPUs are allocated; empty if they are."""
         why = self.disabled_reason
         return f"no CPUs are given away on this node: {why}" if why else ""
 
     def _cgroups_blocked_reason(self) -> str | None:
-        """Why cgroups must not be written; None if they may."""
+        """Return the reason why cgroups must not be written; None if they may."""
         aside = self._manager.active()
         return aside.why if aside and aside.written else None
 
     @property
     def _initial_division(self) -> CpuAssignments:
-        """The machine before anybody has CPUs.
+        """The assignment of CPUs before any claim has CPUs.
 
-        Where the node keeps all that is reserved for the system, another core is: containers without CPUs of their own
-        have to run somewhere.
+        If the Node's annotation keeps all CPUs that are reserved for the system, another core is reserved: containers
+        without CPUs of their own need at least one.
         """
         topology = self._topology
         reserved, rest = self._system, topology.online - self._kept
@@ -125,7 +128,7 @@ class CpuDriver:
         return CpuAssignments(topology=topology, reserved=reserved, kept=self._kept)
 
     def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus:
-        """Never give away what the node's annotation keeps; an amount without names is turned into names."""
+        """Stop allocating the CPUs that the Node's annotation reserves; choose CPUs for an amount without names."""
         online = self._topology.online
         asked = node_reservation.parse(annotation, allocatable=allocatable or None, online=online)
         cpus = node_reservation.select_reserved_cpus(asked, self._topology)
@@ -138,13 +141,13 @@ class CpuDriver:
         return node_reservation.reserved_cpus(cpus, self._topology)
 
     def pools(self) -> tuple[Pool, ...]:
-        """Return the CPUs that may be given away; none while the kubelet does that."""
+        """Return the pool of allocatable CPUs; empty while the kubelet's CPU manager allocates CPUs."""
         if self.disabled_reason:
             return (Pool(name=self._node, devices=()),)
         return self._pools
 
     def health(self) -> tuple[DeviceHealthState, ...]:
-        """Return the health of CPUs as devices: not well is one that is offline, or that others may run on."""
+        """Return the health of the devices: a CPU is unhealthy if offline, or if other containers may run on it."""
         everybodys = self._cgroups_blocked_reason()
         online = self._topology.online
 
@@ -157,7 +160,7 @@ class CpuDriver:
         return tuple(of(f"cpu-{cpu}", "" if cpu in online else f"CPU {cpu} is offline") for cpu in self._known)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield when CPUs have come or gone, are kept or free again, or the kubelet's CPU manager was switched."""
+        """Yield when the online CPUs, the Node's reservation or the policy of the kubelet's CPU manager changed."""
         aside = self.disabled_reason
         while True:
             with contextlib.suppress(TimeoutError):
@@ -169,7 +172,7 @@ class CpuDriver:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return what the claim gets; raises Refused."""
+        """Return the prepared claim with its CPUs; raises Refused."""
         if why := self.disabled_reason:
             raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others)
@@ -178,7 +181,7 @@ class CpuDriver:
         prepared = []
         for result in request.results:
             name = base_request_name(result.request)
-            # A container gets all devices of the requests it refers to: the first one brings the CPUs of all.
+            # A container gets all devices of the requests it refers to: the first device carries the CPUs of all.
             first = name in state["requests"] and name not in hooked and not result.admin_access
             if first:
                 hooked.add(name)
@@ -195,10 +198,10 @@ class CpuDriver:
         return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Keep the CPUs of these claims for their containers; raises Refused."""
+        """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises Refused."""
         held = tuple(preparations)
         faults = set(cpu_allocator.divide_among_claims(self._initial_division, held).faults())
-        for fault in sorted(faults - self._faults):  # once, not at every look
+        for fault in sorted(faults - self._faults):  # once, not at every reconciliation
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
         if self._enforcement is None:
@@ -211,12 +214,12 @@ class CpuDriver:
         await self._enforcement.demand(CpusetDemand(requests=requests, apart=self._topology.isolated, kept=self._kept))
 
     async def resume_enforcement(self) -> None:
-        """Keep CPUs apart as ``demand.json`` says, while the checkpoint cannot be read; raises Refused."""
+        """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises Refused."""
         if self._enforcement is not None:
             await self._enforcement.resume_enforcement()
 
     async def close(self) -> None:
-        """Stop looking after cgroups; containers keep what they have."""
+        """Stop reconciling cgroups; containers keep their CPUs."""
         if self._enforcement is not None:
             await self._enforcement.close()
 
@@ -231,7 +234,7 @@ class CpuDriver:
         mark = self._source.mark()
         if mark == self._mark:
             return False
-        self._take(await asyncio.to_thread(self._source.read))  # 2,000 files, where there are 256 CPUs
+        self._take(await asyncio.to_thread(self._source.read))  # 2,000 files on a machine with 256 CPUs
         self._mark = mark
         return True
 

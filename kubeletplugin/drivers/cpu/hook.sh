@@ -6,11 +6,11 @@
 # The runtime runs it on the host, once for each request of a CPU claim that the container refers to, when the cgroup is
 # there and the process waits in it. Nothing but a POSIX shell is needed, and mkdir, cat, sleep.
 #
-# 1. Remember that the container owns the CPUs (containers/CGROUP/CLAIM_UID.REQUEST): the plugin, which narrows all
-#    others, must know before the CPUs are written, or it would take them for somebody else's mistake.
-# 2. Widen what lies above the container. The plugin may narrow it again at the same moment, if it looked before step 1;
-#    therefore the result is read back and all is repeated until it holds.
-# 3. Write the CPUs of all requests that were remembered for this container: the last hook must not win alone.
+# 1. Record that the container owns the CPUs (containers/CGROUP/CLAIM_UID.REQUEST): the plugin, which narrows all other
+#    containers, must find the record before the CPUs are written, or it would revert the write.
+# 2. Widen the cgroups above the container. The plugin may narrow them again at the same moment, if it read the records
+#    before step 1; therefore the result is read back and everything is repeated until it holds.
+# 3. Write the CPUs of all requests that are recorded for this container: the last hook must not replace the others'.
 #
 # When it fails, the container does not start, its pod shows the message, and the plugin logs it (failures/).
 
@@ -74,10 +74,10 @@ put() {
     while [ "${rest#*/}" != "$rest" ]; do
         name=${rest%%/*} rest=${rest#*/} at=$at/$name
         if [ -n "$below" ]; then
-            # Empty in v2: it has what its parent has.
+            # Empty in v2: the cgroup has its parent's CPUs.
             read -r now <"$at/cpuset.cpus" && [ -n "$now" ] && printf '%s' "$now,$mine" >"$at/cpuset.cpus"
         fi
-        case $name in *kubepods*) below=yes ;; esac # the kubelet's own one is never narrow
+        case $name in *kubepods*) below=yes ;; esac # the kubelet's own cgroup is never narrow
     done
     printf '%s' "$mine" >"$at/$rest/cpuset.cpus" || return 1
     read -r own <"$at/$rest/cpuset.cpus" && read -r now <"$at/$rest/$effective" && [ "$own" = "$now" ]

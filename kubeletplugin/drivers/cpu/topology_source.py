@@ -1,4 +1,4 @@
-"""Where the driver learns which CPUs there are."""
+"""Sources of the CPU topology for the CPU driver."""
 
 from pathlib import Path
 from typing import Protocol
@@ -8,29 +8,29 @@ from kubeletplugin.inventory import sysfs_cpus
 
 
 class CpuTopologySource(Protocol):
-    """A machine's CPUs, read when asked."""
+    """A source of a machine's CPU topology, read on demand."""
 
     def read(self) -> CpuTopology:
-        """Return the topology as it is now."""
+        """Return the current topology of the machine."""
         ...
 
     def mark(self) -> str:
-        """Return something that changes when the topology may have, and costs next to nothing."""
+        """Return a fingerprint, cheap to read, that changes when the topology may have changed."""
         ...
 
 
 class SysfsTopologySource:
-    """The CPUs of this machine."""
+    """The CPU topology of this machine, from sysfs."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def read(self) -> CpuTopology:
-        """Return the topology. Raises UnreadableTopologyError."""
+        """Return the topology from sysfs. Raises UnreadableTopologyError."""
         return sysfs_cpus.read_topology(self._root).topology
 
     def mark(self) -> str:
-        """Return which CPUs are online."""
+        """Return the kernel's list of online CPUs; empty if unreadable."""
         try:
             return (self._root / sysfs_cpus.SYSFS_CPU / "online").read_text()
         except OSError:

@@ -1,1 +1,1 @@
-"""``gpu.reserve.dra``: GPUs, real or simulated."""
+"""The driver ``gpu.reserve.dra``: GPUs, real or simulated."""

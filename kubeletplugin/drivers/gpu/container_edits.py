@@ -1,7 +1,7 @@
-"""What a container gets with a GPU: the part that all GPUs share, and simulated ones.
+"""Container edits of GPUs: the environment that all GPUs share, and the edits of simulated GPUs.
 
-Of every GPU the environment tells the uuid, ``GPU_DEVICE_<minor>``: names differ, so that a pod with several claims
-sees all of them. A simulated GPU is a device node that exists on every machine under a name of its own.
+The variable ``GPU_DEVICE_<minor>`` contains the uuid of a GPU: the names differ, so that a pod with several claims sees
+all its GPUs. A simulated GPU is a device node that exists on every machine, under a name of its own.
 """
 
 from collections.abc import Mapping
@@ -16,35 +16,35 @@ DEVICE_VARIABLE: Final = "GPU_DEVICE"
 
 
 class GrantedConfig(Struct, frozen=True):
-    """What was asked of a GPU, and is granted."""
+    """The granted configuration of a GPU for one result."""
 
     time_slice: TimeSliceInterval = TimeSliceInterval.DEFAULT
     memory_limit: int = 0
-    """Bytes; 0: none. Told to the containers, kept by nobody else."""
+    """Memory limit in bytes; 0: no limit. Containers see the limit in their environment; no component enforces it."""
 
 
 class GpuContainerEdits(Protocol):
-    """How containers get one kind of GPU."""
+    """The container edits of one kind of GPU."""
 
     def common(self, driver_version: str) -> ContainerEdits:
-        """Return what they need once, however many GPUs they get."""
+        """Return the edits that containers need once, however many GPUs they get."""
         ...
 
     def device(self, gpu: Gpu, granted: GrantedConfig) -> ContainerEdits:
-        """Return what they need for this GPU."""
+        """Return the edits that containers need for this GPU."""
         ...
 
 
 class SimulatedContainerEdits:
-    """An environment variable and a device node that can be seen in a container, and nothing behind them."""
+    """The edits of simulated GPUs: environment variables and a device node, without a GPU behind them."""
 
     def common(self, driver_version: str) -> ContainerEdits:
-        """Return what says that there is nothing behind it."""
+        """Return the variable that marks the GPUs as simulated."""
         del driver_version
         return ContainerEdits(env=("GPU_SIMULATED=true",))
 
     def device(self, gpu: Gpu, granted: GrantedConfig) -> ContainerEdits:
-        """Return ``/dev/simgpu<minor>``, which is the host's node of the inventory (``/dev/null``)."""
+        """Return the device node ``/dev/simgpu<minor>`` (on the host: the inventory's, ``/dev/null``) and variables."""
         slices = (f"{DEVICE_VARIABLE}_{gpu.minor}_TIME_SLICE={granted.time_slice}",)
         nodes = tuple(
             DeviceNode(path=f"/dev/simgpu{gpu.minor}", host_path=node, permissions="rw") for node in gpu.nodes[:1]
@@ -53,7 +53,7 @@ class SimulatedContainerEdits:
 
 
 def device_environment(gpu: Gpu, granted: GrantedConfig) -> tuple[str, ...]:
-    """Return what the environment tells of a GPU, real or not."""
+    """Return the environment variables of a GPU, real or simulated."""
     name = f"{DEVICE_VARIABLE}_{gpu.minor}"
     variables: Mapping[str, str | int] = {
         name: gpu.uuid or gpu.pci_bus_id or gpu.name,

@@ -1,8 +1,8 @@
 """GPUs as devices of ResourceSlices: names, attributes, capacities and taints.
 
-Names and types of the attributes are those of NVIDIA's DRA driver, so that selectors can be carried over by changing
-the domain alone (``device.attributes["gpu.reserve.dra"].productName``); PCI address, root and NUMA node are Kubernetes'
-standard attributes. ``index`` and ``minor`` are ours. What is not known is left out: CEL's ``has`` tells.
+Names and types of the attributes are those of NVIDIA's DRA driver, so that selectors can be reused by changing only the
+domain (``device.attributes["gpu.reserve.dra"].productName``); PCI address, root and NUMA node are Kubernetes' standard
+attributes. Only this driver has ``index`` and ``minor``. Unknown attributes are omitted: test with CEL's ``has``.
 """
 
 import re
@@ -27,18 +27,20 @@ _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 class GpuPublishOptions(Struct, frozen=True):
-    """How GPUs are offered."""
+    """The options for publishing GPUs as devices."""
 
     taint_effect: str = NO_SCHEDULE
-    """Of a faulty GPU's taints: ``NoSchedule``, ``NoExecute`` (ends pods that do not tolerate it); empty: no taints."""
+    """Effect of a faulty GPU's taints: ``NoSchedule``, ``NoExecute`` (evicts pods without a toleration); empty: none."""
 
     shares: bool = False
-    """Whether several claims may be given parts of a GPU's memory (needs DRAConsumableCapacity). The scheduler adds up
-    what they ask for; nobody keeps a process from using more."""
+    """Whether several claims may share a GPU by its memory (needs DRAConsumableCapacity).
+
+    The scheduler adds up the claims' requests; no component keeps a process from using more.
+    """
 
 
 def build_gpu_devices(gpus: Iterable[Gpu], how: GpuPublishOptions) -> tuple[Device, ...]:
-    """Return the devices to publish; a partitioned GPU is none, since it cannot be used as a whole."""
+    """Return the devices to publish; a partitioned GPU (MIG) is no device, since it cannot be used as a whole."""
     return tuple(_build_device(each, how) for each in gpus if not each.mig_enabled)
 
 
@@ -54,7 +56,7 @@ def _build_device(gpu: Gpu, how: GpuPublishOptions) -> Device:
 
 
 def gpu_attributes(gpu: Gpu) -> dict[str, Any]:
-    """Return what is known of a GPU as attributes of a device."""
+    """Return the known attributes of a GPU, as attributes of a device."""
     texts = {
         "uuid": gpu.uuid,
         "productName": gpu.product,
@@ -86,16 +88,17 @@ def gpu_taints(gpu: Gpu, effect: str) -> list[DeviceTaint]:
 
 
 def to_semver(text: str) -> str:
-    """Return a version as the API wants it: three numbers without leading zeros; empty if there are no numbers.
+    """Return a version as the API requires: three numbers without leading zeros; empty if there are no numbers.
 
-    NVIDIA's are not: ``535.129.03`` and ``12.8`` become ``535.129.3`` and ``12.8.0``, as its own driver publishes them.
+    NVIDIA's versions differ: ``535.129.03`` and ``12.8`` become ``535.129.3`` and ``12.8.0``, as NVIDIA's own DRA driver
+    publishes them.
     """
     numbers = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
     return ".".join(str(int(each or 0)) for each in numbers.groups()) if numbers else ""
 
 
 def format_quantity(number: int) -> str:
-    """Return a number of bytes with the greatest binary suffix that keeps it whole."""
+    """Return a number of bytes with the greatest binary suffix that keeps the number whole."""
     power = 0
     while number and number % 1024 == 0 and power < len(_SUFFIXES) - 1:
         number //= 1024
@@ -108,7 +111,7 @@ def _capacity(gpu: Gpu, *, shared: bool) -> dict[str, Any] | None:
         return None
     memory: dict[str, Any] = {"value": format_quantity(gpu.memory)}
     if shared:
-        # Who does not say how much wants all of it. Whole mebibytes, so that default and step agree.
+        # A request without an amount gets all of it. Whole mebibytes, so that default and step agree.
         span = {"min": "1Mi", "step": "1Mi"}
         memory["requestPolicy"] = {"default": format_quantity(gpu.memory // _MEBI * _MEBI), "validRange": span}
     return {"memory": memory}

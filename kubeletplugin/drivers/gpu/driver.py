@@ -1,8 +1,8 @@
-"""The driver ``gpu.reserve.dra``: an inventory's GPUs, offered and handed out.
+"""The driver ``gpu.reserve.dra``: publishes the GPUs of an inventory and prepares claims for them.
 
-A GPU goes to one claim as a whole, to all containers of the claim; or, where shares are offered, to several claims that
-each asked for a part of its memory. Nothing separates the processes on a GPU: they take turns
-(`dra.api.parameters.gpu`). How long a turn is, is a property of the GPU, so claims that share one must agree.
+A GPU is allocated to one claim as a whole, for all containers of the claim; or, with shares enabled, to several claims
+that each requested a part of its memory. Processes on a GPU are not isolated from each other: they compute in time
+slices (`dra.api.parameters.gpu`). The time slice is a property of the GPU, so claims that share a GPU must agree on it.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from kubeletplugin.inventory.nvml import NvmlUnavailableError
 log = logging.getLogger(__name__)
 
 RETRY_INTERVAL: Final = 10.0
-"""Between two tries to find an inventory that was not there at the start."""
+"""Seconds between two attempts to read an inventory that was unavailable at the start."""
 
 _MAX_NAMES_SHOWN: Final = 8
-"""Devices that a message lists."""
+"""Maximum number of devices that a message lists."""
 
 
 class GpuDriver:
-    """GPUs of this node, in a pool that bears its name."""
+    """The DRA driver for the GPUs of this node, in a pool with the node's name."""
 
     def __init__(
         self,
@@ -53,9 +53,10 @@ class GpuDriver:
         publication: GpuPublishOptions = GpuPublishOptions(),  # noqa: B008 - frozen
         served_before: bool = False,
     ) -> None:
-        """Raises what the inventory raises; NvmlUnavailableError not where there may be claims to be given back.
+        """Read the inventory; raises the inventory's errors, NvmlUnavailableError only without `served_before`.
 
-        Their pods could not end if nobody served them: `served_before` says so. Nothing is offered then.
+        `served_before` means that claims may have to be unprepared, whose pods could not end without the driver. So the
+        driver then starts without NVML, and publishes no GPU.
         """
         self._inventory = inventory
         self._node = node
@@ -65,7 +66,7 @@ class GpuDriver:
         self._gpus: dict[str, Gpu] = {}
         self._pools: tuple[Pool, ...] = ()
         self._had: frozenset[str] = frozenset()
-        """Devices that this process has offered, or that claims have."""
+        """Names of devices that this process has published, or that claims hold."""
         self.trouble = ""
         try:
             self._take(self._look())
@@ -77,15 +78,15 @@ class GpuDriver:
 
     @property
     def name(self) -> str:
-        """``gpu.reserve.dra``."""
+        """The name of the driver, ``gpu.reserve.dra``."""
         return DRIVER_NAME
 
     def pools(self) -> tuple[Pool, ...]:
-        """Return the GPUs of this node; without any an empty pool, so that slices of before go away."""
+        """Return the pool of this node's GPUs; a pool without GPUs removes the slices of an earlier run."""
         return self._pools
 
     def health(self) -> tuple[DeviceHealthState, ...]:
-        """Return how the GPUs are, those included that have vanished since they were offered or given away."""
+        """Return the health of the GPUs, including published or claimed GPUs that have vanished."""
         usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
         gone = sorted(self._had - {gpu.name for gpu in usable})
         known, text = (None, self.trouble) if self.trouble else (False, "is not on the node any more, or partitioned")
@@ -103,11 +104,11 @@ class GpuDriver:
                 self.trouble = ""
                 yield
         async for _ in self._inventory.changes(tuple(self._gpus.values())):
-            self._take(await asyncio.to_thread(self._look))  # a driver's library may take its time
+            self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
             yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return what the containers of a claim get. Raises Refused."""
+        """Return the prepared claim with its container edits. Raises Refused."""
         claim = f"claim {'/'.join(request.claim.key)}"
         configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
         slices = _time_slices(others)
@@ -146,14 +147,14 @@ class GpuDriver:
         )
 
     def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise Refused if a GPU of a prepared claim has vanished; one that fails is told in the log."""
+        """Raise Refused if a GPU of a prepared claim has vanished; a faulty GPU is only logged."""
         if self.trouble:
-            return  # which GPUs there are is not known: the claim's pods have what they had
+            return  # the GPUs of the node are unknown: the claim keeps its devices
         for each in preparation.devices:
             self._gpu(each.pool, each.device, str(preparation.claim))
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Set time slices where claims want them, and set them back. Raises NotEnforced."""
+        """Set the time slices that claims request, and reset those of other GPUs. Raises NotEnforced."""
         held = tuple(preparations)
         self._had |= {device.device for each in held for device in each.devices if device.pool == self._node}
         wanted = _time_slices(held)
@@ -167,7 +168,7 @@ class GpuDriver:
             raise NotEnforced(reasons)
 
     def _look(self) -> tuple[Gpu, ...]:
-        """Return the GPUs, and search now for what containers get with them, not while a claim waits."""
+        """Return the GPUs, and search for the files of their container edits now, not while a claim waits."""
         gpus = self._inventory.read()
         for version in {gpu.driver_version for gpu in gpus}:
             self._edits.common(version)
@@ -220,7 +221,10 @@ class GpuDriver:
 
 
 def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
-    """Return how much memory the containers are told to use: what they asked for, within their share; 0: all."""
+    """Return the memory limit in bytes that containers see: the requested one, or their share; 0 means no limit.
+
+    Raises Refused if the requested limit exceeds the share or the GPU's memory.
+    """
     share = (result.consumed_capacity or {}).get("memory") if result.share_id else None
     most = int(parse(share)) if share else gpu.memory
     if config.sharing.memory is None:
@@ -244,7 +248,7 @@ def _time_slices(preparations: Iterable[PreparedClaim]) -> Mapping[str, str]:
 
 
 def _describe_faults(gpu: Gpu) -> str:
-    """Return what is the matter with a GPU."""
+    """Return a text with the faults of a GPU."""
     texts = (f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults)
     return "; ".join(texts)[:1024]
 

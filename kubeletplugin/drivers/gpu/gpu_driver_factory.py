@@ -1,7 +1,7 @@
-"""The GPU driver of a node, put together from a word: ``nvml``, ``sysfs`` or ``simulated:FILE``.
+"""Creates the GPU driver of a node for an inventory: ``nvml``, ``sysfs`` or ``simulated:FILE``.
 
-Simulated GPUs get simulated edits and time slices; with the others it is NVIDIA's files and programs. Nothing falls
-back to anything: a node that was told to use NVML and cannot says so, it does not quietly offer less.
+Simulated GPUs get simulated edits and time slices; the other inventories use NVIDIA's files and programs. There is no
+fallback: a node that is configured to use NVML and cannot load it reports an error; it does not silently publish less.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ SIMULATED_PREFIX = "simulated:"
 
 
 class UnknownInventoryError(ValueError):
-    """A word that names no inventory."""
+    """A name on the command line belongs to no inventory."""
 
 
 def create_gpu_driver(  # noqa: PLR0913 - keyword-only, and half of them have a default
@@ -38,11 +38,13 @@ def create_gpu_driver(  # noqa: PLR0913 - keyword-only, and half of them have a 
     host: DriverRoot | None = None,
     ignored_xids: frozenset[int] = frozenset(),
 ) -> GpuDriver:
-    """Return a driver; `folder` is its own, `root` is where NVIDIA's driver is installed, `host` where its toolkit is.
+    """Return a GPU driver with the directory `folder`.
 
-    After `ignored_xids` a GPU stays in use, as after those that are an application's error.
+    `root` is the root of NVIDIA's driver, `host` the root in which NVIDIA's container toolkit is installed. A GPU stays
+    in use after `ignored_xids`, as after the XIDs that are an application's error.
 
-    Raises UnknownInventoryError, MalformedInventoryError, NvmlUnavailableError or OSError: texts for whoever starts it.
+    Raises UnknownInventoryError, MalformedInventoryError, NvmlUnavailableError or OSError, with texts for the user who
+    starts the plugin.
     """
     if source.startswith(SIMULATED_PREFIX):
         return GpuDriver(

@@ -1,11 +1,11 @@
-"""What containers get with a real GPU: what ``nvidia-ctk cdi generate`` would write, made of what is found.
+"""Container edits of NVIDIA's GPUs, as ``nvidia-ctk cdi generate`` would write them, from the files on the node.
 
-Device nodes, the driver's libraries and programs, and ``NVIDIA_VISIBLE_DEVICES=void``: that keeps NVIDIA's own runtime,
-should it be the node's default, from adding all GPUs.
+The edits are device nodes, the driver's libraries and programs, and ``NVIDIA_VISIBLE_DEVICES=void``, which keeps
+NVIDIA's own runtime, if it is the node's default, from adding all GPUs.
 
-Programs look for ``libcuda.so.1``, and files are called ``libcuda.so.570.86.15``. Where NVIDIA's container toolkit is
-installed, its hook makes the links and the loader's cache in the container, as it does for CDI files of its own. Where
-it is not, the same file is mounted under the other names as well: where every loader looks that is enough.
+Programs load ``libcuda.so.1``, but the file is ``libcuda.so.570.86.15``. Where NVIDIA's container toolkit is installed,
+its hook creates the links and the loader's cache in the container, as for its own CDI specs. Without the toolkit, the
+same file is also mounted under the names of its links: in the loader's default directories that is enough.
 """
 
 from collections.abc import Iterable
@@ -21,20 +21,20 @@ CONTROL_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-m
 PROGRAMS: Final = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced")
 MOUNT_OPTIONS: Final = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 HOOK_PROGRAMS: Final = {"nvidia-cdi-hook": ("nvidia-cdi-hook",), "nvidia-ctk": ("nvidia-ctk", "hook")}
-"""Programs of the toolkit that are hooks, newest first, and how their arguments begin."""
+"""Hook programs of the toolkit, newest first, with their first arguments."""
 
 
 class NvidiaContainerEdits:
-    """GPUs of NVIDIA's driver."""
+    """The container edits of NVIDIA's GPUs."""
 
     def __init__(self, root: DriverRoot, *, host: DriverRoot | None = None) -> None:
-        """Take the driver's root, and the host's, where the toolkit is (default: the same)."""
+        """Create edits for the driver's root, and for the host's root with the toolkit (default: the same)."""
         self._root = root
         self._host = host or root
         self._known: dict[str, ContainerEdits] = {}
 
     def common(self, driver_version: str) -> ContainerEdits:
-        """Return nodes, libraries, programs and hooks; searched for once for each version that was found."""
+        """Return control nodes, libraries, programs and hooks; a successful search is cached by driver version."""
         if (known := self._known.get(driver_version)) is not None:
             return known
         libraries = self._root.libraries(driver_version) if driver_version else ()
@@ -53,7 +53,7 @@ class NvidiaContainerEdits:
         return found
 
     def device(self, gpu: Gpu, granted: GrantedConfig) -> ContainerEdits:
-        """Return the GPU's own device nodes."""
+        """Return the GPU's own device nodes and environment variables."""
         nodes = tuple(DeviceNode(path=path, host_path=_host_path(self._root.node(path), path)) for path in gpu.nodes)
         return ContainerEdits(env=device_environment(gpu, granted), device_nodes=nodes)
 
@@ -98,5 +98,5 @@ class NvidiaContainerEdits:
 
 
 def _host_path(host: str, path: str) -> str:
-    """Return the host's path where it differs; CDI takes the container's otherwise."""
+    """Return the host's path if it differs from the container's, else an empty string: CDI then uses the container's."""
     return host if host != path else ""

@@ -1,11 +1,12 @@
-"""Which GPUs may have a time slice of ours: a file in the driver's folder, written before anything is set.
+"""The record of time slices: a file that lists the GPUs that may have a time slice of this driver.
 
-The checkpoint says what claims want; it does not say what was set for a claim that is not in it any more. A process
-that dies after it has forgotten the claim, and before it has set the GPU back, would leave the GPU's next user
-with the slice of the last one. The file is never narrower than the truth: a GPU leaves it after it has been set back.
+The file lies in the driver's directory and is written before a time slice is set. The checkpoint contains the time
+slices that claims request, but not those that were set for claims that are gone. A process that dies after it has
+removed the claim, and before it has reset the GPU, would leave the last user's time slice to the GPU's next user. The
+record always includes all GPUs with a time slice: a GPU is removed from it only after its reset.
 
-Written with the lock of the driver's folder, like the checkpoint; so the two instances of a rolling update know what
-the other has set. Not synced: a loss of power takes the setting from the GPU as well.
+The record is written with the lock of the driver's directory, like the checkpoint; so each instance of a rolling update
+knows which time slices the other has set. It is not synced: a loss of power also resets the GPU.
 """
 
 import json
@@ -25,7 +26,7 @@ _MODE: Final = 0o600
 
 
 class TimeSliceRecord:
-    """By uuid of the GPU; one writer at a time."""
+    """The record of time slices by the GPU's uuid; one writer at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +34,10 @@ class TimeSliceRecord:
         self._known: dict[str, TimeSliceInterval] = {}
 
     def read(self) -> Mapping[str, TimeSliceInterval]:
-        """Return what may be set. One that cannot be understood is told, and says nothing: claims set theirs anew."""
+        """Return the time slices that may be set. Raises OSError.
+
+        A malformed record is logged and counts as empty: claims set their time slices again.
+        """
         try:
             state = self.path.stat()
         except FileNotFoundError:
@@ -45,7 +49,7 @@ class TimeSliceRecord:
         return self._known
 
     def write(self, slices: Mapping[str, TimeSliceInterval]) -> None:
-        """Replace it; raises OSError, and then the old one is still there."""
+        """Replace the record; raises OSError, and then the old record is unchanged."""
         if slices == self.read():
             return
         body = {"version": _VERSION, "gpus": {uuid: str(each) for uuid, each in sorted(slices.items())}}

@@ -1,8 +1,8 @@
-"""How long a process computes on a GPU before the next one does: set by ``nvidia-smi``, there is no other way to.
+"""Time slices of GPUs: how long a process computes before the next one does; only ``nvidia-smi`` can set them.
 
-The setting belongs to the GPU and outlives whoever made it. So the driver owns it as soon as one claim has asked for
-it: it is set, and set back when the claim is gone, by whichever process lives then (`time_slice_record`). GPUs that no
-claim of ours ever asked for are left as their administrator has set them.
+The setting belongs to the GPU and outlives the process that made it. So the driver owns the setting as soon as one
+claim requests it: the driver sets it, and resets it when the claim is gone, even in a later process
+(`time_slice_record`). GPUs for which no claim ever requested a time slice keep their administrator's setting.
 """
 
 import asyncio
@@ -19,10 +19,13 @@ from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
 log = logging.getLogger(__name__)
 
 NVIDIA_SMI_TIMEOUT: Final = 20.0
-"""``nvidia-smi`` takes a second or two; a GPU that is lost can hold it up for ever, and all claims wait meanwhile."""
+"""Seconds until a call of ``nvidia-smi`` is ended.
+
+A call usually takes a second or two; a lost GPU can block it forever, and all claims wait meanwhile.
+"""
 
 HUNG_RETRY_DELAY: Final = 60.0
-"""After which a GPU that held it up is tried again, and one that could not be set back."""
+"""Seconds until ``nvidia-smi`` is called again for a GPU that blocked it, or whose reset failed."""
 
 _HUNG: Final = f"nvidia-smi has not answered for {NVIDIA_SMI_TIMEOUT:.0f} s"
 
@@ -35,20 +38,20 @@ TIME_SLICE_ARGUMENTS: Final = {
 
 
 class TimeSlicingManager(Protocol):
-    """Sets time slices."""
+    """The manager of the time slices of all GPUs."""
 
     @property
     def unable(self) -> str:
-        """Why none can be set; empty if they can."""
+        """The reason why no time slice can be set; empty if they can."""
         ...
 
     async def apply(self, wanted: Mapping[str, TimeSliceInterval]) -> Mapping[str, str]:
-        """Set those of all GPUs, by uuid, where they change; return why not, of those that claims wait for."""
+        """Set the changed time slices of all GPUs, by uuid; return the failures that affect claims, by uuid."""
         ...
 
 
 class SimulatedTimeSlicingManager:
-    """For GPUs that do not compute: what is wanted is what is set."""
+    """The manager of simulated GPUs, which only records the time slices."""
 
     unable = ""
 
@@ -56,35 +59,35 @@ class SimulatedTimeSlicingManager:
         self.set: dict[str, TimeSliceInterval] = {}
 
     async def apply(self, wanted: Mapping[str, TimeSliceInterval]) -> Mapping[str, str]:
-        """Note what is set."""
+        """Record the wanted time slices as set."""
         self.set = dict(wanted)
         return {}
 
 
 class NvidiaSmiTimeSlicingManager:
-    """With the ``nvidia-smi`` of the installed driver."""
+    """The manager that sets time slices with the ``nvidia-smi`` of the installed driver."""
 
     def __init__(self, root: DriverRoot, record: TimeSliceRecord) -> None:
         self._root = root
         self._record = record
         self._set: dict[str, TimeSliceInterval] = {}
-        """By this process. What others have set, or it is not known whether it was set, is in the record only."""
+        """Time slices that this process has set; the record also has those of other processes, and unconfirmed ones."""
         self._hung_until: dict[str, float] = {}
-        """Until when a GPU is not asked for again."""
+        """Monotonic time until which ``nvidia-smi`` is not called again for a GPU that blocked it."""
         self._later: dict[str, float] = {}
-        """Until when a GPU is not set back again."""
+        """Monotonic time until which a failed reset of a GPU is not retried."""
 
     @property
     def unable(self) -> str:
-        """Why none can be set."""
+        """The reason why no time slice can be set; empty if they can."""
         if self._root.program("nvidia-smi") is None:
             return f"there is no nvidia-smi below {self._root.here}"
         return ""
 
     async def apply(self, wanted: Mapping[str, TimeSliceInterval]) -> Mapping[str, str]:
-        """Set what differs from what was set before; a failure with one GPU does not keep others from theirs.
+        """Set the time slices that differ from the recorded ones; a failure of one GPU does not affect the others.
 
-        With the lock of the driver's folder.
+        To be called with the lock of the driver's directory.
         """
         recorded = self._record.read()
         due = {uuid: wish for uuid, wish in wanted.items() if self._differs(uuid, wish, recorded)}
@@ -110,13 +113,13 @@ class NvidiaSmiTimeSlicingManager:
             else:
                 failed[uuid] = text
                 if reason is not _HUNG and uuid not in recorded:
-                    left.pop(uuid, None)  # it was refused, so it is as it was before
-        with contextlib.suppress(OSError):  # then it is wider than the truth: it is set back once more
+                    left.pop(uuid, None)  # nvidia-smi refused, so the GPU keeps its former setting
+        with contextlib.suppress(OSError):  # then the record lists too many GPUs: they are reset once more
             await asyncio.to_thread(self._record.write, left)
         return failed
 
     def _differs(self, uuid: str, wish: TimeSliceInterval, recorded: Mapping[str, TimeSliceInterval]) -> bool:
-        """Whether a GPU has, or may have, something else than what is wanted."""
+        """Report whether a GPU has, or may have, another time slice than the wanted one, and may be set now."""
         if wish is TimeSliceInterval.DEFAULT:
             return uuid in recorded and time.monotonic() >= self._later.get(uuid, 0.0)
         return self._set.get(uuid) is not wish or recorded.get(uuid) is not wish
