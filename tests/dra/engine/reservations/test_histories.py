@@ -432,7 +432,7 @@ MISTAKES = {
     "both-are-charged": (
         node_usage.ReservationUsage,
         "charges",
-        property(lambda held: node_usage.amounts.plus(held.holding.amounts, held.consumed)),
+        property(lambda held: node_usage.amounts.add(held.holding.amounts, held.consumed)),
     ),
     "the-end-frees-nothing": (ReservationAccounting, "forget_reservation", lambda *_: None),
     "whoever-was-in-is-forgotten-at-the-end": (
@@ -441,11 +441,11 @@ MISTAKES = {
         lambda room, uid: replace(
             room,
             held={key: each for key, each in room.held.items() if key != uid},
-            charged=node_usage.amounts.minus(room.charged, room.held[uid].charges),
+            charged=node_usage.amounts.subtract(room.charged, room.held[uid].charges),
         ),
     ),
-    "everybody-is-an-owner": (owner_matching, "matches", lambda *_: True),
-    "nobody-is-an-owner": (owner_matching, "matches", lambda *_: False),
+    "everybody-is-an-owner": (owner_matching, "matches_any_owner", lambda *_: True),
+    "nobody-is-an-owner": (owner_matching, "matches_any_owner", lambda *_: False),
     "for-once-is-for-ever": (ReservationAccounting, "observe_reservation", reusable),
     "what-is-kept-within-is-given": (
         node_usage.ReservationUsage,
