@@ -31,7 +31,7 @@ HEALTH_CHECK_TIMEOUT: Final = 30
 
 HEALTH_REPORT_INTERVAL: Final = HEALTH_CHECK_TIMEOUT / 3
 MAX_MESSAGE_LENGTH: Final = 1024
-"""Maximum length of a health message in bytes; the kubelet rejects longer messages."""
+"""Maximum length of a health message in bytes; the kubelet discards longer messages."""
 
 SERVICES: Final = frozenset({grpc_health.SERVICE, *devicehealth.SERVICES.values(), *plugin.SERVICES.values()})
 """Names of the gRPC services that a probe may query."""

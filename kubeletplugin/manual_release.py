@@ -1,10 +1,11 @@
-"""Giving back by hand what a claim has on this node, for a kubelet that will never do it.
+"""Manual release of a claim's devices on this node, for claims that the kubelet will never unprepare.
 
-A kubelet gives back what it remembers. If it has lost its ``dra_manager_state``, or our checkpoint was set back to the
-state before it, a claim keeps its devices here though no pod of it is left: nobody but a person can tell.
+A kubelet unprepares only the claims that it remembers. If it has lost its ``dra_manager_state``, or the plugin's
+checkpoint was reset to an earlier state, a claim keeps its devices on the node though no pod uses it: only an
+administrator can decide that.
 
-Done as an unprepare, under the lock of the driver's folder. So it works beside a plugin that runs, which reads the
-checkpoint anew and brings the machine in line within seconds, and without one, where the next start does that.
+The release is an unprepare, under the lock of the driver's directory. So it works while the plugin runs, which re-reads
+the checkpoint and reconciles the node within seconds, and while it does not, when its next start does the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,10 +26,10 @@ from kubeletplugin.sockets import DirectoryLock
 
 
 class HeldClaim(Struct, frozen=True):
-    """What a claim has of one driver."""
+    """A claim that holds devices of one driver."""
 
     folder: Path
-    """The driver's own."""
+    """The driver's directory."""
 
     preparation: PreparedClaim
 
@@ -38,7 +39,7 @@ class HeldClaim(Struct, frozen=True):
 
 
 class ForeignPodsError(ValueError):
-    """A list of pods that is not that of this node."""
+    """A list of pods is not the complete list of this node's pods."""
 
 
 class _PodList(Struct, frozen=True):
@@ -46,7 +47,7 @@ class _PodList(Struct, frozen=True):
 
 
 def held_claims(plugins: Path, drivers: Iterable[str]) -> tuple[HeldClaim, ...]:
-    """Return what is held on this node; raises CheckpointError."""
+    """Return the claims that hold devices on this node; raises CheckpointError."""
     folders = [plugins / driver for driver in drivers]
     return tuple(
         HeldClaim(folder=folder, preparation=each)
@@ -56,7 +57,7 @@ def held_claims(plugins: Path, drivers: Iterable[str]) -> tuple[HeldClaim, ...]:
 
 
 def parse_pod_list(body: bytes) -> tuple[Pod, ...]:
-    """Return the pods of a list, as ``kubectl get pods -o json`` writes it, too; raises ForeignPodsError."""
+    """Return the pods of a JSON list, as printed by ``kubectl get pods -o json``; raises ForeignPodsError."""
     try:
         return tuple(msgspec.json.decode(body, type=_PodList).items)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -64,7 +65,7 @@ def parse_pod_list(body: bytes) -> tuple[Pod, ...]:
 
 
 async def list_pods_on_node(client: Client, node: str) -> tuple[Pod, ...]:
-    """Return the pods of a node as the API server knows them; raises ApiError, or ForeignPodsError."""
+    """Return the pods of a node from the API server; raises ApiError, or ForeignPodsError."""
     selection = Selection(fields=f"spec.nodeName={node}")
     found: list[Pod] = []
     async for page in client.list_pages(PODS, Pod, selection=selection):
@@ -75,9 +76,10 @@ async def list_pods_on_node(client: Client, node: str) -> tuple[Pod, ...]:
 
 
 def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, own: str = "") -> tuple[str, ...]:
-    """Return the pods of a node that use a claim, or may. `own`: the uid of the plugin's pod, if this is in one.
+    """Return the pods of a node that use a claim, or may use it.
 
-    Raises ForeignPodsError for a list that cannot be that of all pods of the node.
+    `own` is the uid of the plugin's pod, if this process runs in it. Raises ForeignPodsError for a list that cannot
+    contain all pods of the node.
     """
     here = [pod for pod in pods if pod.spec.node_name == node]
     if not here or (own and own not in {pod.metadata.uid for pod in here}):
@@ -92,7 +94,7 @@ def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, ow
 
 
 async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
-    """Give it back, after that was written down; raises Refused or OSError, and then it is held still."""
+    """Record the release in the journal, then release the claim; raises Refused or OSError: the claim is still held."""
     driver, claim = found.preparation.driver, found.preparation.claim
     elsewhere, folder = _AbsentDriver(driver), CdiSpecDirectory(cdi, driver=driver)
     checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, beside=folder.pattern)
@@ -106,7 +108,7 @@ async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
 
 
 class _AbsentDriver:
-    """Stands for a driver that runs in another process, or not at all: that one has to set the machine back."""
+    """The stand-in for a driver that runs in another process, or not at all, and that reconciles the node there."""
 
     def __init__(self, name: str) -> None:
         self.name = name

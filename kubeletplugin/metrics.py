@@ -1,4 +1,4 @@
-"""What Prometheus gets to see of the kubelet plugin: by driver, never by claim or pod."""
+"""Prometheus metrics of the kubelet plugin, with labels for drivers, never for claims or pods."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class PluginMetrics:
-    """All metrics of one process, in a registry of their own: tests start several in one."""
+    """The metrics of one plugin, in a registry of their own: tests start several plugins in one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -72,10 +72,10 @@ class PluginMetrics:
         )
 
     def observe(self, driver: str, operation: str, *, seconds: float, refused: int) -> None:
-        """Count a call."""
+        """Record the duration of a call and its number of refused claims."""
         self.calls.labels(driver, operation).observe(seconds)
         self.refused.labels(driver, operation).inc(refused)
 
     def render(self) -> bytes:
-        """Return the text format."""
+        """Return the metrics in Prometheus' text format."""
         return exposition.render_metrics(self.registry)

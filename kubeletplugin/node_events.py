@@ -1,4 +1,4 @@
-"""Events on the own Node about what impairs a driver: ``kubectl describe node`` shows them, whoever runs the plugin."""
+"""Events on the plugin's Node about impaired drivers; ``kubectl describe node`` shows them."""
 
 from typing import Final, NoReturn
 
@@ -15,7 +15,7 @@ SERVE_ACTION: Final = "Serve"
 
 
 class NodeEventRecorder:
-    """Posts Events about one Node; `run` until cancelled."""
+    """Posts Events about one Node; `run` posts until cancelled."""
 
     def __init__(self, client: Client, *, node: str, clock: Clock = SYSTEM) -> None:
         self._recorder = EventRecorder(client, instance=node, controller=CONTROLLER, clock=clock)
@@ -25,7 +25,7 @@ class NodeEventRecorder:
         )
 
     def tell(self, reason: Impairment, text: str) -> None:
-        """Post a Warning; best effort, never waits."""
+        """Record a Warning about an impairment; best effort, never waits."""
         fact = EventRecord(
             regarding=self._regarding,
             severity=EventType.WARNING,
@@ -36,5 +36,5 @@ class NodeEventRecorder:
         self._recorder.record(fact)
 
     async def run(self) -> NoReturn:
-        """Post what is told."""
+        """Post the recorded Events until cancelled."""
         await self._recorder.run()

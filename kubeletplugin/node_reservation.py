@@ -1,8 +1,9 @@
-"""What the annotation of the own Node keeps from everybody (``node.koordinator.sh/reservation``), told to the drivers.
+"""Node reservation: passes the Node's annotation ``node.koordinator.sh/reservation`` to the drivers.
 
-Watched, so a change counts within a second: what is kept from then on is neither published nor prepared; a claim that
-has it already keeps it until it ends. An annotation that cannot be read changes nothing: what was kept stays kept, and
-an Event on the Node says why. Drivers remember it over a restart, so that no typo gives away what was to be kept.
+The Node is watched, so a change takes effect within a second: from then on, reserved resources are neither published
+nor prepared; a claim that already has some keeps them until it is unprepared. A malformed annotation changes nothing:
+the last reservation stays in force, and an Event on the Node gives the reason. Drivers store the reservation across
+restarts, so that a typo does not release reserved resources.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from kubeletplugin.node_events import CONTROLLER
 from kubeletplugin.node_topology import NodeTopologyReporter
 
 INITIAL_SYNC_TIMEOUT: Final = 5.0
-"""Seconds that drivers wait for the first look at the Node; what was remembered holds until then, and after."""
+"""Seconds that drivers wait for the first reading of the Node; until then, the stored reservation is in force."""
 
 SYNC_POLL_INTERVAL: Final = 0.05
 
@@ -38,7 +39,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class NodeReservationWatcher:
-    """Follows one Node. `run` never returns; cancel it."""
+    """Watches one Node for its reservation; `run` never returns and ends only by cancellation."""
 
     def __init__(
         self, client: Client, drivers: Sequence[NodeReservationAware], *, node: str, clock: Clock = SYSTEM
@@ -52,7 +53,7 @@ class NodeReservationWatcher:
         self._reflector = Reflector(client, NODES, SchedulerNode, sink=self._take, selection=selection, clock=clock)
 
     async def run(self) -> NoReturn:
-        """Follow it until cancelled."""
+        """Watch the Node until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reflector.run(), name=f"reflect node {self._node}")
             group.create_task(self._recorder.run(), name=f"events of node {self._node}")
@@ -60,14 +61,17 @@ class NodeReservationWatcher:
         raise AssertionError("unreachable")  # neither has an end
 
     async def seen(self) -> None:
-        """Wait for the first look, or its failure, but not for long: whoever holds something already must be served."""
+        """Wait for the first reading of the Node or its failure, at most `INITIAL_SYNC_TIMEOUT` seconds.
+
+        The wait is short since claims that are already prepared must be served.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(INITIAL_SYNC_TIMEOUT):
                 while not self._reflector.synced.is_set() and self._reflector.failure is None:  # noqa: ASYNC110 - once
                     await asyncio.sleep(SYNC_POLL_INTERVAL)
 
     def troubles(self) -> list[str]:
-        """Return what keeps us from knowing the Node; empty when ready."""
+        """Return the reasons why the Node's annotation is not watched; empty when ready."""
         if (failure := self._reflector.failure) is not None:
             return [
                 f"node {self._node}: changes of its annotation {ANNOTATION_NODE_RESERVATION} are not seen: {failure}"

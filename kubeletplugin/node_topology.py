@@ -1,10 +1,11 @@
-"""Tells schedulers which CPUs a Node keeps: annotation ``node.koordinator.sh/reservation`` of its NodeResourceTopology.
+"""Reports a Node's reserved CPUs to schedulers, in its NodeResourceTopology.
 
-The Node's own annotation may name an amount; this one names the CPUs, and the zones have what that leaves of each NUMA
-node. The object bears the Node's name and goes with it. Koordinator's agent may have made it: then only the annotation
-is ours.
+The annotation ``node.koordinator.sh/reservation`` of the Node may contain only an amount; the same annotation of the
+NodeResourceTopology names the CPUs, and the zones have the remainder of each NUMA node. The object has the Node's name
+and is deleted with the Node. If Koordinator's agent created it, the plugin writes only the annotation.
 
-Best effort: where the kind is not served, or may not be written (deploy/node-topology has both), nobody looks there.
+Best effort: where the kind is not served, or the plugin may not write it (deploy/node-topology has CRD and rights), no
+scheduler reads it.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class NodeTopologyReporter:
-    """Keeps the annotation as it should be. `run` never returns; cancel it."""
+    """Keeps the NodeResourceTopology of a Node up to date; `run` never returns and ends only by cancellation."""
 
     def __init__(self, client: Client, *, node: str) -> None:
         self._client = client
@@ -35,13 +36,13 @@ class NodeTopologyReporter:
         self._news = asyncio.Event()
 
     def tell(self, kept: ReservedCpus, *, uid: Uid) -> None:
-        """Have it say that these CPUs are kept; the Node has this uid."""
+        """Schedule a write of the reserved CPUs of the Node with this uid."""
         if self._wanted != (kept, uid):
             self._wanted = (kept, uid)
             self._news.set()
 
     async def run(self) -> NoReturn:
-        """Write whenever there is news, until cancelled."""
+        """Write each change of the reserved CPUs until cancelled."""
         backoff = Backoff(base=1.0, cap=300.0)
         while True:
             await self._news.wait()
@@ -96,7 +97,7 @@ class NodeTopologyReporter:
 
 
 def _zones_to_json(kept: ReservedCpus) -> list[dict[str, Any]]:
-    """Return the NUMA nodes as schedulers read them: whole CPUs."""
+    """Return the NUMA nodes as zones of a NodeResourceTopology, in whole CPUs."""
     return [
         {
             "name": f"node-{zone.node}",

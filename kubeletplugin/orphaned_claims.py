@@ -1,13 +1,13 @@
-"""Notices claims that keep devices of this node though nobody can be using them any more, and says so; no more.
+"""Detects orphaned claims: claims that hold devices of this node although no pod can use them.
 
-The kubelet gives a claim back before the API server may forget or deallocate it. So one that is gone, or allocated
-elsewhere, and still prepared here was forgotten by the kubelet: its ``dra_manager_state`` was lost, or our checkpoint
-was set back to the state before it. Or its pod was deleted by force and its containers are ending at this moment, or do
-not end at all. From here that cannot be told, so the devices stay held; a person can look, and has
-``dra-reserve kubelet-plugin release`` (`kubeletplugin.manual_release`).
+The kubelet unprepares a claim before the API server may delete or deallocate it. So a claim that is gone, or allocated
+elsewhere, and still prepared here was forgotten by the kubelet: its ``dra_manager_state`` was lost, or the plugin's
+checkpoint was reset to an earlier state. Or the claim's pod was deleted by force, and its containers are ending at this
+moment, or do not end at all. The plugin cannot distinguish these cases, so it only warns and the devices stay held; an
+administrator can check, and run ``dra-reserve kubelet-plugin release`` (`kubeletplugin.manual_release`).
 
-Looked at a minute after the start and every quarter of an hour, each claim by one GET, as the node authorizer allows.
-One finding may be a claim on its way out: only what is found twice is told.
+Claims are checked a minute after the start and every quarter of an hour, each by one GET, as the node authorizer
+allows. A single finding may be a claim that is about to be unprepared: only a claim that is found twice is reported.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kubeletplugin.contract import PreparedClaim
 FIRST_CHECK_DELAY: Final = 60.0
 CHECK_INTERVAL: Final = 900.0
 RECHECK_DELAY: Final = 120.0
-"""Seconds to the second look at what was found at the first."""
+"""Seconds until the second check of claims that the first check found."""
 
 READ_TIMEOUT: Final = 20.0
 
@@ -34,7 +34,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def orphan_reason(found: ResourceClaim | None, preparation: PreparedClaim) -> str:
-    """Return why nobody can be using it; empty if somebody may."""
+    """Return the reason why no pod can use a prepared claim; empty if a pod may."""
     if found is None or found.metadata.uid != preparation.claim.uid:
         return "is gone"
     if found.status.allocation is None:
@@ -45,7 +45,7 @@ def orphan_reason(found: ResourceClaim | None, preparation: PreparedClaim) -> st
 
 
 class OrphanedClaimDetector:
-    """Those of one driver; `run` until cancelled."""
+    """The detector of one driver's orphaned claims; `run` checks until cancelled."""
 
     def __init__(
         self, client: Client, held: Callable[[], Iterable[PreparedClaim]], *, within: float = READ_TIMEOUT
@@ -58,18 +58,18 @@ class OrphanedClaimDetector:
 
     @property
     def told(self) -> Mapping[Uid, str]:
-        """What is known of claims that seem to be orphans, for people."""
+        """The warnings about claims that seem to be orphaned, by uid."""
         return self._told
 
     async def run(self) -> NoReturn:
-        """Look now and then."""
+        """Check the prepared claims periodically until cancelled."""
         await asyncio.sleep(FIRST_CHECK_DELAY)
         while True:
             await self.look()
             await asyncio.sleep(RECHECK_DELAY if self._suspected - self._told.keys() else CHECK_INTERVAL)
 
     async def look(self) -> None:
-        """Ask for each claim that is held; what cannot be read is as it was before."""
+        """Read each prepared claim; a claim that cannot be read keeps its former result."""
         suspected, told = set(), {}
         for each in tuple(self._held()):
             uid = each.claim.uid

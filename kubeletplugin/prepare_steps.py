@@ -1,8 +1,7 @@
-"""The steps on a claim's way, by name: what is timed, logged, and where a crash is survived.
+"""The steps of preparing and unpreparing a claim; the plugin survives a crash after each of them.
 
-A `Trace` is told of each step when it has been done. Whoever composes the plugin says what becomes of that: a debug
-line, a histogram, or – in a test that walks all steps – the end of the process. Steps are reported from worker threads,
-too.
+A `StepObserver` is called after each step. The code that creates the plugin chooses the observer: a debug line, a
+histogram, or – in a test that visits all steps – the end of the process. Worker threads call it, too.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import TypeAlias
 
 
 class PrepareStep(StrEnum):
-    """In the order of a prepare; an unprepare takes the CDI file away first (docs/design/kubelet-plugin.md)."""
+    """The steps in the order of a prepare; an unprepare begins with the CDI spec (docs/design/kubelet-plugin.md)."""
 
     READ = "claims read"
     LOCKED = "folder locked"
@@ -31,4 +30,4 @@ StepObserver: TypeAlias = Callable[[PrepareStep], None]
 
 
 def ignore_step(step: PrepareStep) -> None:
-    """Make nothing of it."""
+    """Ignore a step, as the default observer."""

@@ -1,6 +1,6 @@
-"""Who has what of one driver on this node: the preparations that hold, and the ledger over them.
+"""The prepared claims of one driver on this node, and the ledger of their devices.
 
-The last line of defence: whatever scheduler, API server and kubelet believe, no device goes to a second claim.
+The last line of defence: whatever kube-scheduler, API server and kubelet decide, no device is given to a second claim.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareRequest
 
 
 class DoubleAllocationError(Exception):
-    """Two preparations hold one device."""
+    """Two prepared claims hold the same device."""
 
 
 def requested_items(request: PrepareRequest) -> frozenset[DeviceID]:
-    """Return what a claim would hold; adminAccess holds nothing."""
+    """Return the device ids that a claim would hold; a result with adminAccess holds none."""
     return frozenset(
         DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "")
         for r in request.results
@@ -24,7 +24,7 @@ def requested_items(request: PrepareRequest) -> frozenset[DeviceID]:
 
 
 class PreparedClaims:
-    """The preparations of one driver; never two claims on one item."""
+    """The prepared claims of one driver; two claims never hold the same device or share."""
 
     def __init__(self, preparations: Iterable[PreparedClaim] = ()) -> None:
         self._preparations: dict[Uid, PreparedClaim] = {}
@@ -37,22 +37,22 @@ class PreparedClaims:
 
     @property
     def all(self) -> tuple[PreparedClaim, ...]:
-        """What holds, oldest first."""
+        """The prepared claims in the order of preparation, oldest first."""
         return tuple(self._preparations.values())
 
     def get(self, uid: Uid) -> PreparedClaim | None:
-        """Return a claim's preparation."""
+        """Return the prepared claim with this uid, or None."""
         return self._preparations.get(uid)
 
     def hold(self, claim: ClaimIdentity, items: Iterable[DeviceID]) -> DeviceConflict | None:
-        """Give all items to a claim, or change nothing and return the conflict."""
+        """Allocate all items to a claim, or change nothing and return the conflict."""
         return self._ledger.hold(Holder(kind="claim", key=claim.key, uid=claim.uid), items)
 
     def keep(self, preparation: PreparedClaim) -> None:
-        """Remember what a claim got that holds its items already."""
+        """Add a prepared claim that already holds its items."""
         self._preparations[preparation.claim.uid] = preparation
 
     def release(self, uid: Uid) -> None:
-        """Forget a claim."""
+        """Remove a claim and release its items."""
         self._preparations.pop(uid, None)
         self._ledger.release(uid)

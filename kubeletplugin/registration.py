@@ -1,11 +1,11 @@
-"""How the kubelet gets to know a driver, and what it makes of it.
+"""Registration of a driver with the kubelet.
 
-The kubelet watches a folder; a socket that appears there is asked who it is (`GetInfo`, one second), then it connects
-to the DRA socket, and says whether it took the driver. When the socket goes, so does the driver. So the DRA server
-listens before the registrar does, and stops after it; a socket that somebody removed comes back
-(`kubeletplugin.socket_listener`).
+The kubelet watches a directory. When a socket appears there, the kubelet calls `GetInfo` (timeout: one second), then
+connects to the DRA socket, and reports whether it registered the driver. When the socket disappears, the kubelet
+removes the driver. So the DRA server listens before the registrar does, and stops after it; a socket that was removed
+while the plugin runs is created again (`kubeletplugin.socket_listener`).
 
-Here is only what is said on that socket. It must never wait for anything: not for a claim, not for the API server.
+This module only serves that socket. Its answers must never wait: not for a claim, not for the API server.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from dra.wire.registration import (
 )
 
 SUPPORTED_VERSIONS: Final = (*plugin.DraPluginVersion, *devicehealth.DraResourceHealthVersion)
-"""Newest first in each service: the kubelet takes the first one that it knows."""
+"""Supported versions, newest first in each service: the kubelet uses the first one that it knows."""
 
 REMEDIES: Final = {
     "none of services supported": (
@@ -42,7 +42,7 @@ REMEDIES: Final = {
         "this kubelet does not do DRA: it is too old, or its feature DynamicResourceAllocation is off"
     ),
 }
-"""By what the kubelet's error contains."""
+"""Remedies by a part of the kubelet's error."""
 
 _DEFAULT_REMEDY: Final = (
     "see the kubelet's log; it asks again when the socket is made anew, that is: restart the plugin"
@@ -51,28 +51,28 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Implements `dra.wire.registration.RegistrationServicer` for one driver."""
+    """The registrar of one driver; implements `dra.wire.registration.RegistrationServicer`."""
 
     def __init__(self, driver: str, *, endpoint: Path) -> None:
         self._driver = driver
         self._endpoint = endpoint
         self.registered = False
-        """Whether the kubelet has taken the driver, as it last said."""
+        """Whether the kubelet has registered the driver, according to its last notification."""
 
         self.known = asyncio.Event()
-        """Set once the kubelet has taken the driver for the first time."""
+        """Set once the kubelet has registered the driver for the first time."""
 
         self.problem = f"driver {driver}: the kubelet has not asked for it yet"
-        """Why it is not in use; empty when it is."""
+        """Reason why the driver is not registered; empty if it is."""
 
     def add_to_server(self, server: aio.Server) -> None:
-        """Serve it."""
+        """Add the registration service to a gRPC server."""
         registration.add_to_server(self, server)
 
     async def get_info(
         self, request: InfoRequest, context: aio.ServicerContext[InfoRequest, PluginInfo], /
     ) -> PluginInfo:
-        """Say which driver this is, and where."""
+        """Return the driver's name, its endpoint and its supported versions."""
         del request, context
         return PluginInfo(
             type=PLUGIN_TYPE,
@@ -87,7 +87,7 @@ class Registrar:
         context: aio.ServicerContext[RegistrationStatus, RegistrationStatusResponse],
         /,
     ) -> RegistrationStatusResponse:
-        """Take note of the kubelet's answer."""
+        """Record whether the kubelet has registered the driver."""
         del context
         self.registered = request.plugin_registered
         if request.plugin_registered:
@@ -103,5 +103,5 @@ class Registrar:
 
 
 def remedy_for(error: str) -> str:
-    """Return what to do about an error of the kubelet's."""
+    """Return the remedy for a registration error of the kubelet."""
     return next((text for part, text in REMEDIES.items() if part in error), _DEFAULT_REMEDY)

@@ -1,7 +1,6 @@
-"""The journal of what was given back by hand: beside the checkpoint, a line of JSON each.
+"""The journal of manual releases: a file beside the checkpoint with one line of JSON for each release.
 
-A device that was given back too early is given out twice; then somebody asks who did it, when, and why they thought
-that they might.
+A device that is released too early may be allocated twice; then the journal shows when and why it was released.
 """
 
 import json
@@ -19,7 +18,7 @@ _MODE: Final = 0o600
 
 
 def record_release(folder: Path, preparation: PreparedClaim, *, because: str) -> None:
-    """Write down what is about to be done, and sync; raises OSError."""
+    """Append an entry for a release that is about to happen, and sync the file; raises OSError."""
     claim = preparation.claim
     entry: dict[str, Any] = {
         "time": SYSTEM.wall().isoformat(timespec="seconds"),
@@ -38,7 +37,7 @@ def record_release(folder: Path, preparation: PreparedClaim, *, because: str) ->
 
 
 def read_releases(folder: Path) -> Mapping[Uid, str]:
-    """Return of each claim when and why it was given back last; what cannot be read is left out."""
+    """Return the time and the reason of each claim's last manual release, by uid; unreadable entries are omitted."""
     return dict(_entries(folder))
 
 
@@ -51,5 +50,5 @@ def _entries(folder: Path) -> Iterator[tuple[Uid, str]]:
         try:
             entry = json.loads(line)
             yield Uid(entry["uid"]), f"{entry['time']}, {entry['because']}"
-        except (ValueError, KeyError, TypeError):  # half a line: the disk was full
+        except (ValueError, KeyError, TypeError):  # an incomplete line: the disk was full
             continue

@@ -1,11 +1,11 @@
-"""A gRPC server on a unix socket that is there for as long as it should be, and not a moment longer.
+"""A gRPC server on a unix socket that exists exactly as long as the server serves.
 
-A socket appears complete: it is bound under a hidden name, made ours alone (0600) and then renamed, so that nobody
-ever finds one that is open to others or that does not answer yet; kubelets look past hidden names. It is taken away by
-us, and only if it is still the one we made: gRPC itself would remove whatever has its path by then.
+A socket appears complete: it is bound under a hidden name, made private (0600) and then renamed, so that no client ever
+finds a socket that other users can open or that does not answer yet; kubelets ignore hidden names. The listener removes
+the socket, and only if it is still the one that the listener created: gRPC itself would remove any file with that path.
 
-A folder that is wiped (``/var/lib/kubelet`` made anew, somebody tidying up) takes sockets with it without a word to who
-listens. So we look once a second and listen anew.
+When a directory is wiped (``/var/lib/kubelet`` is recreated, an administrator cleans up), sockets vanish without a
+notice to their server. So the listener checks the socket once a second and listens again if it is lost.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from grpc import aio
 from kubeletplugin.sockets import SocketPathError, ensure_private_directory, remove_stale_socket, validate_socket_path
 
 CHECK_INTERVAL: Final = 1.0
-"""Between two looks at the socket, or for the folder that is to hold it."""
+"""Seconds between two checks of the socket, or for the missing directory of the socket."""
 
 REPLACED_GRACE: Final = 1.0
-"""Seconds for calls on a socket that has been lost; what they do goes on, and the kubelet asks again."""
+"""Seconds for calls on a lost socket to finish; their work goes on after that, and the kubelet retries."""
 
 GRPC_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
-    ("grpc.keepalive_time_ms", 60_000),  # a kubelet that is gone without a word is noticed
+    ("grpc.keepalive_time_ms", 60_000),  # detects a kubelet that is gone without closing its connection
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),  # and may ask the same of us
+    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),  # permits the kubelet's own keepalive
     ("grpc.max_receive_message_length", 16 * 2**20),
 )
 
@@ -40,22 +40,22 @@ _log: Final = logging.getLogger(__name__)
 
 
 class DirectoryMissingError(OSError):
-    """The folder is the kubelet's to make, and is not there."""
+    """A directory that the kubelet creates does not exist."""
 
 
 def ensure_own_directory(folder: Path) -> None:
-    """Have a folder of our own there."""
+    """Create the plugin's own private directory, if it does not exist."""
     ensure_private_directory(folder)
 
 
 def require_kubelet_directory(folder: Path) -> None:
-    """Raise FolderMissingError unless it is there."""
+    """Raise DirectoryMissingError unless the directory exists."""
     if not folder.is_dir():
         raise DirectoryMissingError(f"folder {folder}: is not there")
 
 
 class SocketListener:
-    """One server on one socket; `open` it, let `keep` run beside it, `close` it."""
+    """The listener of one gRPC server on one socket: `open` it, run `keep` beside it, `close` it."""
 
     def __init__(
         self,
@@ -65,7 +65,11 @@ class SocketListener:
         services: Callable[[aio.Server], None],
         folder: Callable[[Path], None] = ensure_own_directory,
     ) -> None:
-        """`option` of the command line says where the socket is; `services` adds what is served."""
+        """Create a listener; raises SocketPathError, naming `option`, for an invalid path.
+
+        `option` is the option of the command line that sets the directory, `services` adds services to the server, and
+        `folder` creates or requires the directory.
+        """
         self.path = validate_socket_path(path, option=option)
         self._option = option
         self._services = services
@@ -76,11 +80,11 @@ class SocketListener:
 
     @property
     def lost(self) -> bool:
-        """Whether the socket that we made is not there any more."""
+        """Whether the socket that this listener created is gone or replaced."""
         return self._inode is None or self._inode != _inode(self.path)
 
     async def open(self) -> None:
-        """Listen; waits for a folder that others make. Raises SocketPathError, OSError."""
+        """Listen on the socket; wait for a directory that the kubelet creates. Raises SocketPathError, OSError."""
         told = False
         while True:
             try:
@@ -95,7 +99,7 @@ class SocketListener:
                 return
 
     async def keep(self) -> None:
-        """Listen anew whenever the socket gets lost, until cancelled."""
+        """Restore the socket whenever it is lost, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             if not self.lost:
@@ -112,7 +116,7 @@ class SocketListener:
                 await before.stop(REPLACED_GRACE)
 
     async def close(self, *, grace: float) -> None:
-        """Take the socket away, then wait for calls to end, at most `grace` seconds."""
+        """Remove the socket, then wait at most `grace` seconds for calls to end."""
         if self._inode is not None and not self.lost:
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
@@ -124,7 +128,7 @@ class SocketListener:
     async def _listen(self) -> None:
         self._folder(self.path.parent)
         await asyncio.to_thread(remove_stale_socket, self.path)
-        draft = self.path.with_name(f".{secrets.token_hex(3)}")  # no longer than the name it gets
+        draft = self.path.with_name(f".{secrets.token_hex(3)}")  # no longer than the final name
         server = aio.server(options=GRPC_OPTIONS)
         self._services(server)
         try:

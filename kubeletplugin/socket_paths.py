@@ -1,8 +1,8 @@
-"""Where the sockets of a driver are, and which of another instance's are left over.
+"""Paths of a driver's sockets, and of those that other instances have left.
 
-One instance at a time: ``PLUGINS/DRIVER/dra.sock`` and ``REGISTRY/DRIVER-reg.sock``. Two that overlap in a rolling
-update are told apart by the uid of their pod, which then is part of both names; where that makes a path too long for a
-unix socket, a hash of it takes its place, and then one of the driver's name.
+A single instance uses ``PLUGINS/DRIVER/dra.sock`` and ``REGISTRY/DRIVER-reg.sock``. Instances that overlap in a rolling
+update are distinguished by the uid of their pod, which is then part of both names. Where that makes a path too long for
+a unix socket, a hash of the uid takes its place, and if necessary one of the driver's name.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ _POD_UID_LENGTH: Final = 63
 
 
 class SocketPaths(Struct, frozen=True):
-    """The paths of one driver of one instance."""
+    """The paths of one driver in one instance of the plugin."""
 
     folder: Path
-    """The driver's own: sockets, checkpoint, lock."""
+    """The driver's directory, with socket, checkpoint and lock."""
 
     dra: Path
     registration: Path
 
 
 def driver_socket_paths(driver: str, *, plugins: Path, registry: Path, pod_uid: str = "") -> SocketPaths:
-    """Return the paths; raises ValueError for what can be no part of a file's name."""
+    """Return the paths of a driver's sockets; raises ValueError for a name or uid that is unsafe in a file name."""
     folder = plugins / validate_driver_name(driver)
     if pod_uid and (len(pod_uid) > _POD_UID_LENGTH or not pod_uid.replace("-", "").isalnum() or not pod_uid.isascii()):
         raise ValueError(f"pod uid {pod_uid[:_POD_UID_LENGTH]!r}: not one; it is metadata.uid of the plugin's own pod")
@@ -50,7 +50,7 @@ def driver_socket_paths(driver: str, *, plugins: Path, registry: Path, pod_uid: 
 
 
 def sibling_sockets(names: SocketPaths, driver: str) -> Iterator[Path]:
-    """Yield the sockets of other instances of this driver; one that died may have left its own."""
+    """Yield the sockets of other instances of this driver; a dead instance may have left its sockets."""
     registry = names.registration.parent
     registrations = (path for name in (driver, _hash(driver)) for path in registry.glob(f"{name}-*reg.sock"))
     for path in sorted((*names.folder.glob("dra*.sock"), *registrations)):

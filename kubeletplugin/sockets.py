@@ -1,9 +1,9 @@
-"""The folders a plugin shares with the kubelet: private ones, stale sockets, and whose turn it is.
+"""Unix sockets and directories of the plugin: socket paths, stale sockets, private directories and their lock.
 
-The two instances of a rolling update share one folder for each driver. They take turns by ``flock`` on the folder
-itself: the kernel gives the lock back when its holder dies, however it dies, and there is no lock file to be lost.
-Nobody waits for the lock in a thread, where nothing could be cancelled: it is asked for again and again. It is
-contended only while two instances overlap, and each holds it for milliseconds.
+The two instances of a rolling update share one directory for each driver. They exclude each other by ``flock`` on the
+directory itself: the kernel releases the lock when its holder dies, in whatever way, and no lock file can be lost. The
+lock is polled: a thread that waits for it could not be cancelled. It is contended only while two instances overlap, and
+each holds it for milliseconds.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Final
 
 MAX_SOCKET_PATH: Final = 107
-"""Bytes of a unix socket's path (``sun_path`` less the zero at its end)."""
+"""Maximum length of a unix socket's path in bytes (``sun_path`` without the terminating zero)."""
 
 MIN_LOCK_RETRY: Final = 0.001
 MAX_LOCK_RETRY: Final = 0.02
-"""Seconds between two tries for a lock that somebody else has."""
+"""Maximum number of seconds between two attempts to get a lock that another process holds."""
 
 CONNECT_TIMEOUT: Final = 1.0
 
 
 class SocketPathError(ValueError):
-    """A socket cannot be where it is asked for; the text names path and option."""
+    """A socket cannot be at the requested path; the text names path and option."""
 
 
 def validate_socket_path(path: Path, *, option: str) -> Path:
-    """Return the path if a unix socket can have it; raises SocketPathError that names the option to change."""
+    """Return the path if it is valid for a unix socket; raises SocketPathError that names the option to change."""
     if not path.is_absolute():
         raise SocketPathError(f"socket {path}: not an absolute path, which the kubelet needs; change {option}")
     length = len(os.fsencode(path))
@@ -43,7 +43,10 @@ def validate_socket_path(path: Path, *, option: str) -> Path:
 
 
 def ensure_private_directory(path: Path) -> Path:
-    """Make the folder, for our user alone (0700), if need be; raises NotADirectoryError. Return it."""
+    """Create a directory if necessary, restrict access to this user (0700), and return the path.
+
+    Raises OSError: NotADirectoryError for a symbolic link.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -57,7 +60,7 @@ def ensure_private_directory(path: Path) -> Path:
 def remove_stale_socket(path: Path) -> bool:
     """Remove a socket that a dead process left; return whether there was one.
 
-    Raises SocketPathError if somebody listens there, or if it is no socket: neither is ours to remove.
+    Raises SocketPathError, and removes nothing, if a process listens there, or if the file is no socket.
     """
     try:
         mode = path.lstat().st_mode
@@ -70,7 +73,7 @@ def remove_stale_socket(path: Path) -> bool:
         try:
             probe.connect(os.fspath(path))
         except TimeoutError:
-            pass  # its backlog is full: somebody is there
+            pass  # its backlog is full: a process listens
         except OSError as error:
             if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
                 raise
@@ -83,11 +86,11 @@ def remove_stale_socket(path: Path) -> bool:
 
 
 class LockTimeoutError(TimeoutError):
-    """The lock was not to be had in time; the text says who has it."""
+    """The lock was not released in time; the text names its holder."""
 
 
 class DirectoryLock:
-    """One holder at a time among all processes, and within this one in order of arrival."""
+    """The lock of a directory, exclusive among all processes; within this process, waiters get it in order."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,7 +98,7 @@ class DirectoryLock:
         self._descriptor: int | None = None
 
     async def acquire(self, *, within: float) -> None:
-        """Wait for the lock; raises BusyError after `within` seconds. May be cancelled."""
+        """Wait for the lock; raises LockTimeoutError after `within` seconds. May be cancelled."""
         try:
             async with asyncio.timeout(within):
                 await self._turn.acquire()
@@ -108,7 +111,7 @@ class DirectoryLock:
             raise LockTimeoutError(self._who(within)) from None
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock of the directory."""
         if self._descriptor is None:
             raise RuntimeError(f"folder {self.folder}: not locked by us")
         os.close(self._descriptor)
@@ -116,7 +119,7 @@ class DirectoryLock:
         self._turn.release()
 
     def _who(self, seconds: float) -> str:
-        if self._descriptor is None:  # nor has it whoever of us was before: that one waits for the kernel, too
+        if self._descriptor is None:  # no call of this process has the lock: an earlier one waits for the kernel, too
             return f"another instance of the plugin keeps {self.folder} locked"
         return (
             f"an earlier call of this plugin is still at work in {self.folder} after {seconds:g} s: "
@@ -124,7 +127,7 @@ class DirectoryLock:
         )
 
     async def _lock_folder(self) -> int:
-        # Opened anew each time: the folder may have been made anew.
+        # Opened again each time: the directory may have been removed and created again.
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         pause = MIN_LOCK_RETRY
         try:

@@ -1,7 +1,7 @@
-"""A support bundle: what somebody who was not there needs to see of a node's plugin.
+"""The support bundle: collects the state of a node's plugin for remote analysis.
 
-Everything is taken as it is and nothing is taken that is secret: no environment, no credentials, no files of others. A
-part that cannot be had is replaced by the reason; a bundle of a broken node is the one that is needed.
+All files are copied unchanged, and no secrets are included: no environment, no credentials, no files of other programs.
+A part that cannot be read is replaced by the reason: the bundle must also work on a broken node.
 """
 
 import io
@@ -25,25 +25,25 @@ from kubeletplugin.release_journal import JOURNAL_FILE
 
 PACKAGES: Final = ("dra-reserve", "grpcio", "protobuf", "msgspec", "aiohttp", "kubernetes", "nvidia-ml-py")
 MAX_FILE_SIZE: Final = 8 * 2**20
-"""Bytes that are taken of a file."""
+"""Maximum number of bytes that are copied from a file."""
 
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
 CPU_MANAGER_STATE: Final = "cpu_manager_state"
 _DRIVER_FILES: Final = (JOURNAL_FILE, "demand.json", "hook.sh", "kept", "time-slices.json")
-"""What drivers, and releases by hand, leave beside the checkpoint."""
+"""Files that drivers and manual releases write beside the checkpoint."""
 
 _HOOK_DIRECTORIES: Final = ("containers", "failures")
-"""What hooks of containers leave there: many small files, of which a bundle has one document each."""
+"""Directories of the container hook's small files; a bundle has one JSON document for each directory."""
 
 MAX_FILES: Final = 10_000
-"""Of a folder."""
+"""Maximum number of files that are copied from a directory."""
 
 _MODE: Final = 0o600
 
 
 class BundleSources(Struct, frozen=True, kw_only=True):
-    """Where to look."""
+    """The directories and drivers from which a support bundle is collected."""
 
     plugins: Path
     registry: Path
@@ -54,7 +54,10 @@ class BundleSources(Struct, frozen=True, kw_only=True):
 
 
 def build_bundle(sources: BundleSources, *, slices: bytes, published: str) -> bytes:
-    """Return the archive. `slices`: what the API server has; `published`: what would be published."""
+    """Return the support bundle as a gzipped tar archive.
+
+    `slices` are the ResourceSlices on the API server, `published` the devices that the drivers would publish.
+    """
     parts: dict[str, bytes] = {
         "versions.json": _json(collect_versions()),
         "resourceslices.json": slices,
@@ -73,14 +76,14 @@ def build_bundle(sources: BundleSources, *, slices: bytes, published: str) -> by
 
 
 def write_bundle(path: Path, content: bytes) -> None:
-    """Write the archive for its owner alone; raises FileExistsError."""
+    """Write the archive to a new file that only its owner can read; raises FileExistsError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
 
 
 def collect_versions() -> Mapping[str, Any]:
-    """Return what runs here."""
+    """Return the versions of packages, Python and kernel, the machine type and the user id."""
     return {
         "packages": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
@@ -112,7 +115,7 @@ def _driver_files(sources: BundleSources) -> Iterator[tuple[str, bytes]]:
 
 
 def _directory_contents(folder: Path) -> Mapping[str, str]:
-    """Return the files below a folder and what they say; none where there is no such folder."""
+    """Return the contents of the files below a directory, by relative path; empty if there is no such directory."""
     found = itertools.islice((path for path in folder.rglob("*") if path.is_file()), MAX_FILES)
     return {str(path.relative_to(folder)): _read_or_reason(path).decode(errors="replace") for path in found}
 
@@ -162,7 +165,7 @@ def _cgroups(sources: BundleSources) -> Mapping[str, Any]:
 
 
 def _find_kubepods(root: Path) -> Iterable[Path]:
-    """Return the kubelet's own cgroups, under either driver, and under either version."""
+    """Return the kubelet's cgroups with all cgroups below, for either cgroup driver and either cgroup version."""
     for base in (root, root / "cpuset"):
         for name in ("kubepods.slice", "kubepods", "kubelet.slice"):
             if (base / name).is_dir():

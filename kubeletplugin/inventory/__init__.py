@@ -1,1 +1,1 @@
-"""What hardware the node has: read from the kernel, a vendor's library, or a file that describes any node."""
+"""Inventories: read the node's hardware from the kernel, a vendor's library, or a file that describes a node."""

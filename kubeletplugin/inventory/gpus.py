@@ -1,7 +1,7 @@
-"""What is known of a GPU, whoever tells: the seam between the GPU driver and its inventories.
+"""The interface between the GPU driver and its inventories: GPUs, their attributes and faults.
 
-An inventory knows nothing of claims. What it cannot tell it leaves out (empty, 0, None); the driver publishes what is
-there. A GPU's number is its minor, that of ``/dev/nvidia<minor>``: unlike the index it stays when another GPU is gone.
+An inventory knows nothing about claims. It omits unknown attributes (empty, 0, None); the driver publishes the others.
+A GPU's number is its minor, that of ``/dev/nvidia<minor>``: unlike the index, the minor stays when another GPU is gone.
 """
 
 import asyncio
@@ -12,55 +12,55 @@ from dra.model.meta import Struct
 
 
 class GpuFault(Struct, frozen=True):
-    """Something that makes a GPU unfit for use."""
+    """A fault that makes a GPU unfit for use."""
 
     reason: str
-    """What kind of thing, as the name of a taint: ``xid``, ``ecc``, ``gpu-lost``."""
+    """Kind of fault, as the name of a taint: ``xid``, ``ecc``, ``gpu-lost``."""
 
     value: str = ""
-    """Which of its kind, as the value of a taint: the number of the XID."""
+    """Detail of the fault, as the value of a taint: the number of the XID."""
 
     message: str = ""
-    """For people."""
+    """Human-readable description."""
 
 
 class Gpu(Struct, frozen=True):
-    """One GPU of this node."""
+    """A GPU of this node, with its attributes and faults."""
 
     minor: int
     index: int
-    """Its place in the inventory's own order."""
+    """Position in the inventory's own order."""
 
     uuid: str = ""
     product: str = ""
     brand: str = ""
     architecture: str = ""
     memory: int = 0
-    """Bytes."""
+    """Memory in bytes; 0 if unknown."""
 
     driver_version: str = ""
     cuda_driver_version: str = ""
-    """The newest CUDA that the driver can do."""
+    """Newest CUDA version that the driver supports."""
 
     cuda_compute_capability: str = ""
     pci_bus_id: str = ""
-    """As in sysfs: ``0000:18:00.0``."""
+    """PCI address as in sysfs: ``0000:18:00.0``."""
 
     pcie_root: str = ""
-    """The root complex: ``pci0000:17``."""
+    """PCIe root complex: ``pci0000:17``."""
 
     numa_node: int | None = None
     nodes: tuple[str, ...] = ()
-    """Its own device nodes on the host."""
+    """The GPU's own device nodes on the host."""
 
     mig_enabled: bool = False
-    """Whether it is partitioned: then it cannot be used as a whole."""
+    """Whether the GPU is partitioned (MIG): then it cannot be used as a whole."""
 
     extra: Mapping[str, bool | int | str] = {}
-    """More attributes, as the inventory has them."""
+    """Additional attributes of the inventory."""
 
     monitored: bool = True
-    """Whether somebody would notice if it failed."""
+    """Whether the inventory would detect a fault."""
 
     faults: tuple[GpuFault, ...] = ()
 
@@ -71,23 +71,23 @@ class Gpu(Struct, frozen=True):
 
 
 class GpuInventory(Protocol):
-    """The GPUs of this node."""
+    """An inventory of the GPUs of this node."""
 
     def read(self) -> tuple[Gpu, ...]:
-        """Return what is there now, by minor."""
+        """Return the present GPUs, sorted by minor."""
         ...
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
-        """Yield whenever `read` has something else to say than what is known, and what it said last."""
+        """Yield whenever the result of `read` differs from the known GPUs, and then from the last result."""
         ...
 
 
 async def poll_changes(
     read: Callable[[], tuple[Gpu, ...]], known: tuple[Gpu, ...], *, every: float
 ) -> AsyncIterator[None]:
-    """Yield whenever a reading differs from the one before; seconds between readings.
+    """Yield whenever a reading differs from the one before, with `every` seconds between readings.
 
-    In a thread: what a driver tells under ``/proc`` can take seconds when it wakes a GPU for that.
+    The reading runs in a thread: a file of the driver under ``/proc`` can take seconds if its reading wakes a GPU.
     """
     while True:
         await asyncio.sleep(every)

@@ -1,4 +1,4 @@
-"""The YAML file that describes a simulated node (``examples/gpus``): its schema, and errors with the path of a field.
+"""The YAML file that describes a simulated node (``examples/gpus``): its schema and validation.
 
 ```yaml
 apiVersion: reserve.dra/v1alpha1
@@ -14,8 +14,8 @@ unhealthy:
 missing: [5]
 ```
 
-Minors are counted through all groups. Values of a list (NUMA nodes, roots) are dealt in blocks: of 8 GPUs the first
-four are on node 0. MIG and NVLink are no more than ``attributes`` here.
+Minors are numbered through all groups. The values of a list (NUMA nodes, roots) are distributed in blocks: of 8 GPUs,
+the first four are on node 0. MIG and NVLink are plain ``attributes`` here. Errors name the path of the field.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ OWN_ATTRIBUTES: Final = frozenset(
         "cudaComputeCapability",
     }
 )
-"""What a product's ``attributes`` cannot say, since other fields do."""
+"""Names that a product's ``attributes`` must not contain, since other fields set them."""
 
 _VALUE_BYTES: Final = 64
 _MAX_GPUS: Final = 4096
@@ -90,7 +90,7 @@ LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A
 
 
 class GpuProduct(Parameters):
-    """A model of GPU."""
+    """A GPU model that groups refer to."""
 
     product_name: Text
     memory: Bytes
@@ -101,20 +101,20 @@ class GpuProduct(Parameters):
 
 
 class GpuGroup(Parameters):
-    """GPUs of one product."""
+    """A group of GPUs of one product."""
 
     product: str
     count: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
     numa_nodes: tuple[NodeOrMinor, ...] = ()
     pcie_roots: tuple[PcieRoot, ...] = ()
     pci_bus_ids: tuple[PciBusId, ...] = Field(default=(), alias="pciBusIDs")
-    """One for each, if given."""
+    """PCI addresses, one for each GPU, or empty."""
 
     uuids: tuple[Text, ...] = ()
-    """One for each, if given."""
+    """Uuids of the GPUs, one for each, or empty."""
 
     attributes: Attributes = Field(default_factory=dict)
-    """In addition to, and over, those of the product."""
+    """Attributes in addition to those of the product, which they override."""
 
     @model_validator(mode="after")
     def _one_for_each(self) -> Self:
@@ -125,7 +125,7 @@ class GpuGroup(Parameters):
 
 
 class UnhealthyGpu(Parameters):
-    """Something that is wrong with a GPU."""
+    """A fault of one simulated GPU."""
 
     minor: NodeOrMinor
     reason: Reason = "unhealthy"
@@ -134,7 +134,7 @@ class UnhealthyGpu(Parameters):
 
 
 class NodeInventory(Parameters):
-    """The GPUs of a node."""
+    """The GPUs of a simulated node."""
 
     api_version: Literal["reserve.dra/v1alpha1"]
     kind: Literal["NodeInventory"]
@@ -168,7 +168,7 @@ class NodeInventory(Parameters):
 
 
 def parse_node_inventory(text: str) -> NodeInventory:
-    """Return the node that a YAML document describes; raises ValueError with the paths of what is wrong."""
+    """Return the node that a YAML document describes; raises ValueError with the paths of invalid fields."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -1,11 +1,12 @@
-"""GPUs as NVIDIA's management library (NVML) shows them.
+"""GPU inventory from NVIDIA's management library (NVML).
 
-The library is loaded when the first reading asks for it: a node without NVIDIA's driver needs none. Every question may
-be answered by an error, and only two are needed: uuid and minor. What else a GPU does not tell is left out; what it
-once told stays, so that a passing failure changes nothing that is published.
+The library is loaded at the first reading: a node without NVIDIA's driver does not need it. Every query may fail, and
+only two are required: uuid and minor. Other attributes that fail are omitted; an attribute that was read once stays, so
+that a temporary failure does not change the published device.
 
-A GPU that was there stays in the inventory. If it is lost (it has fallen off the bus, or the driver is gone) it has a
-fault and keeps what was known of it: whoever uses it has to be told, and its number must not go to another.
+A GPU stays in the inventory once it was seen. A lost GPU (it has fallen off the bus, or the driver is gone) gets a
+fault and keeps its known attributes: claims that use the GPU must learn of the fault, and no other GPU may get its
+number.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ BRANDS: Final = {
     15: "GeForceRTX",
     16: "TitanRTX",
 }
-"""As NVIDIA's Go library writes them."""
+"""Names of brands, as NVIDIA's Go library writes them."""
 
 ARCHITECTURES: Final = {
     2: "Kepler",
@@ -59,7 +60,7 @@ ARCHITECTURES: Final = {
 }
 
 POLL_INTERVAL: Final = 30.0
-"""Between readings without an event: a lost GPU need not tell of it."""
+"""Seconds between readings without an event: the loss of a GPU does not always cause one."""
 
 EVENT_WAIT_SECONDS: Final = 1.0
 
@@ -70,21 +71,21 @@ _INIT_WITHOUT_GPUS: Final = 1
 
 
 class NvmlUnavailableError(RuntimeError):
-    """There is no NVML to ask; the text says why."""
+    """NVML is not available; the text gives the reason."""
 
 
 def load_nvml(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or what stands for it in a test
-    """Return NVML's binding; with the path of ``libnvidia-ml.so.1`` where the loader would not find it."""
+    """Return the Python binding of NVML; `path` names ``libnvidia-ml.so.1`` where the loader would not find it."""
     try:
         if path is not None:
-            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # the binding asks for it by name, and gets this one
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # the binding loads it by name, and gets this one
         return importlib.import_module("pynvml")
     except (ImportError, OSError) as error:
         raise NvmlUnavailableError(f"NVML cannot be loaded: {error}") from error
 
 
 class NvmlGpuInventory:
-    """The GPUs of NVIDIA's driver."""
+    """The inventory of GPUs that NVML reports."""
 
     def __init__(
         self,
@@ -101,13 +102,13 @@ class NvmlGpuInventory:
         self._nvml: Any = None
         self._events: NvmlEventMonitor | None = None
         self._known: dict[str, Gpu] = {}
-        """By uuid, without faults."""
+        """Known GPUs by uuid, without faults."""
 
         self._lost: dict[str, GpuFault] = {}
         self._event_faults: FaultsByGpu = {}
 
     def read(self) -> tuple[Gpu, ...]:
-        """Return the GPUs; raises NvmlUnavailableError if there has never been an answer."""
+        """Return the known GPUs; raises NvmlUnavailableError if NVML has never reported a GPU."""
         self._lost = {}
         try:
             self._enumerate()
@@ -115,7 +116,7 @@ class NvmlGpuInventory:
             if not self._known:
                 raise
             self._lost = {uuid: GpuFault(reason=GPU_LOST, message=str(error)) for uuid in self._known}
-            self._close()  # a driver that comes back wants a new beginning
+            self._close()  # NVML must be initialized again when the driver is back
         events = self._events
         found = (
             msgspec.structs.replace(
@@ -128,7 +129,7 @@ class NvmlGpuInventory:
         return tuple(sorted(found, key=lambda gpu: gpu.minor))
 
     async def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
-        """Yield whenever a GPU tells of a failure, is lost, or comes."""
+        """Yield whenever a GPU reports a fault, is lost, or appears."""
         while True:
             await self._wait_for_event()
             now = await asyncio.to_thread(self.read)
@@ -137,11 +138,11 @@ class NvmlGpuInventory:
                 yield
 
     async def _wait_for_event(self) -> None:
-        """Wait for an event, or as long as nobody looks."""
+        """Wait for an event, at most until the next periodic reading."""
         waited = 0.0
         while waited < self._every:
             pause = min(self._every - waited, EVENT_WAIT_SECONDS)
-            # In a thread that cannot be cancelled: in short pieces, or the end of the program would wait for it.
+            # The thread cannot be cancelled: wait in short steps, or the end of the process would be delayed.
             came = WaitOutcome.UNKNOWN if self._events is None else await asyncio.to_thread(self._events.wait, pause)
             if came is WaitOutcome.EVENT:
                 return
@@ -161,7 +162,7 @@ class NvmlGpuInventory:
             self._lost[uuid] = GpuFault(reason=GPU_LOST, message="NVML does not list it any more")
 
     def _look(self, index: int, versions: tuple[str, str]) -> str:
-        """Learn what a GPU tells of itself; return its uuid, empty if it does not tell that."""
+        """Update the known attributes of a GPU; return its uuid, empty if NVML does not report it."""
         nvml = self._nvml
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -246,5 +247,5 @@ class NvmlGpuInventory:
 
 
 def _text(value: str | bytes) -> str:
-    """Return a text: some versions of the binding give bytes."""
+    """Return a value of the binding as text: some versions of the binding return bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

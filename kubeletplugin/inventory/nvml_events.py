@@ -1,8 +1,8 @@
-"""What GPUs tell of their failures: NVML's events.
+"""Faults of GPUs, from the events of NVML.
 
-An XID is an error report of the driver. Some are the application's own fault (a bad pointer), those are ignored, as in
-NVIDIA's drivers; after any other the GPU is not to be trusted. It stays so until this process starts again: no event
-tells that a GPU is well, only an administrator who has reset it can.
+An XID is an error report of the driver. Some XIDs are caused by the application itself (a bad pointer) and are ignored,
+as in NVIDIA's drivers; after any other XID the GPU is unhealthy until this process restarts: no event reports a
+recovery, only an administrator who has reset the GPU knows.
 """
 
 import logging
@@ -15,30 +15,33 @@ from kubeletplugin.inventory.gpus import GpuFault
 log = logging.getLogger(__name__)
 
 IGNORED_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""Graphics exception, page fault, stopped processing, cleanup after an error, video exception, context timeout."""
+"""XIDs that are an application's error.
+
+In order: graphics exception, page fault, stopped processing, cleanup after an error, video exception, context timeout.
+"""
 
 XID: Final = 8
 DOUBLE_BIT_ECC: Final = 2
 _TIMEOUT: Final = 10
 
 FaultsByGpu: TypeAlias = dict[str, dict[tuple[str, str], GpuFault]]
-"""By uuid of the GPU; each kind once."""
+"""Faults by uuid of the GPU, then by reason and value."""
 
 
 class WaitOutcome(Enum):
-    """What came of waiting."""
+    """The outcome of waiting for an event."""
 
     EVENT = auto()
     NOTHING = auto()
     UNKNOWN = auto()
-    """It could not be waited for, and the answer came at once."""
+    """Waiting is not possible; the answer came at once."""
 
 
 class NvmlEventMonitor:
-    """One set of events for all GPUs. `wait` runs in a thread of its own, so the rest takes a lock."""
+    """The monitor of NVML's events of all GPUs; `wait` runs in a thread, so a lock protects the faults."""
 
     def __init__(self, nvml: Any, faults: FaultsByGpu, *, ignored: frozenset[int]) -> None:  # noqa: ANN401
-        """Take NVML, and where to note what is told: that outlives a new beginning of NVML."""
+        """Create a monitor that adds to `faults`, which must survive a restart of NVML."""
         self._nvml = nvml
         self._ignored = ignored
         self._lock = Lock()
@@ -49,7 +52,7 @@ class NvmlEventMonitor:
         self._complaint = ""
 
     def watch(self, uuid: str, handle: object) -> None:
-        """Listen to a GPU, if it can be listened to; asked once."""
+        """Register for the events of a GPU, if it supports events; a GPU is tried once."""
         if uuid in self._tried:
             return
         self._tried.add(uuid)
@@ -67,16 +70,16 @@ class NvmlEventMonitor:
         log.warning("GPU %s: nobody will notice if it fails: %s", uuid, reason)
 
     def watches(self, uuid: str) -> bool:
-        """Whether failures of a GPU would be heard of."""
+        """Report whether faults of a GPU cause events here."""
         return uuid in self._watched
 
     def faults(self, uuid: str) -> tuple[GpuFault, ...]:
-        """Return what a GPU has told."""
+        """Return the faults that a GPU has reported."""
         with self._lock:
             return tuple(self._faults.get(uuid, {}).values())
 
     def wait(self, seconds: float) -> WaitOutcome:
-        """Wait for an event, no longer than that."""
+        """Wait for an event, at most the given seconds; return the outcome."""
         if self._set is None or not self._watched:
             return WaitOutcome.UNKNOWN
         try:
@@ -84,7 +87,7 @@ class NvmlEventMonitor:
         except self._nvml.NVMLError as error:
             if error.value == _TIMEOUT:
                 return WaitOutcome.NOTHING
-            if str(error) != self._complaint:  # it may come each time
+            if str(error) != self._complaint:  # the error may repeat at each call
                 self._complaint = str(error)
                 log.warning("GPU events cannot be waited for: %s; all GPUs are looked at from time to time", error)
             return WaitOutcome.UNKNOWN
@@ -92,7 +95,7 @@ class NvmlEventMonitor:
         return WaitOutcome.EVENT
 
     def close(self) -> None:
-        """Stop listening."""
+        """Free the set of events and stop watching all GPUs."""
         if self._set is not None:
             try:
                 self._nvml.nvmlEventSetFree(self._set)
@@ -114,7 +117,7 @@ class NvmlEventMonitor:
         try:
             uuids = {_text(self._nvml.nvmlDeviceGetUUID(event.device))}
         except self._nvml.NVMLError:
-            uuids = set(self._watched)  # one of them: none is to be trusted
+            uuids = set(self._watched)  # one of these is faulty: all count as faulty
         with self._lock:
             for uuid in uuids:
                 self._faults.setdefault(uuid, {}).setdefault((fault.reason, fault.value), fault)

@@ -1,4 +1,4 @@
-"""PCI devices as sysfs shows them: addresses, root complexes and NUMA nodes."""
+"""PCI devices in sysfs: addresses, root complexes and NUMA nodes."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 
 def normalize_pci_address(text: str) -> str:
-    """Return an address as sysfs writes it (NVML: ``00000000:3B:00.0``); empty if it is none."""
+    """Return a PCI address in the form of sysfs (NVML: ``00000000:3B:00.0``); empty if the text is no address."""
     match = _ADDRESS.fullmatch(text.strip().lower())
     if match is None:
         return ""
@@ -18,33 +18,33 @@ def normalize_pci_address(text: str) -> str:
 
 
 class PciDevices:
-    """``/sys/bus/pci/devices``."""
+    """The PCI devices below ``/sys/bus/pci/devices``."""
 
     def __init__(self, sysfs: Path = Path("/sys")) -> None:
         self._folder = sysfs / "bus" / "pci" / "devices"
 
     def addresses(self) -> list[str]:
-        """Return all addresses, in order."""
+        """Return the addresses of all PCI devices, sorted."""
         try:
             return sorted(each.name for each in self._folder.iterdir() if normalize_pci_address(each.name))
         except OSError:
             return []
 
     def attribute(self, at: str, name: str) -> str:
-        """Return the content of a file of a device; empty if there is none."""
+        """Return the content of a device's sysfs file; empty if it cannot be read."""
         try:
             return (self._folder / at / name).read_text(encoding="ascii", errors="replace").strip()
         except OSError:
             return ""
 
     def root(self, at: str) -> str:
-        """Return the root complex that a device is below: devices of one root need not cross another."""
+        """Return the root complex above a device; devices below the same root communicate without crossing another."""
         if not at:
             return ""
         parts = (self._folder / at).resolve().parts
         return next((part for part in parts if _ROOT.fullmatch(part)), "")
 
     def numa_node(self, at: str) -> int | None:
-        """Return the NUMA node that a device is next to; the kernel says -1 where it makes no difference."""
+        """Return the NUMA node of a device; None if the kernel reports -1, which means no affinity."""
         text = self.attribute(at, "numa_node") if at else ""
         return int(text) if text.isdecimal() else None

@@ -1,8 +1,7 @@
-"""GPUs that are made up: a YAML file describes the node (`kubeletplugin.inventory.node_file`).
+"""Inventory of simulated GPUs from a YAML file that describes the node (`kubeletplugin.inventory.node_file`).
 
-The file is read again whenever it has changed: GPUs fall ill and recover, vanish and come back. A file that cannot be
-used is refused at the start, with the path of the field; later the last good state stays, and the log says what is
-wrong.
+The file is re-read whenever it changes: GPUs become unhealthy and recover, vanish and come back. At the start, an
+invalid file is refused with the path of the field; later, the last valid state stays, and the log reports the error.
 """
 
 import logging
@@ -27,14 +26,14 @@ T = TypeVar("T")
 
 
 class MalformedInventoryError(ValueError):
-    """A file that describes no node; the text begins with its name."""
+    """The file does not describe a node; the text begins with the file's name."""
 
 
 class SimulatedGpuInventory:
-    """The GPUs of a file."""
+    """The inventory of the GPUs in a file."""
 
     def __init__(self, path: Path, *, node: str, every: float = POLL_INTERVAL) -> None:
-        """Read the file; raises MalformedInventoryError, or OSError if there is none."""
+        """Read the inventory file; raises MalformedInventoryError, or OSError if it cannot be read."""
         self._path = path
         self._node = node
         self._every = every
@@ -42,7 +41,7 @@ class SimulatedGpuInventory:
         self._gpus = self._load()
 
     def read(self) -> tuple[Gpu, ...]:
-        """Return the GPUs of the file as it is, or as it was while it was good."""
+        """Return the GPUs of the file, or those of its last valid state."""
         now = self._signature()
         if now == self._seen:
             return self._gpus
@@ -54,7 +53,7 @@ class SimulatedGpuInventory:
         return self._gpus
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
-        """Yield whenever the file says something else."""
+        """Yield whenever the GPUs in the file change."""
         return poll_changes(self.read, known, every=self._every)
 
     def _load(self) -> tuple[Gpu, ...]:
@@ -64,7 +63,7 @@ class SimulatedGpuInventory:
             raise MalformedInventoryError(f"inventory {self._path}: {error}") from error
 
     def _signature(self) -> tuple[int, int, int] | None:
-        # The inode, too: editors and ConfigMap volumes put another file in the place of the old one.
+        # The inode, too: editors and ConfigMap volumes replace the file.
         try:
             found = self._path.stat()
         except OSError:
@@ -73,14 +72,14 @@ class SimulatedGpuInventory:
 
 
 def simulated_gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of a node; the node's name makes uuids differ between nodes of one file."""
+    """Return the GPUs of a simulated node; the node's name makes uuids differ between nodes with the same file."""
     faults: dict[int, tuple[GpuFault, ...]] = {}
     for each in inventory.unhealthy:
         fault = GpuFault(reason=each.reason, value=each.value, message=each.message)
         faults[each.minor] = (*faults.get(each.minor, ()), fault)
     taken = {each for group in inventory.gpus for each in group.pci_bus_ids}
     members = [(group, place) for group in inventory.gpus for place in range(group.count)]
-    # Made for the missing ones as well: a GPU that comes back is at its old address.
+    # Missing GPUs get addresses, too: a GPU that comes back has its old address.
     made = [_gpu(inventory, group, place, minor) for minor, (group, place) in enumerate(members)]
     free = {root: _free_pci_addresses(root, taken) for root in {each.pcie_root for each in made}}
     placed = [_with_identity(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
@@ -109,14 +108,14 @@ def _gpu(inventory: NodeInventory, group: GpuGroup, place: int, minor: int) -> G
 
 
 def _with_identity(gpu: Gpu, node: str, free: Iterator[str], faults: tuple[GpuFault, ...]) -> Gpu:
-    """Give a GPU the identity that the file leaves open."""
+    """Return the GPU with a generated address and uuid, if the file does not set them."""
     address = gpu.pci_bus_id or next(free)
     uuid = gpu.uuid or f"GPU-{uuid5(NAMESPACE_DNS, f'gpu-{gpu.minor}.{node}')}"
     return msgspec.structs.replace(gpu, pci_bus_id=address, uuid=uuid, faults=faults)
 
 
 def _free_pci_addresses(root: str, taken: set[str]) -> Iterator[str]:
-    """Take free addresses below a root complex, the likely ones first: a GPU has a bus for itself."""
+    """Yield free addresses below a root complex, with different buses first, as real GPUs have a bus of their own."""
     domain, first = (int(part, 16) for part in root.removeprefix("pci").split(":")) if root else (0, 0)
     for slot in range(_SLOTS):
         for bus in (*range(first + 1, _BUSES), *range(first + 1)):

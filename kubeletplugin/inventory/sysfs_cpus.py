@@ -1,21 +1,21 @@
-"""The CPUs of this machine, as the kernel tells of them in sysfs.
+"""The CPU topology of this machine, from the kernel's files in sysfs.
 
 ===================================================  ===========================================================
-file under /sys/devices                              what it tells
+file under /sys/devices                              content
 ===================================================  ===========================================================
-system/cpu/{online,present,offline,isolated}         which CPUs there are
+system/cpu/{online,present,offline,isolated}         sets of CPUs
 system/cpu/cpuN/topology/physical_package_id         socket
 system/cpu/cpuN/topology/core_cpus_list              threads of the core (older kernels: thread_siblings_list)
-system/cpu/cpuN/topology/core_id                     the core's number in its socket, for people
-system/cpu/cpuN/cache/indexM/{level,shared_cpu_list} who shares the L3 cache
+system/cpu/cpuN/topology/core_id                     the core's number in its socket, for display only
+system/cpu/cpuN/cache/indexM/{level,shared_cpu_list} CPUs that share the L3 cache
 system/node/nodeN/cpulist                            NUMA nodes; an empty one has memory only
 cpu_core/cpus, cpu_atom/cpus, cpu_lowpower/cpus      performance and efficiency cores of hybrid machines
 ===================================================  ===========================================================
 
-Virtual machines and containers lack some of it, or contradict themselves. Then the least is claimed: no shared core,
-no known L3, one socket, one NUMA node; what was assumed is said in `Reading.assumptions`. A file that is there and
-cannot be understood is an error, since it might as well be the truth. All that was read is in `Reading.files`, so that
-a support bundle can be read again elsewhere.
+In virtual machines and containers some files are missing or contradict each other. Then the reader assumes the least:
+no shared core, no known L3 cache, one socket, one NUMA node; `TopologyReading.assumptions` lists the assumptions. A
+file that exists but is malformed is an error, since its content might be correct. `TopologyReading.files` has the
+content of all files that were read, so that the topology of a support bundle can be read elsewhere.
 """
 
 from collections.abc import Mapping
@@ -37,28 +37,28 @@ CORE_TYPES: Final = {
 }
 
 MAX_CACHES: Final = 16
-"""Where to stop looking for a CPU's caches; there are four or five."""
+"""Maximum number of caches that are searched for a CPU; CPUs have four or five."""
 
 CoreKey: TypeAlias = tuple[int, int, int]
 """Socket, NUMA node, first of the threads."""
 
 
 class UnreadableTopologyError(Exception):
-    """What the kernel tells cannot be read or understood; the text begins with the file."""
+    """A file of the kernel cannot be read or parsed; the text begins with the file."""
 
 
 class TopologyReading(Struct, frozen=True):
-    """What was found."""
+    """The result of reading the topology."""
 
     topology: CpuTopology
     assumptions: tuple[str, ...] = ()
-    """What the kernel did not tell, and what is taken for it."""
+    """Facts that the kernel did not report, with the assumed values."""
     files: Mapping[str, str] = {}
-    """All that was read: path below the root → content."""
+    """All files that were read: path below the root → content."""
 
 
 def read_topology(root: Path = Path("/")) -> TopologyReading:
-    """Read the topology of the machine whose sysfs and proc are below the root."""
+    """Read the topology of the machine whose sysfs and proc are below the root; raises UnreadableTopologyError."""
     return _TopologyReader(root).read()
 
 
@@ -72,7 +72,7 @@ class _TopologyReader:
         online = self._online()
         present = self._cpus(f"{SYSFS_CPU}/present")
         offline = (self._cpus(f"{SYSFS_CPU}/offline") or CpuSet()) - online
-        if present is not None:  # CPUs that might be plugged in one day are called offline, too
+        if present is not None:  # the kernel's offline CPUs include those that are not plugged in
             offline &= present
         nodes = self._nodes(online)
         types = self._core_types()
@@ -100,7 +100,7 @@ class _TopologyReader:
         )
         return TopologyReading(topology=topology, assumptions=tuple(self.assumptions), files=self.files)
 
-    # --- which CPUs there are
+    # --- sets of CPUs
 
     def _online(self) -> CpuSet:
         if told := self._cpus(f"{SYSFS_CPU}/online"):
@@ -121,12 +121,12 @@ class _TopologyReader:
             f"{self.root / SYSFS_CPU}: tells of no CPU, and {self.root / PROC_CPUINFO} neither; is sysfs mounted there?"
         )
 
-    # --- where they are
+    # --- location of CPUs: sockets, NUMA nodes, cores, caches
 
     def _sockets(self, online: CpuSet) -> dict[int, int]:
         told = {cpu: self._number(f"{SYSFS_CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
         unknown = CpuSet(cpu for cpu, socket in told.items() if socket is None or socket < 0)
-        if unknown:  # some firmware says -1
+        if unknown:  # some firmware reports -1
             self._assume(unknown, "the kernel names no socket; taken for socket 0")
         return {cpu: 0 if socket is None or socket < 0 else socket for cpu, socket in told.items()}
 
@@ -149,7 +149,7 @@ class _TopologyReader:
     def _cores(
         self, online: CpuSet, sockets: Mapping[int, int], nodes: Mapping[int, int]
     ) -> list[tuple[int, list[int]]]:
-        """Return the cores socket by socket: the number the kernel gives them, and their threads."""
+        """Return the cores socket by socket, each with its number in the kernel and its threads."""
         told = {cpu: self._siblings(cpu) for cpu in online}
         if unknown := CpuSet(cpu for cpu, threads in told.items() if threads is None):
             self._assume(unknown, "the kernel names no siblings; taken for cores of their own")
@@ -172,7 +172,7 @@ class _TopologyReader:
         return None
 
     def _l3s(self, cores: list[tuple[int, list[int]]], sockets: Mapping[int, int]) -> dict[int, int]:
-        """Return core → number of its L3 cache, counted socket by socket."""
+        """Return the number of each core's L3 cache, counted socket by socket."""
         sharing: dict[int, tuple[int, CpuSet]] = {}
         for core, (_, threads) in enumerate(cores):
             first = min(threads)

@@ -1,8 +1,8 @@
-"""GPUs as the kernel shows them, without NVIDIA's library: for nodes where the plugin cannot have it.
+"""GPU inventory from the kernel, for nodes where the plugin cannot load NVIDIA's library.
 
-The PCI bus tells that there is a GPU, NVIDIA's kernel driver (``/proc/driver/nvidia``) which one and its minor. Memory,
-architecture and CUDA versions are not known, and nobody notices when a GPU falls ill. A GPU that the kernel driver does
-not have (another driver has it, or none) has no device node, so there is nothing to hand out: it is left out.
+The PCI bus shows the GPUs, NVIDIA's kernel driver (``/proc/driver/nvidia``) their models and minors. Memory,
+architecture and CUDA versions are unknown, and faults are not detected. A GPU that NVIDIA's kernel driver does not have
+(another driver has it, or none) has no device node for containers, so it is omitted.
 """
 
 import logging
@@ -26,7 +26,7 @@ _UNKNOWN: Final = "?"
 
 
 class SysfsGpuInventory:
-    """NVIDIA's GPUs on the PCI bus."""
+    """The inventory of NVIDIA's GPUs on the PCI bus."""
 
     def __init__(self, *, sysfs: Path = Path("/sys"), proc: Path = Path("/proc"), every: float = POLL_INTERVAL) -> None:
         self._pci = PciDevices(sysfs)
@@ -36,7 +36,7 @@ class SysfsGpuInventory:
         self._left_out: frozenset[str] = frozenset()
 
     def read(self) -> tuple[Gpu, ...]:
-        """Return the GPUs that NVIDIA's kernel driver has."""
+        """Return the GPUs that NVIDIA's kernel driver manages."""
         version = self._version()
         found, left_out = [], set()
         for index, at in enumerate(self._addresses()):
@@ -51,7 +51,7 @@ class SysfsGpuInventory:
         return tuple(sorted(found, key=lambda each: each.minor))
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
-        """Yield whenever GPUs come or go."""
+        """Yield whenever GPUs appear or disappear."""
         return poll_changes(self.read, known, every=self._every)
 
     def _addresses(self) -> list[str]:

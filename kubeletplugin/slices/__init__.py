@@ -1,1 +1,1 @@
-"""From the pools of a driver to ResourceSlices: `desired` and `diff` decide, `publisher` does it."""
+"""ResourceSlices for a driver's pools: `desired_slices` and `slice_diff` plan the writes, `publisher` sends them."""

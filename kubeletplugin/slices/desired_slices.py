@@ -1,11 +1,11 @@
-"""Which ResourceSlices a driver wants on its node: its pools, cut into pieces that an API server takes.
+"""Desired ResourceSlices: splits a driver's pools into slices that an API server accepts.
 
-A pool is cut evenly along the order of its devices, which is the order in which a scheduler tries them; so is the
-order of the slices' names (``generateName`` begins with the piece's number). Where one device has what makes devices
-big in etcd, 64 fit into a slice instead of 128, and then the whole pool is cut so: a taint that comes and goes must not
-push devices from slice to slice.
+A pool is split along the order of its devices, in which the scheduler tries them; the order of the slices' names is the
+same (``generateName`` begins with the slice's index). If a device uses a feature that makes devices big in etcd, a
+slice can have 64 devices instead of 128, and the whole pool is split accordingly: a taint that is added to and removed
+from one device must not shift devices from slice to slice.
 
-Generations are `diff`'s business: they depend on what is there.
+`slice_diff` chooses generations, since these depend on the published slices.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,15 +20,15 @@ from kubeletplugin.slices import validation
 
 MAX_DEVICES: Final = 128
 MAX_DEVICES_WITH_ADVANCED_FEATURES: Final = 64
-"""Per slice, if any device of it has taints, consumes counters or has a list among its attributes."""
+"""Maximum number of devices in a slice in which any device has taints, consumes counters or has a list attribute."""
 
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "dra-reserve"}
 NAME_PREFIX_LENGTH: Final = 220
-"""Of ``generateName``; a driver's and a node's name together can be longer than a name may be."""
+"""Maximum length of ``generateName``: the names of driver and node together can exceed the limit of a name."""
 
 
 class DriverOnNode(Struct, frozen=True):
-    """Whose slices these are: a driver on a node."""
+    """A driver on a node, which owns a set of ResourceSlices."""
 
     driver: str
     node: str
@@ -38,18 +38,18 @@ class DriverOnNode(Struct, frozen=True):
 
 
 class DesiredSlice(Struct, frozen=True):
-    """A slice of a pool, but for what is known only when it is written."""
+    """A desired slice of a pool, without the fields that are known only at the write, such as the generation."""
 
     pool: str
     index: int
     count: int
-    """How many the pool has."""
+    """Number of slices of the pool."""
 
     devices: tuple[Device, ...]
 
 
 def slices_for_pools(pools: Iterable[Pool], *, driver: str) -> tuple[DesiredSlice, ...]:
-    """Cut the pools; raises `limits.MalformedPoolError`. A pool without devices has no slice."""
+    """Return the slices of all pools; raises `validation.MalformedPoolError`. A pool without devices has no slice."""
     listed = tuple(pools)
     names = [pool.name for pool in listed]
     if len(set(names)) < len(names):
@@ -67,23 +67,23 @@ def _split_pool(pool: Pool) -> Iterator[DesiredSlice]:
 
 
 def uses_advanced_features(device: Device) -> bool:
-    """Whether the device halves what fits into its slice."""
+    """Report whether the device limits its slice to `MAX_DEVICES_WITH_ADVANCED_FEATURES`."""
     lists = any(name in value for value in (device.attributes or {}).values() for name in validation.LIST_TYPES)
     return bool(device.taints or device.consumes_counters or lists)
 
 
 def generate_name(place: DriverOnNode, index: int) -> str:
-    """Return ``generateName``; it sorts as the pieces do, up to 4096 of them."""
+    """Return the ``generateName`` of a slice; the names of up to 4096 slices sort by index."""
     return f"{index:03x}-{place.driver}-{place.node}"[:NAME_PREFIX_LENGTH].rstrip(".-") + "-"
 
 
 def node_owner_reference(node: str, uid: Uid) -> OwnerReference:
-    """Return the reference by which slices go with their node."""
+    """Return the owner reference by which slices are deleted with their Node."""
     return OwnerReference(api_version="v1", kind="Node", name=node, uid=uid, controller=True)
 
 
 def slice_spec(piece: DesiredSlice, place: DriverOnNode, *, generation: int) -> dict[str, Any]:
-    """Return the spec as it is written."""
+    """Return the spec of the ResourceSlice as JSON."""
     return {
         "driver": place.driver,
         "nodeName": place.node,
@@ -93,6 +93,6 @@ def slice_spec(piece: DesiredSlice, place: DriverOnNode, *, generation: int) -> 
 
 
 def device_to_json(device: Device) -> dict[str, Any]:
-    """Return the device as JSON has it."""
+    """Return the device as JSON of the API."""
     found: dict[str, Any] = msgspec.to_builtins(device)
     return found

@@ -1,15 +1,16 @@
-"""Keeps a driver's ResourceSlices on the API server such as they should be.
+"""Keeps a driver's ResourceSlices on the API server equal to its pools.
 
-What stands in the way of that, and what is done about it:
-- The kubelet deletes all slices of its node when it starts, and a driver's when it has not heard of it for 30 s. They
-  are written again within a second; slower and slower if it happens again and again.
-- Somebody else changes a slice. Two who each put right what the other did would never end, so that waits 30 s. The
-  other instance of a rolling update is such a one.
-- The watch lags behind our own writes. Their answers count until it has come as far.
-- The API server refuses or is away: again, with growing pauses. What was published stays; so does preparing claims.
+The obstacles, and how the publisher handles them:
+- The kubelet deletes all slices of its node when it starts, and a driver's slices when the driver has not been
+  registered for 30 s. The publisher writes them again within a second, and with a growing delay if that repeats.
+- Another writer changes a slice. Two writers that correct each other would never stop, so the correction waits 30 s.
+  The other instance of a rolling update is such a writer.
+- The watch lags behind the publisher's own writes. The responses to the writes count until the watch catches up.
+- The API server refuses a write or is unavailable: the write is retried with a backoff. Published slices stay, and
+  claims are still prepared.
 
-Needs the rights that the node authorizer gives a kubelet: its own Node (get), slices of its node and, to find them, a
-selection by both fields (list, watch); create, patch and delete.
+Requires the rights that the node authorizer grants a kubelet: its own Node (get), and the slices of its node: list and
+watch with a selection by both fields; create, patch and delete.
 """
 
 import asyncio
@@ -44,16 +45,19 @@ from kubeletplugin.slices.slice_diff import (
 from kubeletplugin.slices.validation import MalformedPoolError
 
 FOREIGN_CHANGE_DELAY: Final = 30.0
-"""Seconds; long enough for the other instance of a rolling update to be gone."""
+"""Seconds until a foreign change is corrected; the other instance of a rolling update is gone by then."""
 
 WIPE_BACKOFF_RESET: Final = 600.0
-"""Seconds without a deletion by others after which the next one is answered at once again."""
+"""Seconds without a deletion by other writers until the backoff for deletions starts again."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ResourceSlicePublisher:
-    """The slices of one driver on one node. `run` never returns; cancel it: slices stay, the kubelet removes them."""
+    """The publisher of one driver's ResourceSlices on one node.
+
+    `run` never returns and ends only by cancellation: the slices stay then, and the kubelet removes them.
+    """
 
     def __init__(  # noqa: PLR0913 - keyword-only, and half of them have a default
         self,
@@ -66,10 +70,10 @@ class ResourceSlicePublisher:
         clock: Clock = SYSTEM,
         random: Random | None = None,
     ) -> None:
-        """``pools`` are published, if they are not always the driver's; ``changes`` tells when they change."""
+        """Create a publisher of the driver's pools, or of what ``pools`` returns; ``changes`` announces new pools."""
         self.place = DriverOnNode(driver=driver.name, node=node)
         self.problem = ""
-        """Why what is published is not what the driver wants to be published; empty: it is."""
+        """Reason why the published slices differ from the driver's pools; empty if they do not."""
 
         self._client = client
         self._driver = driver
@@ -81,21 +85,24 @@ class ResourceSlicePublisher:
         self._wiped_at = 0.0
         self._due: float | None = 0.0
         self._written = False
-        """Whether the last attempt came to its end; false during one."""
+        """Whether the last attempt succeeded; false during an attempt."""
 
         self._own: dict[str, str] = {}
-        """Name → version of what this attempt wrote."""
+        """Name → resource version of the slices that this attempt wrote."""
 
         self._unattributed: dict[str, str] = {}
-        """Name → version of what the watch has shown during it: ours, whose answer is still on its way, or others'."""
+        """Name → resource version of the slices that the watch has shown during this attempt.
+
+        They are either the attempt's own writes, whose response is pending, or those of another writer.
+        """
 
         self._bell = asyncio.Event()
         self._owner: OwnerReference | None = None
         self._answers: dict[str, ResourceSlice] = {}
-        """What our writes came to, by name, until the watch has come as far."""
+        """Responses to the publisher's own writes, by name, until the watch has caught up."""
 
         self._deleted: set[Uid] = set()
-        """What we deleted and the watch still shows."""
+        """Uids of slices that the publisher has deleted and the watch still shows."""
 
         self._accepted: dict[str, AcceptedDevices] = {}
         fields = f"spec.nodeName={node},spec.driver={driver.name}"
@@ -111,17 +118,17 @@ class ResourceSlicePublisher:
 
     @property
     def synced(self) -> bool:
-        """Whether what the driver wants is published."""
+        """Whether the published slices equal the driver's pools."""
         return self._written and not self.problem and self._due is None
 
     def troubles(self) -> list[str]:
-        """Return what keeps the slices from being right; empty: nothing."""
+        """Return the reasons why the slices are not up to date; empty if there are none."""
         if self._reflector.failure is not None:
             return [f"{self.place}: {self._reflector.failure}"]
         return [self.problem] if self.problem else []
 
     def found(self) -> list[ResourceSlice]:
-        """Return the slices that are published, as far as we know."""
+        """Return the published slices, from the watch and the responses to the publisher's own writes."""
         there = {each.metadata.name: each for each in self._reflector.objects.values()}
         reached = self._reflector.resource_version
         for name, answer in list(self._answers.items()):
@@ -133,7 +140,7 @@ class ResourceSlicePublisher:
         return [each for each in there.values() if each.metadata.uid not in self._deleted]
 
     async def run(self) -> NoReturn:
-        """Publish until cancelled."""
+        """Publish the slices until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reflector.run(), name=f"reflect {self.place}")
             group.create_task(self._follow(), name=f"changes of {self.place}")
@@ -170,7 +177,7 @@ class ResourceSlicePublisher:
         self._unattributed.clear()
         try:
             written = await self._publish()
-        except MalformedPoolError as error:  # until the driver says something else
+        except MalformedPoolError as error:  # no retry until the driver's pools change
             self._failed(f"{error}; what was published before stays")
         except ApiError as error:
             self._failed(f"{self.place}: slices are not published: {error}")
@@ -193,14 +200,14 @@ class ResourceSlicePublisher:
         self.problem = text
 
     async def _publish(self) -> int:
-        """Write what is to be written; return how much that was."""
+        """Write the differences to the API server; return the number of writes."""
         pieces = slices_for_pools((self._published_pools or self._driver.pools)(), driver=self.place.driver)
         if self._owner is not None and not self._planned(pieces, self._owner):
             return 0
         node = await self._client.get(NODES, ("", self.place.node), PartialObjectMetadata)
         self._owner = node_owner_reference(
             self.place.node, node.metadata.uid
-        )  # the Node may be another one of the same name by now
+        )  # the Node may have been deleted and created again
         plan = self._planned(pieces, self._owner)
         for write in plan:
             await self._write(write, self._owner)
@@ -212,7 +219,7 @@ class ResourceSlicePublisher:
     async def _write(self, write: SliceWrite, owning: OwnerReference) -> None:
         match write:
             case DeleteSlice(found=found):
-                self._deleted.add(found.metadata.uid)  # the watch may be quicker than the answer
+                self._deleted.add(found.metadata.uid)  # the watch may be faster than the response
                 try:
                     await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
                 except NotFound:
@@ -267,14 +274,17 @@ class ResourceSlicePublisher:
                         self._schedule_in(FOREIGN_CHANGE_DELAY)
                     else:
                         self._unattributed[name] = version
-                case ServerRestored():  # restored from a backup: what we wrote since is gone, its versions mean nothing
+                case ServerRestored():  # restored from a backup: later writes are lost, their versions are invalid
                     self._answers.clear()
                     self._schedule_in(0.0)
                 case _:
                     pass
 
     def _on_foreign_delete(self) -> None:
-        """Write them again soon; a wipe deletes many, so the first one of them sets the time."""
+        """Schedule a write after a deletion by another writer.
+
+        A wipe deletes many slices: the first deletion sets the time.
+        """
         now = self._clock.now()
         if self._due is not None and self._due <= self._wiped_at:
             return

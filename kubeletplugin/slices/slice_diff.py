@@ -1,16 +1,18 @@
-"""What must be written so that the slices on the server become those that are wanted.
+"""The difference between published and desired ResourceSlices: plans the writes.
 
-Consumers look only at the slices of a pool's highest generation, and ignore the pool unless all of them are there. So
-a change of a single slice may keep the generation: whoever looks sees the pool before or after it. Any other change
-gets the next one, and the pool is invisible until its last slice is written; for that short time no device of it can be
-allocated, but none is taken for something that it is not.
+Consumers look only at the slices of a pool's highest generation, and ignore the pool unless all of these are published.
+So a change of a single slice may keep the generation: a consumer sees the pool before or after the change. Any other
+change gets the next generation, and the pool is incomplete until its last slice is written; for that short time none of
+its devices can be allocated, but no consumer sees a mixture of old and new devices.
 
-Obsolete slices go first, then known ones change, then new ones come: the number of slices never exceeds what is needed.
-A slice stays with the piece whose devices it mostly has, so that little is rewritten when a device comes or goes.
+Obsolete slices are deleted first, then published slices are updated, then new slices are created: the number of slices
+never exceeds the necessary one. A published slice keeps the devices that it mostly has, so that few slices are
+rewritten when a device is added or removed.
 
-Two things come back from a server other than they were sent, and are the same all the same: quantities (``1024Mi`` is
-``1Gi``), and taints, which get the time of their arrival. That time is carried into our next write of the slice.
-A server whose features are off drops fields without a word; see `dropped`. What it made of a slice is then `accepted`.
+An API server returns two fields in another form, which count as equal: quantities (``1024Mi`` is ``1Gi``), and taints,
+which get the time of their addition. That time is carried over into the next write of the slice. An API server with
+disabled feature gates silently drops fields; see `dropped_fields`. The result of such a write is then accepted
+(`AcceptedDevices`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,17 +46,17 @@ FEATURE_GATES: Final = {
     "strings": "DRAListTypeAttributes",
     "versions": "DRAListTypeAttributes",
 }
-"""The feature gate of the API server without which it drops a field."""
+"""Feature gates of the API server, by the field that it drops while the gate is disabled."""
 
 
 class CreateSlice(Struct, frozen=True):
-    """A slice that is not there."""
+    """The creation of a slice that is not published."""
 
     piece: DesiredSlice
     generation: int
 
     def body(self, place: DriverOnNode, owner: OwnerReference) -> dict[str, Any]:
-        """Return the object to create."""
+        """Return the ResourceSlice to create, as JSON."""
         metadata = {
             "generateName": generate_name(place, self.piece.index),
             "labels": dict(MANAGED_BY),
@@ -64,21 +66,21 @@ class CreateSlice(Struct, frozen=True):
 
 
 class UpdateSlice(Struct, frozen=True):
-    """A slice that is other than wanted."""
+    """The update of a published slice that differs from the desired one."""
 
     found: ResourceSlice
     piece: DesiredSlice
     generation: int
 
     def body(self, place: DriverOnNode, owner: OwnerReference) -> dict[str, Any]:
-        """Return the merge patch; what it says of lists replaces them."""
+        """Return the merge patch for the published slice; lists in the patch replace the published lists."""
         spec = slice_spec(_carry_taint_times(self.piece, self.found), place, generation=self.generation)
         labels = {**(self.found.metadata.labels or {}), **MANAGED_BY}
         return {"metadata": {"labels": labels, "ownerReferences": [msgspec.to_builtins(owner)]}, "spec": spec}
 
 
 class DeleteSlice(Struct, frozen=True):
-    """A slice that nothing stands for any more."""
+    """The deletion of a published slice without a desired one."""
 
     found: ResourceSlice
 
@@ -87,7 +89,7 @@ SliceWrite: TypeAlias = DeleteSlice | UpdateSlice | CreateSlice
 
 
 class AcceptedDevices(Struct, frozen=True):
-    """What a server made of a slice when it dropped fields of it: the same again would come to the same."""
+    """The devices that an API server kept of a write when it dropped fields; a repeated write would change nothing."""
 
     sent: tuple[Device, ...]
     kept: tuple[Device, ...]
@@ -100,7 +102,7 @@ def plan_slice_writes(
     owner: OwnerReference,
     accepted: Mapping[str, AcceptedDevices],
 ) -> tuple[SliceWrite, ...]:
-    """Return what to write, in order. `found`: all slices of the driver on the node."""
+    """Return the writes, in order; `found` are all published slices of the driver on the node."""
     pools: dict[str, tuple[list[ResourceSlice], list[DesiredSlice]]] = {}
     for each in sorted(found, key=lambda s: s.metadata.name):
         pools.setdefault(each.spec.pool.name, ([], []))[0].append(each)
@@ -149,7 +151,11 @@ def _plan_pool(
 def _match_slices(
     there: list[ResourceSlice], pieces: list[DesiredSlice]
 ) -> tuple[list[tuple[ResourceSlice | None, DesiredSlice]], list[ResourceSlice]]:
-    """Give each piece a slice, the one with most of its devices first; return the pairs and the slices left over."""
+    """Match each desired slice with the published slice that has most of its devices.
+
+    Desired slices without a match get one of the remaining published slices, if any. Returns the pairs and the surplus
+    published slices.
+    """
     left = list(there)
     chosen: dict[int, ResourceSlice] = {}
     for piece in pieces:
@@ -185,7 +191,7 @@ def _is_up_to_date(
 
 
 def devices_equal(ours: Iterable[Device], theirs: Iterable[Device]) -> bool:
-    """Whether a server that was sent `ours` may show `theirs`."""
+    """Report whether `theirs` is the form in which an API server returns `ours`."""
     one, other = ([_canonical(device_to_json(device)) for device in devices] for devices in (ours, theirs))
     return len(one) == len(other) and all(map(_device_equals, one, other))
 
@@ -198,12 +204,12 @@ def _device_equals(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 
 def _taint_equals(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Compare; a time that we do not give is the server's to give."""
+    """Report whether two taints are equal; if `ours` has no `timeAdded`, that of the API server is ignored."""
     return ours == {key: value for key, value in theirs.items() if key in ours or key != "timeAdded"}
 
 
 def _canonical(device: dict[str, Any]) -> dict[str, Any]:
-    """Return the device with its amounts as numbers."""
+    """Return the device with quantities as numbers and without empty fields."""
     amounts = {key: _parse_quantities(device[key]) for key in ("capacity", "consumesCounters") if device.get(key)}
     return {key: value for key, value in device.items() if value not in ({}, [])} | amounts
 
@@ -220,7 +226,7 @@ def _parse_quantities(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _carry_taint_times(piece: DesiredSlice, found: ResourceSlice) -> DesiredSlice:
-    """Return the piece with the times of the taints that are there already: a taint does not begin anew."""
+    """Return the desired slice with the `timeAdded` of already published taints, which must not start again."""
     known = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
         for device in found.spec.devices or ()
@@ -239,9 +245,9 @@ def _carry_taint_times(piece: DesiredSlice, found: ResourceSlice) -> DesiredSlic
 
 
 def dropped_fields(sent: Iterable[Device], kept: Iterable[Device]) -> dict[str, str]:
-    """Return which fields of devices a server has let fall: the field, and the first device that misses it.
+    """Return the fields of devices that an API server has dropped: the field → the first device without it.
 
-    Fields are named without list indices and keys: one feature that is off lets the same field fall in many places.
+    Fields have no list indices or keys: one disabled feature gate drops the same field in many places.
     """
     there = {device.name: device_to_json(device) for device in kept}
     missing: dict[str, str] = {}

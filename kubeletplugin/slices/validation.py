@@ -1,8 +1,8 @@
-"""What an API server takes as a device, checked before it is asked.
+"""Validation of pools against the API server's rules for devices, before the ResourceSlices are written.
 
-A slice is refused as a whole, with an index in place of a name, and only after the pool's other slices were written.
-So whatever can be known here is said here, by the device's name. The numbers are those of resource.k8s.io/v1 as of 1.36
-(specs/dra-upstream.md §8); a pool that keeps them is taken by 1.34, too.
+An API server refuses a slice as a whole, with an index in place of a name, and possibly after the pool's other slices
+were written. So all rules that can be checked here are checked here, with the device's name in the error. The limits
+are those of resource.k8s.io/v1 as of 1.36; API servers of 1.34 also accept a pool within these limits.
 """
 
 import re
@@ -22,15 +22,15 @@ MAX_DOMAIN_LENGTH: Final = 63
 MAX_IDENTIFIER_LENGTH: Final = 32
 MAX_ATTRIBUTE_VALUE_LENGTH: Final = 64
 MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
-"""Attributes and capacities of a device together."""
+"""Maximum number of attributes and capacities of a device together."""
 MAX_ATTRIBUTE_VALUES: Final = 48
-"""Attribute values of a device, those of lists counted one by one."""
+"""Maximum number of attribute values of a device; each value of a list counts."""
 MAX_TAINTS: Final = 16
 MAX_COUNTER_CONSUMPTIONS: Final = 2
 MAX_COUNTERS: Final = 32
 MAX_BINDING_CONDITIONS: Final = 4
 MAX_PROBLEMS_SHOWN: Final = 5
-"""Problems that one error names; the first is as a rule the cause of all."""
+"""Maximum number of problems that one error names; the first is usually the cause of all."""
 
 TAINT_EFFECTS: Final = ("NoSchedule", "NoExecute", "None")
 SCALAR_TYPES: Final = {"bool": bool, "int": int, "string": str, "version": str}
@@ -50,11 +50,11 @@ _IS_SEMVER: Final = re.compile(
 
 
 class MalformedPoolError(ValueError):
-    """A pool that no API server takes; the text names pool, device and field."""
+    """A pool is invalid for every API server; the text names pool, device and field."""
 
 
 def validate_pool(pool: Pool, *, driver: str) -> None:
-    """Return if the pool can be published; else raise MalformedPoolError."""
+    """Raise MalformedPoolError unless the pool can be published."""
     found = [*_pool_problems(pool, driver), *(text for device in pool.devices for text in _device_problems(device))]
     if not found:
         return
@@ -80,7 +80,7 @@ def _device_problems(device: Device) -> Iterator[str]:
 
 
 def _field_problems(device: Device) -> Iterator[tuple[str, str]]:
-    """Yield field and problem."""
+    """Yield the problems of a device, each with its field."""
     if len(device.name) > MAX_LABEL_LENGTH or not _IS_LABEL.fullmatch(device.name):
         yield "name", f"must be a DNS label of at most {MAX_LABEL_LENGTH} characters"
     attributes, capacity = device.attributes or {}, device.capacity or {}

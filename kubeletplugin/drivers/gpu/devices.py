@@ -30,7 +30,7 @@ class GpuPublishOptions(Struct, frozen=True):
     """The options for publishing GPUs as devices."""
 
     taint_effect: str = NO_SCHEDULE
-    """Effect of a faulty GPU's taints: ``NoSchedule``, ``NoExecute`` (evicts pods without a toleration); empty: none."""
+    """Effect of a faulty GPU's taints: ``NoSchedule``, ``NoExecute`` (evicts non-tolerating pods); empty: no taints."""
 
     shares: bool = False
     """Whether several claims may share a GPU by its memory (needs DRAConsumableCapacity).
@@ -90,8 +90,8 @@ def gpu_taints(gpu: Gpu, effect: str) -> list[DeviceTaint]:
 def to_semver(text: str) -> str:
     """Return a version as the API requires: three numbers without leading zeros; empty if there are no numbers.
 
-    NVIDIA's versions differ: ``535.129.03`` and ``12.8`` become ``535.129.3`` and ``12.8.0``, as NVIDIA's own DRA driver
-    publishes them.
+    NVIDIA's versions differ: ``535.129.03`` and ``12.8`` become ``535.129.3`` and ``12.8.0``, as NVIDIA's own DRA
+    driver publishes them.
     """
     numbers = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
     return ".".join(str(int(each or 0)) for each in numbers.groups()) if numbers else ""

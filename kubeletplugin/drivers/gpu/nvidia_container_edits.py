@@ -98,5 +98,5 @@ class NvidiaContainerEdits:
 
 
 def _host_path(host: str, path: str) -> str:
-    """Return the host's path if it differs from the container's, else an empty string: CDI then uses the container's."""
+    """Return the host's path, or an empty string if it equals the container's path, which is CDI's default."""
     return host if host != path else ""

@@ -34,7 +34,7 @@ class TimeSliceRecord:
         self._known: dict[str, TimeSliceInterval] = {}
 
     def read(self) -> Mapping[str, TimeSliceInterval]:
-        """Return the time slices that may be set. Raises OSError.
+        """Return the time slices that may be set, by uuid of the GPU.
 
         A malformed record is logged and counts as empty: claims set their time slices again.
         """
