@@ -61,7 +61,7 @@ class CgroupHierarchy(Struct, frozen=True):
         return self._cpus(str(self.file(path)))
 
     def write(self, path: CgroupPath, cpus: CpuSet) -> bool:
-        """Set the CPUs of a cgroup; return whether it is still there. Raises OSError if the kernel refuses."""
+        """Set the CPUs of a cgroup; return whether the cgroup still exists. Raises OSError if the kernel refuses."""
         return _write_cpuset(self.file(path), cpus)
 
     def online(self) -> CpuSet:
