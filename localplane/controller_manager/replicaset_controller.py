@@ -52,7 +52,7 @@ def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> Repli
         if missing > 0:
             return ReplicaSetPlan(create=min(missing, BURST_REPLICAS))
         if missing < 0:
-            return ReplicaSetPlan(delete=tuple(sorted(active, key=_deletion_rank)[:-missing][:BURST_REPLICAS]))
+            return ReplicaSetPlan(delete=tuple(sorted(active, key=deletion_rank)[:-missing][:BURST_REPLICAS]))
     ready = [pod for pod in active if pod.ready]
     left = [seconds_to_available(pod, replicas.spec.min_ready_seconds, now=now) for pod in ready]
     wanted = {
@@ -82,11 +82,14 @@ def seconds_to_available(pod: Pod, min_ready_seconds: int, *, now: datetime) -> 
     return (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
 
 
-def _deletion_rank(pod: Pod) -> tuple[bool, bool, bool, int, str]:
-    """Return the sort key for deletion: the least progressed pod first, then the most restarts, then by age."""
+def deletion_rank(pod: Pod) -> tuple[bool, bool, bool, int, float]:
+    """Return the sort key for deletion: the least progressed pod first, then the most restarts, then the youngest.
+
+    Upstream: kube-controller-manager's ActivePodsWithRanks, without the ranks.
+    """
     young = -(parse_time(pod.metadata.creation_timestamp) or _EPOCH).timestamp()
     running = pod.status.phase == "Running"
-    return (bool(pod.spec.node_name), running, pod.ready, -pod.restarts, f"{young:020.0f}")
+    return (bool(pod.spec.node_name), running, pod.ready, -pod.restarts, young)
 
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
