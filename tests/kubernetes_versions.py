@@ -87,7 +87,7 @@ def _program(release: str) -> Program | None:
 
 def _tested_on(readme: str) -> list[str]:
     """Return the versions in the sentence of README.md about them."""
-    return re.findall(r"1\.\d+", readme.partition("Made for Kubernetes")[2].partition("(")[0])
+    return re.findall(r"1\.\d+", readme.partition("is tested on")[2].partition("(")[0])
 
 
 def _shown(path: Path) -> str:
