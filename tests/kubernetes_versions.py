@@ -71,7 +71,7 @@ def steps(version: str) -> list[Step]:
         Step(
             is_so=release in _tested_on(README.read_text(encoding="utf-8")),
             what="README.md names it among the versions that dra-reserve is tested on",
-            how="add it to the sentence that begins with: Made for Kubernetes",
+            how="add it to the sentence about the versions that dra-reserve is tested on",
         ),
         Step(
             is_so=minor(binaries.DEFAULT) >= minor(release),

@@ -20,7 +20,9 @@ def test_for_the_version_of_ci_nothing_is_left_but_perhaps_its_build():
 
 def test_the_readme_counts_as_naming_a_version_only_where_it_says_what_is_tested(monkeypatch, tmp_path):
     page = tmp_path / "README.md"
-    page.write_text("On 1.99 all is well. Made for Kubernetes\n1.34 and later, tested on 1.34 and 1.98 (see 1.99).")
+    page.write_text(
+        "On 1.99 all is well. It supports Kubernetes\n1.34 and later and is tested on 1.34 and 1.98 (see 1.99)."
+    )
     monkeypatch.setattr(kubernetes_versions, "README", page)
     named = {
         version: next(each for each in steps(version) if "README" in each.what).is_so for version in ("1.98", "1.99")
