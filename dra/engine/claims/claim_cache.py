@@ -243,8 +243,7 @@ class ClaimCache:
         """Return the consumer with that uid, None if the pod is unknown."""
         return self._consumers.get(uid)
 
-    # Complete lists: no watch will ever report the deletion of an object that only a live read showed and a newer list
-    # lacks.
+    # Complete lists: no watch reports the deletion of an object that only a live read showed and a newer list lacks.
 
     def claims_listed(self, there: Mapping[Key, Uid], version: str) -> None:
         """Forget the claims that a complete list lacks."""
@@ -403,7 +402,7 @@ class ClaimCache:
             started=record.users(Stage.STARTED),
             finished=record.users(Stage.FINISHED),
             listings=record.listings.copy(),
-            excluded=self._excluded(record),
+            excluded=record.pods_off_allocation(self._nodes),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
             conflicts=record.conflicts,
             taints=self.taints.on(record.claim.status.allocation),
@@ -522,8 +521,6 @@ class ClaimCache:
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
 
-    # Parts of a view, below:
-
     def _entries(self, record: ClaimState) -> Iterator[ReservedForEntry]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
         strangers = record.strangers
@@ -578,21 +575,6 @@ class ClaimCache:
             return
         record.fit_version = version
         record.inside, record.fit = (None, UsableNodes()) if selector is None else self._nodes.reach(selector)
-
-    def _excluded(self, record: ClaimState) -> frozenset[Uid]:
-        """Return the bound pods outside of the allocation's nodes, which must not be listed.
-
-        A started pod that is listed stays so: it was admitted when its node was right, and its kubelet does not check
-        again.
-        """
-        inside = record.inside
-        if inside is None:
-            return frozenset()
-        unlisted = (
-            c for c in record.stages[Stage.STARTED].values() if record.listings.get(c.uid, UNLISTED).since is None
-        )
-        bound = (*record.stages[Stage.STARTING].values(), *unlisted)
-        return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
 
     def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
         """Return whether another claim of the pod is not ready for the pod.

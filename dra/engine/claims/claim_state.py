@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.node_index import NodeIndex
 from dra.engine.claims.view import ObservedHistory, Placements, UsableNodes, VanishedPod, guard_entry, lost_node_boot_id
 from dra.engine.claims.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, EntryHistory
 from dra.engine.devices.ledger import DeviceConflict
@@ -364,6 +365,19 @@ class ClaimState:
     def _lists_workload(self, claim: ResourceClaim) -> bool:
         reference = self.reservation.reference if self.reservation is not None else None
         return reference is not None and any(e.uid == reference.uid for e in claim.entries)
+
+    def pods_off_allocation(self, nodes: NodeIndex) -> frozenset[Uid]:
+        """Return the pods that are bound to nodes outside of the allocation, which must not be listed.
+
+        A started pod that is listed stays so: it was admitted when its node was right, and its kubelet does not check
+        again.
+        """
+        inside = self.inside
+        if inside is None:
+            return frozenset()
+        unlisted = (c for c in self.stages[Stage.STARTED].values() if self.listings.get(c.uid, UNLISTED).since is None)
+        bound = (*self.stages[Stage.STARTING].values(), *unlisted)
+        return frozenset(c.uid for c in bound if c.node in nodes and c.node not in inside)
 
 
 def _leftover_at(known: Instant | None, claim: ResourceClaim, *, freed: bool, now: Instant) -> Instant | None:
