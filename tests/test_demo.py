@@ -124,7 +124,11 @@ def test_the_readme_begins_with_it():
     ],
 )
 def test_make_demo_runs_the_demo(inherited):
-    known = {name: value for name, value in os.environ.items() if name not in {"MAKELEVEL", "MAKEFLAGS", "MFLAGS"}}
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"ARGS", "MAKELEVEL", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"}
+    }
     command = ["make", "--no-print-directory", "--dry-run", "demo"]
     would = subprocess.run(command, cwd=ROOT, env=known | inherited, capture_output=True, text=True, check=True).stdout
     assert would.splitlines()[-1].split() == [".venv/bin/dra-reserve", "demo"]
