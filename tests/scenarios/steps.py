@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-FREED_WITHIN: Final = 5.0
-"""Seconds from the end of the last consumer to free devices, as promised."""
+FREED_WITHIN: Final = 60.0
+"""Seconds until devices count as kept; a controller that starts waits ten for late writes of the one before."""
 
 UNSCHEDULABLE: Final = {"nodeSelector": {"scenario.dra/no-such": "node"}}
 """For `PodShape.spec`: no node takes the pod, whatever its claims are."""

@@ -100,7 +100,7 @@ def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, operator: Non
         kubectl("wait", "--for=delete", "namespace/dra-reserve-nodes", "--timeout=60s", kubeconfig=target.admin)
         until(
             lambda: snapshots.difference(before, snapshots.taken(target.admin)) == set(),
-            within=10,
+            within=60,
             saying="nothing of it is left",
         )
     finally:

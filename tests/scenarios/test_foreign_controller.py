@@ -219,7 +219,7 @@ async def test_the_example_releases_its_claim(
     await crew.done()
     await eventually(lambda: _said(operator, "still run"), saying="it waits for its pod")
     await steps.end_pods(namespace, "llm-0")
-    await steps.freed(namespace, "llm", within=10)
+    await steps.freed(namespace, "llm")
     await steps.told(namespace, "llm", "OwnerReleased")
     assert "Traceback" not in operator.log.read_text()
 

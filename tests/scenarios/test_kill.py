@@ -99,7 +99,7 @@ async def killed_while_pods_come(replicas: list[Replica], shared: SharedClaim, *
     old, new = await roles(replicas)
     old.proxy.inject(Fault(kind=Kind.HELD, verbs=PATCHES, path="/pods/", share=0.2))
     await shared.create(devices=devices)
-    assert await old.proxy.met(Kind.HELD, times=4, within=15)
+    assert await old.proxy.met(Kind.HELD, times=4, within=60)
     await killed(old, new)
     await arrived(old)
     await shared.all_run(within=60)

@@ -114,14 +114,14 @@ async def test_a_watch_prints_what_changes_and_ends_with_ctrl_c(target: Target, 
     await namespace.create(objects.claim("a", device_class=devices))
     arguments = ("get", "claims", f"--namespace={namespace.name}", "--watch")
     async with _watching(target, *arguments) as (process, lines):
-        await eventually(lambda: len(lines) == 2, within=20, saying="the list is printed")
+        await eventually(lambda: len(lines) == 2, within=60, saying="the list is printed")
         await namespace.create(objects.pod("p", PodShape(claim="a")))
-        await eventually(lambda: "InUse" in lines[-1], within=20, saying="the change is printed")
+        await eventually(lambda: "InUse" in lines[-1], within=60, saying="the change is printed")
         await namespace.delete(PODS, "p", grace_seconds=1)
         await namespace.create(objects.claim("b", device_class=devices))
-        await eventually(lambda: lines[-1].split()[0] == "b", within=20, saying="the new one is printed")
+        await eventually(lambda: lines[-1].split()[0] == "b", within=60, saying="the new one is printed")
         await namespace.delete(CLAIMS, "b")
-        await eventually(lambda: lines[-1].split()[-1] == "Gone", within=20, saying="that it is gone is printed")
+        await eventually(lambda: lines[-1].split()[-1] == "Gone", within=60, saying="that it is gone is printed")
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), 20) == INTERRUPTED
     assert lines[0].split()[0] == "NAME"

@@ -60,7 +60,7 @@ async def test_what_never_happened_costs_nobody_a_device(cluster: Cluster) -> No
         assert listed(claim) == {"worker"}
         await steps.pods_run(found, "worker")
         await steps.end_pods(found, "worker")
-        await steps.freed(found, "shared", within=15)
+        await steps.freed(found, "shared")
     await controller.stop()
 
 
@@ -73,7 +73,7 @@ async def used_by_a_pod(namespace: Namespace) -> None:
 
 async def given_back(namespace: Namespace) -> None:
     await steps.end_pods(namespace, "worker")
-    await steps.freed(namespace, "shared", within=15)
+    await steps.freed(namespace, "shared")
     await namespace.delete(PODS, "worker")
     await namespace.create_all(objects.pods("more", 5, PodShape()))  # time goes on
     await steps.pods_run(namespace, count=5)

@@ -49,7 +49,7 @@ async def test_the_reference_may_come_before_the_workload(namespace: Namespace) 
 
     job = await namespace.create(objects.job("late", PodShape(claim="early", gated=True)))
     claim = await steps.claim_is(
-        namespace, "early", lambda claim: listed(claim, "jobs"), saying="it is reserved for the latecomer", within=3
+        namespace, "early", lambda claim: listed(claim, "jobs"), saying="it is reserved for the latecomer"
     )
     assert steps.entry(job, "jobs", group="batch") in entries(claim)
     await steps.claim_is(

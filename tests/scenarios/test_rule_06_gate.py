@@ -76,7 +76,7 @@ async def test_an_opener_that_fits_nowhere_passes_its_turn(namespace: Namespace)
 async def test_a_pod_whose_claim_is_missing_is_let_go(namespace: Namespace) -> None:
     devices = await namespace.offer_devices()
     await namespace.create(objects.pod("early", GATED))
-    await eventually(lambda: _let_go(namespace), until=bool, within=5, saying="it has nothing to wait for")
+    await eventually(lambda: _let_go(namespace), until=bool, saying="it has nothing to wait for")
     await namespace.create(objects.claim("shared", device_class=devices))
     await steps.pods_run(namespace, "early")
 
@@ -118,7 +118,7 @@ async def test_pods_of_either_claim_and_of_both_do_not_wait_for_each_other(names
     for name in ("right", "left"):
         await namespace.create(objects.claim(name, device_class=devices))
     await namespace.create_all(mixed)
-    await steps.pods_run(namespace, within=10)
+    await steps.pods_run(namespace)
 
 
 @pytest.mark.usefixtures("controller")

@@ -201,7 +201,7 @@ async def test_a_uid_given_by_the_creator_is_never_replaced(namespace: Namespace
 @pytest.mark.parametrize(
     ("program", "within"),
     [
-        pytest.param(IMPATIENT, 5.0, id="without-pods-that-may-have-vanished"),
+        pytest.param(IMPATIENT, 60.0, id="without-pods-that-may-have-vanished"),
         pytest.param(INSTALLED, 200.0, id="when-no-pod-can-have-vanished", marks=pytest.mark.long),
     ],
 )

@@ -90,6 +90,6 @@ async def _reserved_for_the_job_alone(namespace: Namespace) -> None:
         namespace,
         "train",
         lambda claim: listed(claim, "jobs") == {"train"} and not listed(claim),
-        within=20,
+        within=60,
         saying="it is reserved for the Job, and no pod is listed",
     )

@@ -113,4 +113,4 @@ async def test_a_pod_of_a_group_that_its_kubelet_does_not_start_is_listed_itself
     )
     await namespace.patch(PODS, "late", {"metadata": {"labels": {objects.HOLD: None}}})
     await steps.pods_run(namespace, "late")
-    await eventually(lambda: only_the_group(namespace, "shared"), within=20, saying="it is not needed any more")
+    await eventually(lambda: only_the_group(namespace, "shared"), within=60, saying="it is not needed any more")

@@ -114,7 +114,7 @@ def test_an_expression_has_data_unless_it_is_said_why_not(server: Prometheus, na
     if name in QUIET:
         assert server.query(expression) == [], QUIET[name]
     else:
-        until(lambda: server.query(expression) != [], within=20, saying=f"{name} has data")
+        until(lambda: server.query(expression) != [], within=60, saying=f"{name} has data")
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -129,7 +129,7 @@ def test_every_rule_is_loaded_evaluated_and_inactive(server: Prometheus) -> None
     def evaluated() -> bool:
         return all(rule["health"] == "ok" for rule in server.rules())
 
-    until(evaluated, within=20, saying="all rules are evaluated")
+    until(evaluated, within=60, saying="all rules are evaluated")
     rules = {rule["name"]: (rule["type"], rule["state"], rule.get("lastError", "")) for rule in server.rules()}
     assert rules == {each.name: ("alerting", "inactive", "") for each in ALERTS}
 

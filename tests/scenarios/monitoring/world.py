@@ -108,7 +108,7 @@ class World:
     def _start_plugin(self, node: str) -> None:
         place = self.kubeconfig.parent
         found = Path(json.loads((place / "plane.json").read_text())["runtime"]) / node
-        until((found / "plugins_registry").is_dir, within=20, saying=f"{node} looks for plugins")
+        until((found / "plugins_registry").is_dir, within=60, saying=f"{node} looks for plugins")
         metrics, probes = free(2)
         inventory = ROOT / "examples" / "gpus" / "inventory-8xh100.yaml"
         folders = {"plugins": "plugins", "registry": "plugins_registry", "cdi": "cdi"}

@@ -231,7 +231,7 @@ async def kept_by(namespace: Namespace, name: str, *, owned: bool = True) -> Jso
         ]
 
     found = await eventually(
-        lambda: namespace.all(CLAIMS), until=alone, within=20.0, saying=f"reservation {name} alone keeps a claim"
+        lambda: namespace.all(CLAIMS), until=alone, saying=f"reservation {name} alone keeps a claim"
     )
     (kept,) = [each for each in found if [entry["name"] for entry in entries(each)] == [rsv(namespace, name)]]
     return kept
