@@ -237,10 +237,18 @@ def _replaced(there: Standing) -> tuple[Keeper, ...]:
 
 def _unfinished(there: Standing, replaced: Sequence[Keeper]) -> dict[str, int]:
     """Return what is not asked for yet of several placeholders that are being put together."""
-    parts = [each for each in there.keepers if _counts(each, there) and len(each.replaces) > 1]
-    if not parts:
-        return {}
-    return _less(amounts.total(each.amounts for each in replaced), amounts.total(each.amounts for each in parts))
+    present = {each.uid for each in replaced}
+    # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
+    parts = [
+        each
+        for each in there.keepers
+        if _counts(each, there) and len(each.replaces) > 1 and not each.replaces.isdisjoint(present)
+    ]
+    merged = frozenset[str]().union(*(each.replaces for each in parts))
+    return _less(
+        amounts.total(each.amounts for each in replaced if each.uid in merged),
+        amounts.total(each.amounts for each in parts),
+    )
 
 
 def _counts(keeper: Keeper, there: Standing) -> bool:

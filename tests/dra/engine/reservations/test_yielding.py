@@ -85,6 +85,16 @@ def told(there):
         ),
         pytest.param(
             [
+                keeper("c", 1, replaces=frozenset("ab")),
+                keeper("d", 5),
+                keeper("e", 3, node="", replaces=frozenset("d")),
+            ],
+            [guest("p", 2, nominated="")],
+            ["welcome p", "nominate e", "drop d"],
+            id="of-what-was-put-together-before-nothing-is-missing",
+        ),
+        pytest.param(
+            [
                 keeper("a", 2),
                 keeper("b", 4),
                 keeper("c", 5, node="", replaces=frozenset("ab")),
