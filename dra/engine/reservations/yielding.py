@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, Protocol, TypeAlias
 
+import msgspec
+
 from dra.engine.fit import tolerates
 from dra.engine.reservations import amounts, eligibility, marks
 from dra.engine.reservations.amounts import Amounts
@@ -140,13 +142,22 @@ def moves(there: Standing) -> tuple[Move, ...]:
     missing, excess = _less(wanted, asked), _less(asked, wanted)
     if missing := missing or _unfinished(there, replaced):  # nothing goes before that has come
         return (*drops, Keep(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
-    way = _giving_way(own, excess)
     nominated = [Nominate(key=each.key, uid=each.uid) for each in _to_nominate(there, own)]
-    gone = [Drop(key=each.key, uid=each.uid) for each in (*replaced, *way.victims)]
-    if way.parts or (excess and not way.victims):  # room for the owners is still being put together
-        return (*drops, *nominated, *([] if way.parts else gone), *way.parts, *_heirs(there))
-    opened = [Open(key=each.key, uid=each.uid) for each in there.guests if each.gated and not each.bound]
-    return (*drops, *_welcomes(there), *nominated, *gone, *opened, *_heirs(there))
+    turn = _next_replaced(there, replaced)
+    if turn.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
+        return (*drops, *_finishing(there, turn, nominated, own=own, changed=bool(excess)), *_heirs(there))
+    way = _giving_way(own, excess)
+    gone = [Drop(key=each.key, uid=each.uid) for each in way.victims]
+    if way.parts or (excess and not gone):  # room for the owners is still being put together
+        return (*drops, *nominated, *way.parts, *_heirs(there))
+    return (
+        *drops,
+        *_welcomes(there, there.guests),
+        *nominated,
+        *gone,
+        *_opened(there.guests),
+        *_heirs(there),
+    )
 
 
 def target(there: Standing) -> dict[str, int]:
@@ -235,6 +246,79 @@ def _replaced(there: Standing) -> tuple[Keeper, ...]:
     return tuple(each for each in there.keepers if _counts(each, there) and each.uid in gone)
 
 
+class _Turn(Struct, frozen=True):
+    """The deletion that comes next of placeholders whose replacements exist."""
+
+    gone: tuple[Keeper, ...] = ()
+    parts: tuple[Keeper, ...] = ()
+    """The replacements."""
+    released: dict[str, int] = msgspec.field(default_factory=dict)
+    """The capacity that the deletion releases for owner pods."""
+
+
+def _next_replaced(there: Standing, replaced: Sequence[Keeper]) -> _Turn:
+    """Return the next deletion: the one whose replacements are nominated already comes first.
+
+    One after the other: if an owner pod does not fit after the first of two deletions, kube-scheduler clears its
+    nomination, and the second deletion would release capacity for any pod.
+    """
+    present = {each.uid for each in replaced}
+    parts = [each for each in there.keepers if _counts(each, there) and not each.replaces.isdisjoint(present)]
+    if not parts:
+        return _Turn()
+    together = min(parts, key=lambda each: (not each.nominated, each.key)).replaces & present
+    for _ in parts:  # replacements that share a replaced placeholder belong together
+        linked = (each.replaces for each in parts if each.replaces & together)
+        together = together.union(*linked) & present
+    gone = tuple(each for each in replaced if each.uid in together)
+    mine = tuple(each for each in parts if each.replaces & together)
+    released = _less(amounts.total(each.amounts for each in gone), amounts.total(each.amounts for each in mine))
+    return _Turn(gone=gone, parts=mine, released=released)
+
+
+def _finishing(
+    there: Standing, turn: _Turn, nominated: Iterable[Move], *, own: Sequence[Keeper], changed: bool
+) -> Iterable[Move]:
+    """Return the steps of a deletion; `changed`: placeholders request more than they should, owner pods have come.
+
+    If no owner pods need just what the deletion would release, the replacements are planned again.
+    """
+    gone = [Drop(key=each.key, uid=each.uid) for each in turn.gone]
+    if not turn.released:  # placeholders are merged: no owner pod gets anything yet
+        return (*nominated, *gone)
+    stale = [Drop(key=each.key, uid=each.uid) for each in turn.parts if not each.node]
+    bound = (each.amounts for each in there.guests if each.bound)
+    taken = amounts.total((*(each.amounts for each in own), *bound))
+    served, left = _served(there, _less(without_pods(there.held), taken))
+    if stale and (len(gone) > 1 or (changed and left)):
+        return stale
+    if left:
+        served = there.guests
+    return (*_welcomes(there, served), *nominated, *gone, *_opened(served))
+
+
+def _opened(guests: Iterable[Guest]) -> Iterable[Move]:
+    return (Open(key=each.key, uid=each.uid) for each in guests if each.gated and not each.bound)
+
+
+def _served(there: Standing, released: Amounts) -> tuple[tuple[Guest, ...], dict[str, int]]:
+    """Return the owner pods that fit together into what is released for them, and what is left of it.
+
+    Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
+    """
+    bound = [each for each in there.guests if each.bound]
+    left = dict(released)
+    served = []
+    for each in sorted(
+        (each for each in there.guests if not each.bound), key=lambda each: each.nominated != there.node
+    ):
+        need = _part(each.amounts, there.held)
+        if not _less(need, left):
+            served.append(each)
+            left = _less(left, need)
+    return (*bound, *served), left
+
+
 def _unfinished(there: Standing, replaced: Sequence[Keeper]) -> dict[str, int]:
     """Return what is not asked for yet of several placeholders that are being put together."""
     present = {each.uid for each in replaced}
@@ -297,8 +381,8 @@ def _giving_way(own: Sequence[Keeper], excess: Amounts) -> _Way:
     return _Way(parts=tuple(Keep(amounts=each, replaces=replaces) for each in parts if each))
 
 
-def _welcomes(there: Standing) -> Iterable[Move]:
-    for each in there.guests:
+def _welcomes(there: Standing, served: Iterable[Guest]) -> Iterable[Move]:
+    for each in served:
         nominate = not each.bound and each.nominated != there.node
         label = not there.once and not each.labelled
         if nominate or label or not each.marked:

@@ -84,6 +84,18 @@ def told(there):
             id="that-goes-on-after-a-restart",
         ),
         pytest.param(
+            [keeper("a", 2), keeper("b", 4), keeper("c", 3, node="", replaces=frozenset("b"))],
+            [guest("p", 1, nominated=""), guest("q", 1, nominated="", gated=True)],
+            ["welcome p", "nominate c", "drop b"],
+            id="another-owner-waits-until-the-first-has-its-room",
+        ),
+        pytest.param(
+            [keeper("a", 2), keeper("b", 4), keeper("c", 3, node="", replaces=frozenset("b"))],
+            [guest("p", 2, nominated="")],
+            ["drop c"],
+            id="for-another-owner-than-before-it-is-planned-anew",
+        ),
+        pytest.param(
             [
                 keeper("c", 1, replaces=frozenset("ab")),
                 keeper("d", 5),
@@ -334,8 +346,9 @@ def test_what_is_reserved_is_never_anybody_elses_and_all_of_it_is_kept_again(hap
             case ("admit", cpu, gated):
                 there.admit(cpu, gated=gated)
             case ("end", number):
+                there.settle()  # the heir is there: see the scenario for an owner that ends before
                 there.end(number)
-                there.settle()  # its heir is there, or comes first: see the scenario for the moment in between
+                there.settle()
             case ("interrupted", steps):  # a restart after some of the moves
                 for step in moves(there.standing())[:steps]:
                     there.do(step)
