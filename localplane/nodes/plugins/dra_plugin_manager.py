@@ -18,7 +18,7 @@ from localplane.nodes.drivers import DriverError
 from localplane.nodes.plugins import health_info, responses
 from localplane.nodes.plugins.dra_plugin import DraPlugin
 from localplane.nodes.plugins.node_folders import NodeFolders
-from localplane.nodes.plugins.plugin_watcher import PluginWatcher
+from localplane.nodes.plugins.plugin_watcher import SYNC_SECONDS, PluginWatcher
 from localplane.nodes.plugins.slice_wiper import WIPING_DELAY_SECONDS, ResourceSliceWiper
 from localplane.schemas.releases import NEWEST, Release
 
@@ -43,6 +43,7 @@ class DraPluginManager:
         clock: Clock,
         changed: Callable[[], None],
         wipe_after: float = WIPING_DELAY_SECONDS,
+        sync_seconds: float = SYNC_SECONDS,
         release: Release = NEWEST,
     ) -> None:
         """Take ``changed``, which is called when the health of a device has changed."""
@@ -55,7 +56,7 @@ class DraPluginManager:
         self._pending: dict[str, asyncio.Task[None]] = {}
         """Wipe tasks that are due or under way, by driver."""
         self._tasks = BackgroundTasks()
-        self._registry = PluginWatcher(folders.registry, self, node=node, clock=clock)
+        self._registry = PluginWatcher(folders.registry, self, node=node, clock=clock, sync_seconds=sync_seconds)
         self.health = health_info.HealthInfoCache(clock, changed=changed)
 
     async def run(self) -> None:

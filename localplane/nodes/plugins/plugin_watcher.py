@@ -73,8 +73,11 @@ class _WatchedSocket:
 class PluginWatcher:
     """Watches the registry folder of one node."""
 
-    def __init__(self, folder: Path, handler: PluginHandler, *, node: str, clock: Clock) -> None:
+    def __init__(
+        self, folder: Path, handler: PluginHandler, *, node: str, clock: Clock, sync_seconds: float = SYNC_SECONDS
+    ) -> None:
         self._folder = folder
+        self._sync_seconds = sync_seconds
         self._handler = handler
         self._node = node
         self._clock = clock
@@ -85,7 +88,7 @@ class PluginWatcher:
         try:
             while True:
                 self.look()
-                await asyncio.sleep(SYNC_SECONDS)
+                await asyncio.sleep(self._sync_seconds)
         finally:
             self.forget()
 

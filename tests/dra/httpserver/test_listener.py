@@ -141,10 +141,19 @@ def there():
     return sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
 
 
-async def test_a_handshake_without_an_end_is_given_up(contexts):
-    async with Serving(bounds(handshake=0.2), contexts[0]) as serving:
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [
+        pytest.param(b"", {"request": 0.2}, id="nothing"),
+        pytest.param(b"\x16\x03\x01", {"handshake": 0.2}, id="the-beginning-of-a-hello"),
+    ],
+)
+async def test_a_handshake_without_an_end_is_given_up(contexts, said, limit):
+    async with Serving(bounds(**limit), contexts[0]) as serving:
         with serving.connect() as silent:
-            assert await asyncio.to_thread(silent.recv, 1) == b""
+            silent.sendall(said)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(silent.recv, 1) == b""
         await serving.until(lambda: serving.dropped == {DropReason.SLOW: 1} and len(serving.listener) == 0)
 
 

@@ -53,12 +53,18 @@ async def node(folders, user):
         yield plugins
 
 
+SYNC = 0.05
+"""Seconds between two looks for sockets, instead of one second."""
+
+
 @contextlib.asynccontextmanager
 async def managed(folders, user, *, wipe_after=0.2, spared=frozenset()):
     """The plugin manager of a kubelet."""
     client = Client(LocalTransport(user.server), RateLimiter(1e6, 1e6))
     wiping = ResourceSliceWiper(client, "n1", spared=spared)
-    plugins = DraPluginManager("n1", folders, wiping=wiping, clock=SYSTEM, changed=lambda: None, wipe_after=wipe_after)
+    plugins = DraPluginManager(
+        "n1", folders, wiping=wiping, clock=SYSTEM, changed=lambda: None, wipe_after=wipe_after, sync_seconds=SYNC
+    )
     running = asyncio.create_task(plugins.run())
     await eventually(folders.registry.is_dir)
     yield plugins
