@@ -66,7 +66,7 @@ def steps(version: str) -> list[Step]:
         Step(
             is_so=(1, minor(release)) <= checks.NEWEST_VERSION,
             what="`kubectl dra preflight` knows that all scenarios pass on it",
-            how=f"make test-cluster VERSION={release}, then raise NEWEST in {_shown(Path(checks.__file__))}",
+            how=f"make test-cluster VERSION={release}, then raise NEWEST_VERSION in {_shown(Path(checks.__file__))}",
         ),
         Step(
             is_so=release in _tested_on(README.read_text(encoding="utf-8")),

@@ -59,7 +59,7 @@ class CompiledSelector:
         self._answers: dict[Hashable, bool | str] = {}
 
     def __repr__(self) -> str:
-        return f"Selector({self.expression!r})"
+        return f"CompiledSelector({self.expression!r})"
 
     def selects(self, driver: str, device: Device, seen: Callable[[], DeviceInput]) -> bool:
         """Report whether the selector matches a device of a driver; ``seen`` returns the input for `matches`.

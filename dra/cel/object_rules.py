@@ -40,7 +40,7 @@ class CompiledRule:
             raise MalformedRuleError(f"{expression!r} answers with {answer}, not with true or false")
 
     def __repr__(self) -> str:
-        return f"Rule({self.expression!r})"
+        return f"CompiledRule({self.expression!r})"
 
     def holds(self, content: Mapping[str, Any]) -> bool:
         """Report whether the rule is true for an object; an evaluation error (a missing field) counts as false.

@@ -34,7 +34,7 @@ def page() -> str:
         "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
         markdown.table(("hold", "rule"), [(f"`{each.value}`", _HOLD_RULE_TEXTS[each]) for each in AllocationHold]),
         "## The life of a Reservation\n",
-        "From `TABLE` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
+        "From `TRANSITIONS` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
         "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
     )
 

@@ -13,9 +13,6 @@ _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED})
 """Problems that a running controller solves at once."""
 
-SKIPPED: Final = frozenset({ProblemCode.UNSCHEDULABLE, ProblemCode.NOT_TRIED, ProblemCode.NODE_NOT_READY})
-"""Problems of waiting pods: a full cluster is not an error."""
-
 
 def audit(scene: ClusterState) -> tuple[Problem, ...]:
     """Return all problems of claims, of the pods that use them, and of Reservations; the most severe first."""

@@ -73,7 +73,7 @@ def test_what_is_no_question_is_refused(expression):
 
 def test_an_expression_is_compiled_once():
     assert compile_selector("true") is compile_selector("true")
-    assert repr(compile_selector("true")) == "Selector('true')"
+    assert repr(compile_selector("true")) == "CompiledSelector('true')"
 
 
 def test_a_selector_over_the_budget_is_an_error_of_the_device_and_no_trace_back():

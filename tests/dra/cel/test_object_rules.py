@@ -80,7 +80,7 @@ def test_an_object_with_more_items_than_a_rule_may_look_at_is_told():
 
 
 def test_a_rule_shows_its_expression():
-    assert repr(CompiledRule("object.done")) == "Rule('object.done')"
+    assert repr(CompiledRule("object.done")) == "CompiledRule('object.done')"
 
 
 TOKENS = st.sampled_from(
