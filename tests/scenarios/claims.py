@@ -22,6 +22,11 @@ def listed(claim: Json, resource: str = "pods") -> set[str]:
     return {entry["name"] for entry in entries(claim) if entry["resource"] == resource}
 
 
+def entered(claim: Json) -> bool:
+    """Tell whether the annotation says that the workload was entered for the claim's allocation."""
+    return "reserve.dra/entered-allocation" in claim["metadata"].get("annotations", {})
+
+
 def condition(obj: Json, kind: str) -> str | None:
     """Return the status of one condition of any object, None when it does not have it."""
     found = {each["type"]: each["status"] for each in obj.get("status", {}).get("conditions") or ()}

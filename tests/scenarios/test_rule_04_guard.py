@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios import objects, steps
-from tests.scenarios.claims import allocated, entries, finished, listed
+from tests.scenarios.claims import allocated, entered, entries, finished, listed
 from tests.scenarios.conftest import StartController
 from tests.scenarios.controller import IMPATIENT
 from tests.scenarios.features import Feature, kubernetes_version
@@ -71,7 +71,10 @@ async def test_running_pods_keep_their_devices_when_the_owner_releases_while_we_
         await steps.claim_is(
             namespace,
             "shared",
-            lambda found: listed(found, "guards") and listed(found, "deployments") and not listed(found),
+            # The annotation is written after the list: without it the next controller would enter the workload again.
+            lambda found: (
+                listed(found, "guards") and listed(found, "deployments") and not listed(found) and entered(found)
+            ),
             saying="its pod has started and is listed no more",
         )
         await controller.stop()
