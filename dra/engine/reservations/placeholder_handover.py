@@ -309,7 +309,9 @@ def _finish_deletion(
     gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in turn.gone]
     if not turn.released:  # placeholders are merged: no owner pod gets anything yet
         return (*nominated, *gone)
-    stale = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in turn.parts if not each.node]
+    # Not if one is bound on spare capacity: without the others its part would be requested again, without an end.
+    pending = turn.parts if not any(each.node for each in turn.parts) else ()
+    stale = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in pending]
     bound = (each.amounts for each in there.guests if each.bound)
     taken = amounts.total((*(each.amounts for each in own), *bound))
     served, left = _owners_that_fit(there, _positive_difference(without_pods(there.held), taken))
@@ -345,16 +347,13 @@ def _owners_that_fit(there: ReservationState, released: NanoAmounts) -> tuple[tu
 def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
     """Return what replacements of several merged placeholders do not request yet."""
     present = {each.uid for each in replaced}
+    active = [each for each in there.keepers if _is_active(each, there)]
     # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
-    parts = [
-        each
-        for each in there.keepers
-        if _is_active(each, there) and len(each.replaces) > 1 and not each.replaces.isdisjoint(present)
-    ]
-    merged = frozenset[str]().union(*(each.replaces for each in parts))
+    merged = frozenset[str]().union(*(each.replaces for each in active if len(each.replaces) > 1)) & present
+    # A part that is created after some of the merged placeholders are gone names a single one, and counts as well.
     return _positive_difference(
         amounts.total(each.amounts for each in replaced if each.uid in merged),
-        amounts.total(each.amounts for each in parts),
+        amounts.total(each.amounts for each in active if not each.replaces.isdisjoint(merged)),
     )
 
 

@@ -171,6 +171,64 @@ def test_what_comes_next(keepers, guests, expected):
     assert told(ReservationState(node=NODE, held=of(6), keepers=tuple(keepers), guests=tuple(guests))) == expected
 
 
+def steps_until_rest(there, most=12):
+    """Apply plans of which no binding follows; return how many placeholders were created."""
+    created = 0
+    for _ in range(most):
+        planned = plan_handover(there)
+        if not planned:
+            break
+        for step in planned:
+            if isinstance(step, PlaceholderRequest):
+                created += 1
+                made = Placeholder(
+                    key=("default", f"new{created}"),
+                    uid=Uid(f"new{created}"),
+                    amounts=step.amounts,
+                    node="",
+                    replaces=frozenset(step.replaces),
+                    standby_for=step.standby_for[0] if step.standby_for else Uid(""),
+                )
+                there = msgspec.structs.replace(there, keepers=(*there.keepers, made))
+            elif isinstance(step, PlaceholderRemoval):
+                left = tuple(each for each in there.keepers if each.uid != step.uid)
+                there = msgspec.structs.replace(there, keepers=left)
+    return created
+
+
+@pytest.mark.parametrize(
+    ("held", "keepers", "guests"),
+    [
+        pytest.param(
+            of(8),
+            [keeper("b", 6), keeper("c", 4, node="", nominated=NODE, replaces=frozenset("ab"))],
+            [guest("g", 4, nominated="")],
+            id="one-of-two-merged-placeholders-is-gone-and-a-part-is-missing",
+        ),
+        pytest.param(
+            {"cpu": 4 * 10**9, "memory": 12 * 10**9},
+            [
+                Placeholder(
+                    key=("default", "a"), uid=Uid("a"), amounts={"cpu": 4 * 10**9, "memory": 12 * 10**9}, node=NODE
+                ),
+                Placeholder(
+                    key=("default", "b"),
+                    uid=Uid("b"),
+                    amounts={"memory": 3 * 10**9},
+                    node=NODE,
+                    replaces=frozenset("a"),
+                ),
+            ],
+            [OwnerPod(key=("default", "g"), uid=Uid("g"), amounts={"memory": 10 * 10**9})],
+            id="a-replacement-is-bound-on-spare-capacity-and-another-owner-has-come",
+        ),
+    ],
+)
+def test_placeholders_are_not_created_without_an_end(held, keepers, guests):
+    there = ReservationState(node=NODE, held=held, keepers=tuple(keepers), guests=tuple(guests))
+    assert steps_until_rest(there) <= 3
+
+
 def test_for_once_nobody_inherits_and_nobody_is_labelled():
     there = ReservationState(
         node=NODE,
