@@ -153,6 +153,16 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
             *_finish_deletion(there, turn, nominated, own=own, changed=bool(excess)),
             *_missing_standbys(there),
         )
+    if excess and (released := _released_owners(there, own)):
+        # Until these are bound, a placeholder of a new release would take their capacity: nominations do not count
+        # against placeholders.
+        return (
+            *drops,
+            *_owners_to_mark(there, released),
+            *nominated,
+            *_gates_to_remove(released),
+            *_missing_standbys(there),
+        )
     way = _plan_release(own, excess)
     gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in way.victims]
     if way.parts or (excess and not gone):  # capacity for the owners is still being merged
@@ -312,9 +322,7 @@ def _finish_deletion(
     # Not if one is bound on spare capacity: without the others its part would be requested again, without an end.
     pending = turn.parts if not any(each.node for each in turn.parts) else ()
     stale = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in pending]
-    bound = (each.amounts for each in there.guests if each.bound)
-    taken = amounts.total((*(each.amounts for each in own), *bound))
-    served, left = _owners_that_fit(there, _positive_difference(without_pods(there.held), taken))
+    served, left = _owners_that_fit(there, _free_capacity(there, own))
     if stale and (len(gone) > 1 or (changed and left)):
         return stale
     if left:
@@ -324,6 +332,19 @@ def _finish_deletion(
 
 def _gates_to_remove(guests: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
     return (RemoveSchedulingGate(key=each.key, uid=each.uid) for each in guests if each.gated and not each.bound)
+
+
+def _free_capacity(there: ReservationState, own: Sequence[Placeholder]) -> dict[str, int]:
+    """Return the held capacity that neither placeholders request nor bound owner pods take."""
+    bound = (each.amounts for each in there.guests if each.bound)
+    taken = amounts.total((*(each.amounts for each in own), *bound))
+    return _positive_difference(without_pods(there.held), taken)
+
+
+def _released_owners(there: ReservationState, own: Sequence[Placeholder]) -> tuple[OwnerPod, ...]:
+    """Return the owner pods whose capacity is free already and that kube-scheduler has not bound yet."""
+    served, _ = _owners_that_fit(there, _free_capacity(there, own))
+    return tuple(each for each in served if not each.bound and _reserved_part(each.amounts, there.held))
 
 
 def _owners_that_fit(there: ReservationState, released: NanoAmounts) -> tuple[tuple[OwnerPod, ...], dict[str, int]]:

@@ -114,6 +114,12 @@ def told(there):
             id="for-another-owner-than-before-it-is-planned-anew",
         ),
         pytest.param(
+            [keeper("a", 3)],
+            [guest("p", 3), guest("q", 2, nominated="")],
+            [],
+            id="nothing-is-released-while-an-owner-whose-capacity-is-free-is-not-bound",
+        ),
+        pytest.param(
             [
                 keeper("c", 1, replaces=frozenset("ab")),
                 keeper("d", 5),
