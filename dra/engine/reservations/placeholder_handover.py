@@ -139,7 +139,7 @@ class AdmissionCheck(Protocol):
 def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
     """Return the next steps, in order; none if placeholders and owner pods are as they should be."""
     useless = [each for each in there.keepers if each.ended or each.node not in {"", there.node}]
-    drops = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in useless if not each.leaving]
+    drops = _removals(each for each in useless if not each.leaving)
     own, replaced = _active_placeholders(there), _replaced_placeholders(there)
     asked, wanted = amounts.total(each.amounts for each in own), target_requests(there)
     missing, excess = _positive_difference(wanted, asked), _positive_difference(asked, wanted)
@@ -147,32 +147,33 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
         return (*drops, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
     nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(there, own)]
     turn = _next_deletion(there, replaced)
+    fitting, left = _owners_that_fit(there, own)
+    released = [each for each in fitting if not each.bound and _reserved_part(each.amounts, there.held)]
+    served: Sequence[OwnerPod]
+    gone: Sequence[Placeholder]
     if turn.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
-        return (
-            *drops,
-            *_finish_deletion(there, turn, nominated, own=own, changed=bool(excess)),
-            *_missing_standbys(there),
-        )
-    if excess and (released := _released_owners(there, own)):
+        if not turn.released:  # placeholders are merged: no owner pod gets anything yet
+            served = ()
+        elif stale := _stale_replacements(turn, changed=bool(excess and left)):
+            return (*drops, *_removals(stale), *_missing_standbys(there))
+        else:
+            served = there.guests if left else fitting
+        gone = turn.gone
+    elif excess and released:
         # Until these are bound, a placeholder of a new release would take their capacity: nominations do not count
         # against placeholders.
-        return (
-            *drops,
-            *_owners_to_mark(there, released),
-            *nominated,
-            *_gates_to_remove(released),
-            *_missing_standbys(there),
-        )
-    way = _plan_release(own, excess)
-    gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in way.victims]
-    if way.parts or (excess and not gone):  # capacity for the owners is still being merged
-        return (*drops, *nominated, *way.parts, *_missing_standbys(there))
+        served, gone = released, ()
+    else:
+        way = _plan_release(own, excess)
+        if way.parts or (excess and not way.victims):  # capacity for the owners is still being merged
+            return (*drops, *nominated, *way.parts, *_missing_standbys(there))
+        served, gone = there.guests, way.victims
     return (
         *drops,
-        *_owners_to_mark(there, there.guests),
+        *_owners_to_mark(there, served),
         *nominated,
-        *gone,
-        *_gates_to_remove(there.guests),
+        *_removals(gone),
+        *(RemoveSchedulingGate(key=each.key, uid=each.uid) for each in served if each.gated and not each.bound),
         *_missing_standbys(there),
     )
 
@@ -259,17 +260,14 @@ def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:
 def _active_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
     """Return the placeholders that count: without those to be replaced, and without standbys of pods inside."""
     inside = {each.uid for each in there.guests}
-    gone = {uid for each in there.keepers if _is_active(each, there) for uid in each.replaces}
-    return tuple(
-        each
-        for each in there.keepers
-        if _is_active(each, there) and each.standby_for not in inside and each.uid not in gone
-    )
+    replaced = {each.uid for each in _replaced_placeholders(there)}
+    return tuple(each for each in _usable(there) if each.standby_for not in inside and each.uid not in replaced)
 
 
 def _replaced_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
-    gone = set(chain.from_iterable(each.replaces for each in there.keepers if _is_active(each, there)))
-    return tuple(each for each in there.keepers if _is_active(each, there) and each.uid in gone)
+    usable = _usable(there)
+    gone = set(chain.from_iterable(each.replaces for each in usable))
+    return tuple(each for each in usable if each.uid in gone)
 
 
 class _Deletion(Struct, frozen=True):
@@ -289,7 +287,7 @@ def _next_deletion(there: ReservationState, replaced: Sequence[Placeholder]) -> 
     nomination, and the second deletion would release capacity for any pod.
     """
     present = {each.uid for each in replaced}
-    parts = [each for each in there.keepers if _is_active(each, there) and not each.replaces.isdisjoint(present)]
+    parts = [each for each in _usable(there) if not each.replaces.isdisjoint(present)]
     if not parts:
         return _Deletion()
     together = min(parts, key=lambda each: (not each.nominated, each.key)).replaces & present
@@ -304,56 +302,30 @@ def _next_deletion(there: ReservationState, replaced: Sequence[Placeholder]) -> 
     return _Deletion(gone=gone, parts=mine, released=released)
 
 
-def _finish_deletion(
-    there: ReservationState,
-    turn: _Deletion,
-    nominated: Iterable[HandoverStep],
-    *,
-    own: Sequence[Placeholder],
-    changed: bool,
-) -> Iterable[HandoverStep]:
-    """Return the steps of a deletion; `changed`: placeholders request more than they should, owner pods have come.
+def _stale_replacements(turn: _Deletion, *, changed: bool) -> tuple[Placeholder, ...]:
+    """Return the replacements to plan again; `changed`: no owner pods need just what the deletion would release.
 
-    If no owner pods need just what the deletion would release, the replacements are planned again.
+    None if one is bound on spare capacity: without the others its part would be requested again, without an end.
     """
-    gone = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in turn.gone]
-    if not turn.released:  # placeholders are merged: no owner pod gets anything yet
-        return (*nominated, *gone)
-    # Not if one is bound on spare capacity: without the others its part would be requested again, without an end.
-    pending = turn.parts if not any(each.node for each in turn.parts) else ()
-    stale = [PlaceholderRemoval(key=each.key, uid=each.uid) for each in pending]
-    served, left = _owners_that_fit(there, _free_capacity(there, own))
-    if stale and (len(gone) > 1 or (changed and left)):
-        return stale
-    if left:
-        served = there.guests
-    return (*_owners_to_mark(there, served), *nominated, *gone, *_gates_to_remove(served))
+    if any(each.node for each in turn.parts) or not (changed or len(turn.gone) > 1):
+        return ()
+    return turn.parts
 
 
-def _gates_to_remove(guests: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
-    return (RemoveSchedulingGate(key=each.key, uid=each.uid) for each in guests if each.gated and not each.bound)
+def _removals(placeholders: Iterable[Placeholder]) -> tuple[PlaceholderRemoval, ...]:
+    return tuple(PlaceholderRemoval(key=each.key, uid=each.uid) for each in placeholders)
 
 
-def _free_capacity(there: ReservationState, own: Sequence[Placeholder]) -> dict[str, int]:
-    """Return the held capacity that neither placeholders request nor bound owner pods take."""
-    bound = (each.amounts for each in there.guests if each.bound)
-    taken = amounts.total((*(each.amounts for each in own), *bound))
-    return _positive_difference(without_pods(there.held), taken)
-
-
-def _released_owners(there: ReservationState, own: Sequence[Placeholder]) -> tuple[OwnerPod, ...]:
-    """Return the owner pods whose capacity is free already and that kube-scheduler has not bound yet."""
-    served, _ = _owners_that_fit(there, _free_capacity(there, own))
-    return tuple(each for each in served if not each.bound and _reserved_part(each.amounts, there.held))
-
-
-def _owners_that_fit(there: ReservationState, released: NanoAmounts) -> tuple[tuple[OwnerPod, ...], dict[str, int]]:
-    """Return the owner pods that fit together into what is released for them, and what is left of it.
+def _owners_that_fit(
+    there: ReservationState, own: Sequence[Placeholder]
+) -> tuple[tuple[OwnerPod, ...], dict[str, int]]:
+    """Return the owner pods that fit together into what placeholders do not request, and what is left of it.
 
     Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
     """
     bound = [each for each in there.guests if each.bound]
-    left = dict(released)
+    taken = amounts.total((*(each.amounts for each in own), *(each.amounts for each in bound)))
+    left = _positive_difference(without_pods(there.held), taken)
     served = []
     for each in sorted(
         (each for each in there.guests if not each.bound), key=lambda each: each.nominated != there.node
@@ -368,18 +340,18 @@ def _owners_that_fit(there: ReservationState, released: NanoAmounts) -> tuple[tu
 def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
     """Return what replacements of several merged placeholders do not request yet."""
     present = {each.uid for each in replaced}
-    active = [each for each in there.keepers if _is_active(each, there)]
+    usable = _usable(there)
     # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
-    merged = frozenset[str]().union(*(each.replaces for each in active if len(each.replaces) > 1)) & present
+    merged = frozenset[str]().union(*(each.replaces for each in usable if len(each.replaces) > 1)) & present
     # A part that is created after some of the merged placeholders are gone names a single one, and counts as well.
     return _positive_difference(
         amounts.total(each.amounts for each in replaced if each.uid in merged),
-        amounts.total(each.amounts for each in active if not each.replaces.isdisjoint(merged)),
+        amounts.total(each.amounts for each in usable if not each.replaces.isdisjoint(merged)),
     )
 
 
-def _is_active(keeper: Placeholder, there: ReservationState) -> bool:
-    return not keeper.ended and not keeper.leaving and keeper.node in {"", there.node}
+def _usable(there: ReservationState) -> list[Placeholder]:
+    return [each for each in there.keepers if not each.ended and not each.leaving and each.node in {"", there.node}]
 
 
 class _Release(Struct, frozen=True):
@@ -438,14 +410,14 @@ def _owners_to_mark(there: ReservationState, served: Iterable[OwnerPod]) -> Iter
 def _placeholders_to_nominate(there: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
     """Yield pending placeholders that count now, or whose owner pod is being deleted, unless nominated already."""
     leaving = {each.uid for each in there.guests if each.leaving}
-    heirs = (each for each in there.keepers if _is_active(each, there) and each.standby_for in leaving)
+    heirs = (each for each in _usable(there) if each.standby_for in leaving)
     return (each for each in (*own, *heirs) if not each.node and each.nominated != there.node)
 
 
 def _missing_standbys(there: ReservationState) -> Iterable[HandoverStep]:
     if there.once:
         return
-    inherits = {each.standby_for for each in there.keepers if _is_active(each, there)}
+    inherits = {each.standby_for for each in _usable(there)}
     for each in there.guests:
         if (
             each.bound
