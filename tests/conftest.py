@@ -6,6 +6,8 @@ the end, and programs in Go that run for a moment (kubectl, Helm) need hardly lo
 
 import gc
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -67,3 +69,10 @@ def pytest_collection(session):
         gc.enable()
         gc.freeze()
         gc.set_threshold(*OFTEN)
+
+
+@pytest.fixture
+def short_path():
+    """Return a directory for unix sockets, whose paths have 107 bytes at most: 40 bytes shorter than ``tmp_path``."""
+    with tempfile.TemporaryDirectory(prefix="s") as path:
+        yield Path(path)

@@ -7,8 +7,8 @@ from tests.kubeletplugin.node import Node
 
 
 @pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path)
+def node(short_path):
+    return Node(short_path)
 
 
 def test_a_driver_may_be_named_once(node):

@@ -19,8 +19,8 @@ from tests.kubeletplugin.test_claim_preparer import one
 
 
 @pytest.fixture
-async def node(tmp_path_factory):
-    found = Node(tmp_path_factory.mktemp("n"))  # a short path: sockets have 107 bytes, and TMPDIR may be long
+async def node(short_path):
+    found = Node(short_path)
     await found.create()
     return found
 
@@ -132,8 +132,8 @@ async def test_what_is_given_back_is_an_orphan_no_more(node, transport):
     assert found.told == {}
 
 
-async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(tmp_path_factory):
-    node = FakeNode(tmp_path_factory.mktemp("n"))
+async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(short_path):
+    node = FakeNode(short_path)
     plugin = node.instance(forgotten=lambda uid: f"of {uid}: release it")
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
     await plugin.prepare([a])

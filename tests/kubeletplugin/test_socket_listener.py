@@ -9,8 +9,8 @@ from kubeletplugin.sockets import SocketPathError
 
 
 @pytest.fixture
-async def listener(tmp_path):
-    it = SocketListener(tmp_path / "own" / "dra.sock", option="--plugins", services=lambda _: None)
+async def listener(short_path):
+    it = SocketListener(short_path / "own" / "dra.sock", option="--plugins", services=lambda _: None)
     yield it
     await it.close(grace=0)
 
@@ -47,12 +47,12 @@ async def test_who_listens_already_is_not_pushed_aside(listener):
     assert not listener.lost
 
 
-async def test_a_path_that_is_too_long_names_the_option(tmp_path):
+async def test_a_path_that_is_too_long_names_the_option(short_path):
     with pytest.raises(SocketPathError, match="--plugins"):
-        SocketListener(tmp_path / ("x" * 100), option="--plugins", services=lambda _: None)
+        SocketListener(short_path / ("x" * 100), option="--plugins", services=lambda _: None)
 
 
-def test_the_kubelets_folder_is_not_made_by_us(tmp_path):
+def test_the_kubelets_folder_is_not_made_by_us(short_path):
     with pytest.raises(DirectoryMissingError, match="is not there"):
-        require_kubelet_directory(tmp_path / "registry")
-    assert not (tmp_path / "registry").exists()
+        require_kubelet_directory(short_path / "registry")
+    assert not (short_path / "registry").exists()

@@ -22,13 +22,13 @@ def open_files():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_socket_path_may_have_107_bytes(tmp_path):
-    room = 107 - len(os.fsencode(tmp_path)) - 1
-    fitting = tmp_path / ("s" * room)
+def test_a_socket_path_may_have_107_bytes(short_path):
+    room = 107 - len(os.fsencode(short_path)) - 1
+    fitting = short_path / ("s" * room)
     assert validate_socket_path(fitting, option="--plugins") == fitting
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(fitting))
-    too_long = tmp_path / ("ü" * ((room + 2) // 2))
+    too_long = short_path / ("ü" * ((room + 2) // 2))
     with pytest.raises(SocketPathError) as caught:
         validate_socket_path(too_long, option="--plugins")
     length = len(os.fsencode(too_long))
@@ -59,8 +59,8 @@ def test_a_link_is_no_folder_of_ours(tmp_path):
         ensure_private_directory(link)
 
 
-def test_a_stale_socket_is_removed(tmp_path):
-    path = tmp_path / "dra.sock"
+def test_a_stale_socket_is_removed(short_path):
+    path = short_path / "dra.sock"
     assert not remove_stale_socket(path)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -68,8 +68,8 @@ def test_a_stale_socket_is_removed(tmp_path):
     assert not path.exists()
 
 
-def test_a_socket_that_somebody_listens_on_stays(tmp_path):
-    path = tmp_path / "dra.sock"
+def test_a_socket_that_somebody_listens_on_stays(short_path):
+    path = short_path / "dra.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()

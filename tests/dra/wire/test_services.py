@@ -11,9 +11,9 @@ from dra.wire import devicehealth, grpc_health, plugin, registration
 
 
 @pytest.fixture
-async def served(tmp_path):
+async def served(short_path):
     """Serve all services on one socket; give its path."""
-    path = tmp_path / "all.sock"
+    path = short_path / "all.sock"
     server = aio.server()
     servicer = Servicer()
     registration.add_to_server(servicer, server)
@@ -126,12 +126,12 @@ async def test_probes_are_answered(channel):
     assert [answer.status async for answer in stream] == [grpc_health.HealthCheckResponse.SERVICE_UNKNOWN]
 
 
-async def test_a_version_that_is_not_served_is_unimplemented(tmp_path):
+async def test_a_version_that_is_not_served_is_unimplemented(short_path):
     server = aio.server()
     plugin.add_to_server(Servicer(), server, versions=[plugin.DraPluginVersion.V1])
-    server.add_insecure_port(f"unix:{tmp_path}/v1.sock")
+    server.add_insecure_port(f"unix:{short_path}/v1.sock")
     await server.start()
-    async with aio.insecure_channel(f"unix:{tmp_path}/v1.sock") as channel:
+    async with aio.insecure_channel(f"unix:{short_path}/v1.sock") as channel:
         client = plugin.DraPluginClient(channel, version=plugin.DraPluginVersion.V1BETA1)
         with pytest.raises(aio.AioRpcError) as caught:
             await client.node_prepare_resources(plugin.NodePrepareResourcesRequest(), timeout=5)

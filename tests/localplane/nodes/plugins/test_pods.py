@@ -30,8 +30,8 @@ WHY = "Failed to prepare dynamic resources: prepare dynamic resources: "
 
 
 @pytest.fixture
-async def plane(tmp_path_factory):
-    folders = NodeFolders(tmp_path_factory.mktemp("n"))
+async def plane(short_path):
+    folders = NodeFolders(short_path)
     server = ApiServer(chance=seeded(1))
     async with started(folders, server) as plane:
         yield plane
@@ -293,8 +293,8 @@ async def test_after_a_reboot_claims_are_prepared_again(plane):
         assert plugin.prepared[0] == plugin.prepared[1]
 
 
-async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(tmp_path_factory):
-    folders, server = NodeFolders(tmp_path_factory.mktemp("n")), ApiServer(chance=seeded(1))
+async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(short_path):
+    folders, server = NodeFolders(short_path), ApiServer(chance=seeded(1))
     folders.make()
     async with SocketPlugin(folders) as plugin:
         async with started(folders, server) as plane:

@@ -36,8 +36,8 @@ async def eventually_names(user, wanted):
 
 
 @pytest.fixture
-def folders(tmp_path_factory):
-    return NodeFolders(tmp_path_factory.mktemp("n"))
+def folders(short_path):
+    return NodeFolders(short_path)
 
 
 @pytest.fixture
