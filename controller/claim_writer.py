@@ -43,13 +43,14 @@ from dra.kube.clock import Clock, rfc3339_micro
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, InvalidNameError
-from dra.kube.store import ServerRestored, ServerRestoredError, is_older_version
+from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
+from dra.model.resource_versions import is_older
 
 PARALLEL_MAX: Final = 32
 """Maximum number of requests of one plan in flight: a window of 240 pods is ungated in eight rounds."""
@@ -220,7 +221,7 @@ class ClaimWriter:
             return None
         annotations.trim_annotations(claim.metadata)  # the claim is compared with the cached one
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
-        if is_older_version(version, before):
+        if is_older(version, before):
             raise ServerRestoredError(ServerRestored(CLAIMS.what(view.key), version, before))
         return claim
 

@@ -35,8 +35,9 @@ from dra.kube.codec import (
 )
 from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, UnreadableResponse, error_of
 from dra.kube.resources import Resource
-from dra.kube.store import Change, ServerRestored, Store, is_older_version
+from dra.kube.store import Change, ServerRestored, Store
 from dra.model.meta import Key
+from dra.model.resource_versions import is_older
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -155,7 +156,7 @@ class Reflector(Generic[T]):
             changes: list[Change[T]] = []
             if page.first:
                 self._store.begin_list()
-                if is_older_version(page.resource_version, self._reached):
+                if is_older(page.resource_version, self._reached):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
             for each in page.unreadable:
                 self._report_unreadable(each)
@@ -191,7 +192,7 @@ class Reflector(Generic[T]):
     async def _check(self) -> None:
         """Raise `_RelistError` if the server is at an older version than this reflector."""
         version = await self._client.current_resource_version(self.resource, selection=self._selection)
-        if is_older_version(version, self._version):
+        if is_older(version, self._version):
             message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
             raise _RelistError(Unreachable(self.resource.label, message, ambiguous=False))
         self._in_doubt = False

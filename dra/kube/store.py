@@ -17,7 +17,8 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dra.kube.codec import ApiObject, ObjectIdentity
-from dra.model.meta import Key, ObjectMeta, Uid
+from dra.model.meta import Key, Uid
+from dra.model.resource_versions import is_newer, is_older
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -101,7 +102,7 @@ class Store(Generic[T]):
         """Apply an ADDED or MODIFIED event."""
         meta = obj.metadata
         known = self._objects.get((meta.namespace, meta.name))
-        if known is None or not _is_not_newer(meta, known.metadata):
+        if known is None or is_newer(meta.resource_version, known.metadata.resource_version):
             self._put(obj, known, out)
 
     def delete(self, obj: T, out: list[Change[T]]) -> None:
@@ -114,17 +115,18 @@ class Store(Generic[T]):
         before = known.metadata
         if before.uid == meta.uid:
             # Equal versions count as newer: old servers sent the last version instead of that of the deletion.
-            if before.resource_version == meta.resource_version or not _is_not_newer(meta, before):
+            version, known_version = meta.resource_version, before.resource_version
+            if version == known_version or is_newer(version, known_version):
                 del self._objects[key]
                 self._left(obj, out, certain=self._certain)
-        elif not _is_not_newer(meta, before):
+        elif is_newer(meta.resource_version, before.resource_version):
             del self._objects[key]
             self._left(known, out, certain=True)
 
     def forget(self, gone: ObjectIdentity, out: list[Change[T]]) -> None:
         """Apply a DELETED event whose object does not fit the struct; the stored object is removed."""
         known = self._objects.get(gone.key)
-        if known is not None and not _is_not_newer(gone, known.metadata):
+        if known is not None and is_newer(gone.resource_version, known.metadata.resource_version):
             del self._objects[gone.key]
             self._left(known, out, certain=self._certain or known.metadata.uid != gone.uid)
 
@@ -147,7 +149,7 @@ class Store(Generic[T]):
                 or meta.uid != known.metadata.uid
             ):
                 before = known.metadata.resource_version if known is not None else ""
-                if is_older_version(meta.resource_version, before):
+                if is_older(meta.resource_version, before):
                     out.insert(0, ServerRestored("/".join(filter(None, key)), meta.resource_version, before))
                 self._put(obj, known, out)
             self._listed.add(key)
@@ -187,16 +189,3 @@ class Store(Generic[T]):
             self._gone[((meta.namespace, meta.name), meta.uid)] = meta.resource_version
             if len(self._gone) > TOMBSTONES_MAX:
                 del self._gone[next(iter(self._gone))]
-
-
-def is_older_version(version: str, known: str) -> bool:
-    """Return whether `version` is certainly older than `known`."""
-    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
-
-
-def _is_not_newer(meta: ObjectMeta | ObjectIdentity, known: ObjectMeta) -> bool:
-    """Return whether `meta` is certainly not newer than `known`."""
-    try:
-        return int(meta.resource_version) <= int(known.resource_version)
-    except ValueError:
-        return meta.resource_version == known.resource_version

@@ -9,6 +9,11 @@ def is_newer(version: str, known: str) -> bool:
         return version != known
 
 
+def is_older(version: str, known: str) -> bool:
+    """Report whether a resourceVersion is certainly earlier than a known one."""
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
+
+
 def list_covers(list_version: str, version: str) -> bool:
     """Report whether a list is certainly not older than a version of an object."""
     return list_version.isdecimal() and version.isdecimal() and int(list_version) >= int(version)

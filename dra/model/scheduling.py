@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.model.meta import Struct
-from dra.model.nodes import Node, NodeSelector, NodeStatus
+from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint
 from dra.model.pods import Pod, PodSpec, PodStatus
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 
@@ -50,6 +50,14 @@ class Toleration(Struct, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether the toleration matches a taint of a node (core/v1 ``Toleration.ToleratesTaint``)."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.operator == "Exists":
+            return self.key in {"", taint.key}
+        return self.key == taint.key and self.value == taint.value
 
 
 class NodeAffinity(Struct, frozen=True):

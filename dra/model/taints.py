@@ -40,6 +40,14 @@ class DeviceToleration(Struct, frozen=True):
     effect: str = ""
     toleration_seconds: int | None = None
 
+    def tolerates(self, taint: DeviceTaint) -> bool:
+        """Return whether the toleration matches a taint of a device (resource/v1 ``DeviceToleration``)."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.operator == EXISTS:
+            return self.key in {"", taint.key}
+        return self.operator in {"", EQUAL} and self.key in {"", taint.key} and self.value == taint.value
+
 
 class DeviceTaintRuleSpec(Struct, frozen=True):
     """``spec`` of a DeviceTaintRule."""

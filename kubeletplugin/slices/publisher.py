@@ -26,8 +26,9 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, SLICES
-from dra.kube.store import Change, Deleted, ServerRestored, Upserted, is_older_version
+from dra.kube.store import Change, Deleted, ServerRestored, Upserted
 from dra.model.meta import OwnerReference, PartialObjectMetadata, Uid
+from dra.model.resource_versions import is_older
 from dra.model.slices import ResourceSlice
 from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.contract import Driver, Pool
@@ -132,7 +133,7 @@ class ResourceSlicePublisher:
         there = {each.metadata.name: each for each in self._reflector.objects.values()}
         reached = self._reflector.resource_version
         for name, answer in list(self._answers.items()):
-            if reached and not is_older_version(reached, answer.metadata.resource_version):
+            if reached and not is_older(reached, answer.metadata.resource_version):
                 del self._answers[name]
             else:
                 there[name] = answer

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from dra.engine.allocator import ConsumedCapacityCollection
 from dra.engine.devices.ledger import DeviceID, Holder, Ledger, allocated_devices
-from dra.kube.store import is_older_version
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Key, Uid
+from dra.model.resource_versions import is_older
 
 
 class ClaimTracker:
@@ -39,7 +39,7 @@ class ClaimTracker:
         if known is not None:
             if known.metadata.uid != meta.uid:
                 self.forget(known)
-            elif is_older_version(meta.resource_version, known.metadata.resource_version):
+            elif is_older(meta.resource_version, known.metadata.resource_version):
                 return False
         self._claims[meta.key] = claim
         return self._account(claim)

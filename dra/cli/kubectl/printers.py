@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from dra.engine.messages.plurals import singularize
+from dra.engine.messages.texts import singularize
 
 COLUMN_GAP: Final = "   "
 """Gap between two columns, as in kubectl."""

@@ -9,8 +9,8 @@ from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import REASON_TEXTS, Code
 from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE, REPORTED_REASONS
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
-from dra.engine.messages.guidance import Guidance
 from dra.engine.messages.impairments import IMPAIRMENTS
+from dra.engine.messages.texts import Guidance
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 

@@ -19,7 +19,7 @@ from dra.model.device_requests import (
     ExactDeviceRequest,
 )
 from dra.model.meta import Key, Uid
-from dra.model.taints import EQUAL, EXISTS, DeviceTaint, DeviceToleration
+from dra.model.taints import DeviceTaint, DeviceToleration
 
 ALLOCATION_RESULTS_MAX_SIZE: Final = 32
 """Maximum number of devices in the allocation of one claim (upstream ``AllocationResultsMaxSize``)."""
@@ -61,7 +61,7 @@ class RequestData:
     def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
         """Report whether the request tolerates all taints that exclude devices from allocation."""
         return not taints or all(
-            taint.effect not in _EXCLUDING_EFFECTS or any(_tolerates_taint(taint, by) for by in self.tolerations)
+            taint.effect not in _EXCLUDING_EFFECTS or any(by.tolerates(taint) for by in self.tolerations)
             for taint in taints
         )
 
@@ -168,11 +168,3 @@ def _check_size(claim: ResourceClaim, requests: list[tuple[RequestData, ...]]) -
         raise UnsatisfiableError(
             f"claim {name}: {least} devices are more than the {ALLOCATION_RESULTS_MAX_SIZE} that a claim can have"
         )
-
-
-def _tolerates_taint(taint: DeviceTaint, by: DeviceToleration) -> bool:
-    if by.effect and by.effect != taint.effect:
-        return False
-    if by.operator == EXISTS:
-        return by.key in {"", taint.key}
-    return by.operator in {"", EQUAL} and by.key in {"", taint.key} and by.value == taint.value

@@ -1,4 +1,4 @@
-"""Rules 1, 3, 4, 5 and 14: the entries of the list other than the workload's.
+"""Rules 1, 3, 4, 5, 13 and 14: the entries of the list other than the workload's.
 
 A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a promise; a consuming pod without an
 entry is safe only while a guard entry keeps all other components from deallocating.
@@ -9,14 +9,14 @@ from functools import partial
 from typing import Final
 
 from dra.engine.claims import window
-from dra.engine.claims.actions import LookUpPod
+from dra.engine.claims.actions import LookUpPod, LookUpWorkload
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.desired import Desired
-from dra.engine.claims.pod_groups import is_covered_by_pod_group
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
 from dra.engine.claims.view import TOMBSTONE_RESOURCE, ClaimView, EntryKind, ReservedForEntry, tombstone_entry
 from dra.engine.claims.window import UNLISTED, Need
+from dra.engine.claims.workload_entry import WorkloadFate, fate_of_known
 from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
@@ -104,6 +104,26 @@ def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy,
     return kept or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
 
 
+def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 13: keep the entries of PodGroups that exist, or may exist.
+
+    Scheduler, kubelet and eviction treat such an entry as entries of all pods of the group. The scheduler that bound
+    the first pod of the group made the entry. The entry is removed when the PodGroup is gone, whatever its pods do
+    (KEP-5729; upstream's ``syncClaim``). If the API server does not serve PodGroups, their entries stay.
+    """
+    del policy, now
+    if view.allocation is None or desired.revoking:  # revoked here only by a forced release
+        return desired
+    for entry in view.of(EntryKind.GROUP):
+        outcome = fate_of_known(entry.group, entry.reference)
+        if outcome is WorkloadFate.GONE:
+            continue
+        desired = desired.but(kept=(*desired.kept, entry.reference))
+        if outcome is WorkloadFate.ASKED:
+            desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
+    return desired
+
+
 def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 3, 4, 5 and 14: choose the pods of the window, and report which are left out."""
     if view.allocation is None:
@@ -147,7 +167,7 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     if _admits_any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would admit pods
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
-    of_groups = sum(1 for c in (*view.starting, *view.started) if is_covered_by_pod_group(c, desired))
+    of_groups = sum(1 for c in (*view.starting, *view.started) if _is_covered_by_pod_group(c, desired))
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     last_of_vanished = desired.held and not (desired.workload or _has_firm_entry(view, desired))
@@ -204,6 +224,14 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
     return until
 
 
+def _is_covered_by_pod_group(consumer: Consumer, desired: Desired) -> bool:
+    """Return whether the entry of its PodGroup covers the pod; upstream compares names only."""
+    if not consumer.gang:
+        return False
+    entries = desired.kept if desired.workload is None else (desired.workload, *desired.kept)
+    return any(entry.is_pod_group and entry.name == consumer.gang for entry in entries)
+
+
 def _admits_any_pod(view: ClaimView, desired: Desired) -> bool:
     """Return whether the allocation itself admits any referencing pod: the list then names no pods (KEP rule 2)."""
     return view.any_pod and desired.workload is not None
@@ -250,7 +278,7 @@ def _is_eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: D
 
 def _listable_from(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> Instant:
     """Return from when on the pod may have an entry; `NEVER` if it needs none."""
-    if is_covered_by_pod_group(consumer, desired):
+    if _is_covered_by_pod_group(consumer, desired):
         doubted = consumer.stage is Stage.STARTING and not consumer.deleting
         return consumer.stage_since + POD_GROUP_PATIENCE if doubted else NEVER
     return _relistable_from(view, consumer) if _is_eligible(view, consumer, policy, desired) else NEVER
@@ -334,7 +362,7 @@ def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) ->
     """
     return not desired.revoking and any(
         c.uid not in view.listed
-        and not is_covered_by_pod_group(c, desired)
+        and not _is_covered_by_pod_group(c, desired)
         and not _is_eligible(view, c, policy, desired)
         for c in view.waiting
     )

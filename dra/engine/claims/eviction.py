@@ -19,8 +19,6 @@ Reads the time of day, since the API sets deadlines by it, and compares again ea
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import msgspec
-
 from dra.engine.claims.actions import ClaimPlan, EvictPod
 from dra.engine.claims.consumers import Consumer
 from dra.engine.claims.policy import Policy
@@ -29,7 +27,6 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.devices.taints import TaintedResult, TaintSource
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.model.claims import ResourceClaim
-from dra.model.taints import EQUAL, EXISTS, NO_EXECUTE, DeviceTaint, DeviceToleration
 
 EVICTION_BATCH: Final = 64
 """Pods evicted by one decision: a claim of thousands is decided again in between, since the taint may be gone by
@@ -78,7 +75,7 @@ def eviction_deadline(taints: Iterable[TaintedResult]) -> EvictionDeadline | Non
 
 
 def _deadline(tainted: TaintedResult) -> EvictionDeadline | None:
-    added, seconds = tainted.taint.time_added, seconds_tolerated(tainted)
+    added, seconds = tainted.taint.time_added, tainted.seconds_tolerated()
     if added is None or seconds == NEVER:
         return None
     return EvictionDeadline(added.timestamp() + seconds, tainted, seconds)
@@ -90,24 +87,6 @@ def _order(found: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
     Of several simultaneous deadlines the same one is therefore reported each time.
     """
     return (found.at, found.tainted.source, found.tainted.origin, found.tainted.device)
-
-
-def seconds_tolerated(tainted: TaintedResult) -> float:
-    """Return the seconds for which the claim tolerates the taint on that device: 0 for not at all, `NEVER` for ever."""
-    tolerations = msgspec.convert(tainted.result.tolerations or (), list[DeviceToleration])
-    matching = [t.toleration_seconds for t in tolerations if tolerates_taint(t, tainted.taint)]
-    if None in matching:
-        return NEVER
-    return float(max(min((s for s in matching if s is not None), default=0), 0))
-
-
-def tolerates_taint(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Return whether a toleration matches this evicting taint."""
-    if toleration.effect != NO_EXECUTE or toleration.key not in {"", taint.key}:
-        return False
-    if toleration.operator == EXISTS:
-        return True
-    return toleration.operator in {"", EQUAL} and toleration.value == taint.value
 
 
 def unlisted_consumers(view: ClaimView) -> list[Consumer]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.engine.claims.reasons import Code
-from dra.engine.messages.guidance import Guidance, KeepsDevices
+from dra.engine.messages.texts import Guidance, KeepsDevices
 
 _RELEASE: Final = (
     "Whoever is certain that nobody uses the devices can release the claim (`kubectl dra release --help`); "

@@ -28,7 +28,6 @@ from dra.engine.allocator import (
     claim_to_allocate,
 )
 from dra.engine.allocator.resource_slice_tracker import SELECTOR_RESULTS_MAX
-from dra.engine.claims.eviction import seconds_tolerated
 from dra.engine.claims.view import Placements
 from dra.engine.devices.ledger import DeviceID, Ledger
 from dra.engine.devices.node_allocatable import (
@@ -275,7 +274,7 @@ class PlacementSearch:
         if isinstance(solution, AllocationFailure):
             return None if solution.fatal else []
         made = allocation_results(wanted, solution, node=room.name, share_id=lambda: "")
-        return [] if any(seconds_tolerated(t) < NEVER for each in made for t in picture.taints.on(each)) else made
+        return [] if any(t.seconds_tolerated() < NEVER for each in made for t in picture.taints.on(each)) else made
 
     def _broken(self) -> str:
         """Return the first device of the allocation that is no longer offered, or that has an evicting taint."""
@@ -283,7 +282,7 @@ class PlacementSearch:
             item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
             if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
                 return str(item)
-        return next((t.device for t in self._picture.taints.on(self._allocation) if seconds_tolerated(t) < NEVER), "")
+        return next((t.device for t in self._picture.taints.on(self._allocation) if t.seconds_tolerated() < NEVER), "")
 
 
 def _selectors(wanted: ClaimToAllocate) -> Iterator[CompiledSelector]:

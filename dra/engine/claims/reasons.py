@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from dra.engine.messages.plurals import singularize
 from dra.engine.messages.remedies import without_commands
+from dra.engine.messages.texts import singularize
 from dra.model.meta import Key, Struct, Uid
 
 

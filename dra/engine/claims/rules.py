@@ -8,15 +8,22 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Final, TypeAlias
 
-from dra.engine.claims.consumer_entries import consumer_entries_rule, guard_entry_rule, kept_entries_rule
+from dra.engine.claims.consumer_entries import (
+    consumer_entries_rule,
+    guard_entry_rule,
+    kept_entries_rule,
+    pod_groups_rule,
+)
 from dra.engine.claims.deallocation import deallocation_rule, inconsistency_rule, metadata_rule, revocation_rule
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.force_release import force_release_rule
-from dra.engine.claims.generated_claims import generated_claim_rule
 from dra.engine.claims.lost_nodes import lost_nodes_rule
-from dra.engine.claims.pod_groups import pod_groups_rule
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reservation_entries import reservation_entries_rule, return_to_reservation_rule
+from dra.engine.claims.reservation_entries import (
+    generated_claim_rule,
+    reservation_entries_rule,
+    return_to_reservation_rule,
+)
 from dra.engine.claims.scheduling_gates import scheduling_gates_rule
 from dra.engine.claims.view import ClaimView
 from dra.engine.claims.workload_entry import workload_rule

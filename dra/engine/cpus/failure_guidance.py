@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.engine.cpus.bind_policies import CpuFailureReason
-from dra.engine.messages.guidance import Guidance
+from dra.engine.messages.texts import Guidance
 
 CPU_FAILURE_GUIDANCE: Final[Mapping[CpuFailureReason, Guidance]] = {
     CpuFailureReason.NOT_INTEGER: Guidance(

@@ -1,4 +1,4 @@
-"""The ledger of holdings: which claim or reservation holds which devices and CPUs, and which pods consume them.
+"""The ledger of holdings: which claim or reservation holds which devices and CPUs.
 
 One class serves all uses, with one instance per process. The ledger is a cache, never the truth: it is rebuilt from the
 API objects or from the node's checkpoint. A legal claim is never refused:
@@ -68,13 +68,12 @@ def allocated_devices(allocation: AllocationResult) -> frozenset[DeviceID]:
 
 
 class Ledger:
-    """The ledger of devices, their holders, and the consumers of each holder."""
+    """The ledger of devices and their holders."""
 
     def __init__(self) -> None:
         self._holders: dict[DeviceID, Holder] = {}
         self._shares: dict[DeviceID, set[DeviceID]] = {}
         self._items: dict[Uid, frozenset[DeviceID]] = {}
-        self._consumers: dict[Uid, set[Uid]] = {}
 
     def hold(self, holder: Holder, items: Iterable[DeviceID]) -> DeviceConflict | None:
         """Assign all items to the holder, in place of its previous items.
@@ -92,41 +91,11 @@ class Ledger:
             if item.share:
                 self._shares.setdefault(item.whole, set()).add(item)
         self._items[holder.uid] = wanted
-        self._consumers.setdefault(holder.uid, set())
         return None
 
     def release(self, uid: Uid) -> frozenset[DeviceID]:
         """Release all items of the holder and return them; an unknown holder has none."""
-        freed = self._drop_items(uid)
-        self._consumers.pop(uid, None)
-        return freed
-
-    def join(self, uid: Uid, consumer: Uid) -> None:
-        """Add a consumer of the holder's items. Raises KeyError for an unknown holder."""
-        self._consumers[uid].add(consumer)
-
-    def leave(self, uid: Uid, consumer: Uid) -> bool:
-        """Remove a consumer; return whether it was the last consumer of a known holder."""
-        consumers = self._consumers.get(uid)
-        if consumers is None or consumer not in consumers:
-            return False
-        consumers.discard(consumer)
-        return not consumers
-
-    def transfer(self, uid: Uid, to: Holder) -> DeviceConflict | None:
-        """Transfer all items, consumers included, to another holder; no item is free in between.
-
-        Raises KeyError for an unknown holder. Changes nothing and returns the conflict if ``to`` already holds items.
-        """
-        items = self._items[uid]
-        if to.uid != uid and self._items.get(to.uid):
-            taken = next(iter(self._items[to.uid]))
-            return DeviceConflict(item=taken, holder=to, refused=to)
-        for item in items:
-            self._holders[item] = to
-        self._items[to.uid] = self._items.pop(uid)
-        self._consumers[to.uid] = self._consumers.pop(uid) | self._consumers.get(to.uid, set())
-        return None
+        return self._drop_items(uid)
 
     def holder(self, item: DeviceID) -> Holder | None:
         """Return the holder of exactly this item."""
@@ -153,10 +122,6 @@ class Ledger:
         copy._items = dict(self._items)
         copy.release(uid)
         return copy
-
-    def consumers(self, uid: Uid) -> frozenset[Uid]:
-        """Return the consumers of a holder's items."""
-        return frozenset(self._consumers.get(uid, ()))
 
     def __len__(self) -> int:
         return len(self._holders)

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
+from dra.engine.instants import NEVER
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
 from dra.model.meta import Struct
 from dra.model.slices import ResourceSliceTaints
-from dra.model.taints import DeviceTaint, DeviceTaintRule
+from dra.model.taints import NO_EXECUTE, DeviceTaint, DeviceTaintRule, DeviceToleration
 
 PoolId: TypeAlias = tuple[str, str]
 """(driver, name of the pool)."""
@@ -53,6 +56,18 @@ class TaintedResult(Struct, frozen=True):
     def device(self) -> str:
         """Return the device, as texts name it."""
         return f"{self.result.driver}/{self.result.pool}/{self.result.device}"
+
+    def seconds_tolerated(self) -> float:
+        """Return the seconds for which the claim tolerates the taint: 0 for not at all, `NEVER` for ever.
+
+        Of several matching tolerations the shortest counts. A toleration without effect lets the device be allocated,
+        but does not keep its pods from being evicted.
+        """
+        tolerations = msgspec.convert(self.result.tolerations or (), list[DeviceToleration])
+        matching = [t.toleration_seconds for t in tolerations if t.effect == NO_EXECUTE and t.tolerates(self.taint)]
+        if None in matching:
+            return NEVER
+        return float(max(min((s for s in matching if s is not None), default=0), 0))
 
 
 class NamedDevice(Protocol):

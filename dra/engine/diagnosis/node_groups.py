@@ -29,7 +29,6 @@ from dra.engine.scheduling.node_info import (
     PodRequests,
     insufficient_resources,
     insufficient_with_claims,
-    tolerates,
     unresolvable_reason,
 )
 from dra.model.claims import ResourceClaim
@@ -134,7 +133,7 @@ def _by_obstacles(group: NodeGroup) -> tuple[int, int, tuple[str, ...]]:
 def _node_obstacles(room: NodeInfo, demand: PodRequests, placed: Sequence[ResourceClaim]) -> Iterator[ObstacleDetail]:
     """Yield the obstacles of a node, except for devices that are yet to be allocated."""
     for taint in room.taints:
-        if not any(tolerates(by, taint) for by in demand.tolerations):
+        if not any(by.tolerates(taint) for by in demand.tolerations):
             cordon = taint.key == UNSCHEDULABLE_TAINT.key
             yield ObstacleDetail(
                 obstacle=Obstacle.CORDONED if cordon else Obstacle.TAINTED,

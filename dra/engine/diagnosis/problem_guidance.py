@@ -9,7 +9,7 @@ from typing import Final
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import Code
 from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.messages.guidance import Guidance, KeepsDevices
+from dra.engine.messages.texts import Guidance, KeepsDevices
 
 _EXPLAIN_COMMAND: Final = "the command that `kubectl dra explain claim NAME -n NAMESPACE` shows"
 

@@ -1,1 +1,1 @@
-"""Texts about problems: causes, remedies, impairments, plural forms."""
+"""Texts about problems: causes, remedies, impairments, singular forms."""

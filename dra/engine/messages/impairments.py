@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.messages.guidance import Guidance
+from dra.engine.messages.texts import Guidance
 
 _LOG: Final = "`kubectl logs -n dra-reserve-nodes POD` of the node's plugin says it again"
 

@@ -31,7 +31,6 @@ from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.keepers import Placeholder, without_pods
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.engine.scheduling.node_info import tolerates
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node, Taint, matches_node_selector
 from dra.model.pods import POD_SCHEDULED
@@ -241,7 +240,7 @@ def matches_node(pod: SchedulerPod, node: Node) -> bool:
     spec = pod.spec
     taints = [*(node.spec.taints or ()), *([_UNSCHEDULABLE_TAINT] if node.spec.unschedulable else [])]
     if any(
-        t.effect in _FILTERING_EFFECTS and not any(tolerates(by, t) for by in spec.tolerations or ()) for t in taints
+        t.effect in _FILTERING_EFFECTS and not any(by.tolerates(t) for by in spec.tolerations or ()) for t in taints
     ):
         return False
     labels = node.metadata.labels or {}

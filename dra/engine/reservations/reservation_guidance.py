@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from dra.engine.messages.guidance import Guidance
+from dra.engine.messages.texts import Guidance
 from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 

@@ -191,7 +191,7 @@ class NodeInfo:
 def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
     """Return why the pod may not run on a node, whatever else runs there; None if it may."""
     for taint in room.taints:
-        if not any(tolerates(by, taint) for by in demand.tolerations):
+        if not any(by.tolerates(taint) for by in demand.tolerations):
             return (
                 "node(s) were unschedulable"
                 if taint is UNSCHEDULABLE_TAINT
@@ -253,12 +253,3 @@ def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
         if unit and free > 0.0:
             total += free
     return total / len(_NONZERO_REQUESTS)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether a toleration matches that taint of a node."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in {"", taint.key}
-    return toleration.key == taint.key and toleration.value == taint.value

@@ -17,8 +17,8 @@ from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail
 from dra.engine.diagnosis.pods import PodDiagnosis
 from dra.engine.diagnosis.problems import Problem, ProblemSeverity
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot
-from dra.engine.messages.plurals import singularize
 from dra.engine.messages.remedies import Remedy, WeighedChoice
+from dra.engine.messages.texts import singularize
 from dra.model.meta import Key
 
 SEVERITY_COLOURS: Final = {

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problems import Problem, ProblemCode
-from dra.engine.messages.plurals import singularize
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
+from dra.engine.messages.texts import singularize
 
 
 class ProblemText(NamedTuple):

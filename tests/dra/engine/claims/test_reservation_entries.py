@@ -14,8 +14,10 @@ from dra.model.meta import OwnerReference
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
 from tests.dra.engine.examples import (
+    CLAIM_UID,
     KEY,
     NOON,
+    allocation,
     claim,
     codes,
     decided,
@@ -226,3 +228,37 @@ def test_an_owner_that_cannot_run_does_not_take_the_devices_from_the_reservation
     plan = decided(view(made(list=[ENTRY], controller="a"), pod, holds=held()), now=NOON)
     assert not of_type(plan, Deallocate)
     assert Code.ALLOCATION_STUCK not in codes(plan)
+
+
+# Rule 13: claims that were made for a pod
+
+
+DELETED = [DeleteClaim(claim=KEY, uid=CLAIM_UID)]
+
+
+@pytest.mark.parametrize(
+    ("phase", "deleted"),
+    [
+        pytest.param(OwningPodPhase.DONE, DELETED, id="done"),
+        pytest.param(OwningPodPhase.REPLACED, DELETED, id="another-pod-has-its-name"),
+        pytest.param(OwningPodPhase.PRESENT, [], id="it-may-run"),
+        pytest.param(OwningPodPhase.UNKNOWN, [], id="not-seen-is-for-the-garbage-collector"),
+        pytest.param(OwningPodPhase.NONE, [], id="made-by-hand"),
+    ],
+)
+def test_an_unused_claim_goes_with_its_pod(phase, deleted):
+    unused = view(claim(allocation=None), owner=phase)
+    assert of_type(decided(unused), DeleteClaim) == deleted
+    assert of_type(decided(unused, policy=ALONGSIDE), DeleteClaim) == []
+
+
+def test_it_is_deallocated_first():
+    a = finished("a")
+    plan = decided(view(claim(allocation=allocation(), list=[a]), a, owner=OwningPodPhase.DONE), policy=REPLACE)
+    assert [type(action) for action in plan.actions] == [Deallocate, PatchMetadata, DeleteClaim]
+
+
+def test_it_stays_while_another_pod_uses_it():
+    a, b = finished("a"), started("b")
+    plan = decided(view(claim(allocation=allocation(), list=[a, b]), a, b, owner=OwningPodPhase.DONE))
+    assert of_type(plan, DeleteClaim) == []

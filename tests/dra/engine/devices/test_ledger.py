@@ -93,49 +93,11 @@ def test_an_allocation_with_admin_access_holds_nothing():
     assert allocated_devices(msgspec.structs.replace(found, devices=DeviceAllocationResult())) == frozenset()
 
 
-def test_who_leaves_last_is_told(ledger):
+def test_a_released_claim_has_no_devices(ledger):
     ledger.hold(holder("a"), [item("gpu-0")])
-    ledger.join(uid("a"), uid("p"))
-    ledger.join(uid("a"), uid("q"))
-    ledger.join(uid("a"), uid("q"))
-    assert ledger.leave(uid("a"), uid("p")) is False
-    assert ledger.leave(uid("a"), uid("p")) is False
-    assert ledger.leave(uid("a"), uid("q")) is True
-    assert ledger.leave(uid("nobody"), uid("q")) is False
-    assert ledger.items(uid("a")) == {item("gpu-0")}
-
-
-def test_nobody_joins_a_claim_that_holds_nothing(ledger):
-    with pytest.raises(KeyError):
-        ledger.join(uid("a"), uid("p"))
-
-
-def test_a_released_claim_has_neither_devices_nor_consumers(ledger):
-    ledger.hold(holder("a"), [item("gpu-0")])
-    ledger.join(uid("a"), uid("p"))
     assert ledger.release(uid("a")) == {item("gpu-0")}
     assert ledger.release(uid("a")) == frozenset()
-    assert ledger.consumers(uid("a")) == frozenset()
     assert len(ledger) == 0
-
-
-def test_a_transfer_takes_the_consumers_along(ledger):
-    ledger.hold(holder("a"), [item("gpu-0"), item("gpu-1", "x")])
-    ledger.join(uid("a"), uid("p"))
-    assert ledger.transfer(uid("a"), holder("b")) is None
-    assert ledger.items(uid("b")) == {item("gpu-0"), item("gpu-1", "x")}
-    assert ledger.consumers(uid("b")) == {uid("p")}
-    assert ledger.holder(item("gpu-0")) == holder("b")
-    assert ledger.items(uid("a")) == frozenset()
-
-
-def test_a_transfer_to_who_holds_already_changes_nothing(ledger):
-    ledger.hold(holder("a"), [item("gpu-0")])
-    ledger.hold(holder("b"), [item("gpu-1")])
-    assert ledger.transfer(uid("a"), holder("b")) is not None
-    assert ledger.items(uid("a")) == {item("gpu-0")}
-    with pytest.raises(KeyError):
-        ledger.transfer(uid("nobody"), holder("c"))
 
 
 ITEMS = st.frozensets(st.builds(item, st.sampled_from(["gpu-0", "gpu-1"]), st.sampled_from(["", "x", "y"])), max_size=4)
@@ -174,15 +136,6 @@ class Bookkeeping(RuleBasedStateMachine):
     @rule(of=HOLDERS)
     def release(self, of):
         assert self.ledger.release(of.uid) == self.held.pop(of.uid, frozenset())
-
-    @rule(of=HOLDERS, to=HOLDERS)
-    def transfer(self, of, to):
-        if of.uid not in self.held:
-            return
-        taken = of.uid != to.uid and self.held.get(to.uid)
-        assert (self.ledger.transfer(of.uid, to) is None) is not bool(taken)
-        if not taken:
-            self.held[to.uid] = self.held.pop(of.uid)
 
     @invariant()
     def nothing_is_held_twice(self):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.messages.plurals import singularize
+from dra.engine.messages.texts import singularize
 
 
 @pytest.mark.parametrize(

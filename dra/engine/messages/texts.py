@@ -1,0 +1,44 @@
+"""The documentation of reasons, and the singular forms of texts.
+
+Each enum of reasons that users see (Events, conditions, metric labels, the command line) has one `Guidance` for each of
+its members, in a module beside it; docs/reference/reasons.md is generated from them. Each reason that can alert a user
+must have a page to read and a step to take.
+"""
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+_ONE: Final = re.compile(
+    r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |more )?)(?P<noun>pod|node|device|claim|tombstone)s\b"
+    r"(?P<that>(?: that)?(?: still)?)(?: (?P<verb>use|wait|reference|end|have|are)\b(?: are\b(?= gone))?)?"
+)
+
+_VERBS: Final = {"use": "uses", "wait": "waits", "reference": "references", "end": "ends", "have": "has", "are": "is"}
+
+
+class KeepsDevices(StrEnum):
+    """The answer whether a claim keeps its devices while the reason lasts."""
+
+    YES = "yes"
+    NO = "–"  # the reason is about something else, or the devices are free
+
+
+class Guidance(NamedTuple):
+    """The documentation of a reason, each field a sentence or two in Markdown."""
+
+    meaning: str
+    cause: str
+    remedy: str
+    kept: KeepsDevices = KeepsDevices.NO
+
+
+def singularize(text: str) -> str:
+    """Return the text with ``1 pods use it`` as ``1 pod uses it``."""
+    return _ONE.sub(_one, text) if "1 " in text else text
+
+
+def _one(found: re.Match[str]) -> str:
+    verb = f" {_VERBS[found['verb']]}" if found["verb"] else ""
+    gone = " is" if found[0].endswith(" are") and found["verb"] != "are" else ""
+    return f"1 {found['kind']}{found['noun']}{found['that']}{verb}{gone}"
