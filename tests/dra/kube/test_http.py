@@ -52,7 +52,7 @@ async def serving(handler, credentials_of=lambda host: StaticCredentials(RestCon
         await runner.cleanup()
 
 
-def asking(method="GET", path="/api/v1/pods", *, timeout=5.0, **fields):
+def asking(method="GET", path="/api/v1/pods", *, timeout=60.0, **fields):
     return Request(method=method, path=path, timeout=timeout, **fields)
 
 
