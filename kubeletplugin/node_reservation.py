@@ -12,9 +12,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MalformedAnnotationError
 from dra.engine.reservations import amounts
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.engine.reservations.reasons import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock

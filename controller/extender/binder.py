@@ -24,10 +24,11 @@ from controller.extender.unconfirmed_bindings import UnconfirmedBinding, Unconfi
 from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import expiry, placeholders, reservation_info, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.amounts import MalformedAmountsError
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement

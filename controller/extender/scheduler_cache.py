@@ -32,13 +32,14 @@ from dra.api.reservations.well_known import (
     ANNOTATION_RESERVATION_ALLOCATED,
     LABEL_PRE_ALLOCATION_REQUIRED,
     TRUE,
+    MalformedAnnotationError,
 )
 from dra.engine.reservations import amounts, keepers, node_reservation, placeholders, ports, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_reservation import NodeReservation
 from dra.engine.reservations.nominations import Nominator
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo, allocated_reservation_uid
+from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations
 from dra.model.meta import Struct, Uid, UnstructuredObject

@@ -10,9 +10,10 @@ from typing import Final
 from controller.extender.protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations import well_known
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import placeholders, preemption, rejections, scoring, spreading
 from dra.engine.reservations.accounting import FilterResult
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod

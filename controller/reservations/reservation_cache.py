@@ -12,11 +12,12 @@ from controller.reservations.pending_pods import PendingPods
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
 from dra.engine.reservations import amounts, lifecycle, owner_matching, placeholder_handover, placeholders, statuses
 from dra.engine.reservations.lifecycle import ReservationView
 from dra.engine.reservations.phases import TERMINAL_PHASES
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo, allocated_reservation_uid
+from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model import annotations
 from dra.model.meta import Key, Struct, Uid

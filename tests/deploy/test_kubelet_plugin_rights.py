@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.engine.reservations.pod_info import MalformedAnnotationError
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.kube.errors import raise_for_status
 from dra.kube.transport import Response
 from localplane.transport import LocalTransport

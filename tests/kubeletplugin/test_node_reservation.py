@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations.amounts import NANOS_PER_UNIT
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from kubeletplugin.node_reservation import NodeReservationWatcher

@@ -3,7 +3,9 @@
 The keys are Koordinator's, or begin with reserve.dra/.
 """
 
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 _GROUP: Final = "scheduling.koordinator.sh"
 
@@ -83,3 +85,21 @@ def parse_integer(text: str | None, *, otherwise: int = 0) -> int:
 
 _MAX_DIGITS: Final = 18
 """Maximum number of digits: such numbers fit into 64 bits in any case."""
+
+T = TypeVar("T")
+
+
+class MalformedAnnotationError(ValueError):
+    """An annotation cannot be parsed; the text begins with the name of the annotation."""
+
+
+def decode_annotation(name: str, text: str, kind: type[T]) -> T:
+    """Return the decoded value of an annotation. Raises MalformedAnnotationError with the path of the field."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        raise MalformedAnnotationError(f"annotation {name}: {error}") from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MalformedAnnotationError(f"annotation {name}: is no JSON: {error}") from error
+    except RecursionError as error:
+        raise MalformedAnnotationError(f"annotation {name}: is nested too deeply") from error

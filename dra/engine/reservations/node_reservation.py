@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from dra.api.reservations import well_known
+from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.cpus import cpusets
 from dra.engine.cpus.accumulator import take_cpus
 from dra.engine.cpus.bind_policies import CpuAllocationFailure, NumaAllocateStrategy
@@ -33,7 +34,6 @@ from dra.engine.reservations.amounts import (
     NanoAmounts,
     format_quantity,
 )
-from dra.engine.reservations.pod_info import MalformedAnnotationError, decode_annotation
 from dra.model.meta import Struct
 from dra.model.scheduling import SchedulerNode
 

@@ -12,7 +12,6 @@ are warned.
 An invalid selector makes the whole reservation unusable: the valid half of a selector may mean something else.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -28,11 +27,6 @@ from dra.model.meta import OwnerReference
 
 _POD_API_VERSION: Final = "v1"
 """apiVersion of pods."""
-
-_LABEL_KEY: Final = re.compile(
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def matches_any_owner(owners: Iterable[ReservationOwner], pod: PodInfo) -> bool:
@@ -51,16 +45,6 @@ def cross_namespace_owners(owners: Iterable[ReservationOwner]) -> list[str]:
 def _is_namespaced(owner: ReservationOwner) -> bool:
     named = owner.object is not None and (owner.object.namespace or owner.object.uid)
     return bool(named or (owner.controller is not None and owner.controller.namespace))
-
-
-def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
-    """Return the errors in label selectors, each after the path of its field."""
-    return [
-        f"spec.owners[{index}].labelSelector.{fault}"
-        for index, owner in enumerate(owners)
-        if owner.label_selector is not None
-        for fault in _selector_errors(owner.label_selector)
-    ]
 
 
 def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -117,34 +101,3 @@ def _matches_requirement(requirement: LabelSelectorRequirement, labels: Mapping[
             return value is None
         case _:
             return False
-
-
-def _selector_errors(selector: LabelSelector) -> Iterable[str]:
-    for key, value in selector.match_labels.items():
-        if not _is_label_key(key):
-            yield f"matchLabels: {key!r} is no label"
-        if not _LABEL_VALUE.fullmatch(value):
-            yield f"matchLabels[{key}]: {value!r} is no value of a label"
-    for index, each in enumerate(selector.match_expressions):
-        where = f"matchExpressions[{index}]"
-        if not _is_label_key(each.key):
-            yield f"{where}.key: {each.key!r} is no label"
-        match each.operator:
-            case "In" | "NotIn":
-                if not each.values:
-                    yield f"{where}.values: In and NotIn need values"
-                yield from (
-                    f"{where}.values: {value!r} is no value of a label"
-                    for value in each.values
-                    if not _LABEL_VALUE.fullmatch(value)
-                )
-            case "Exists" | "DoesNotExist":
-                if each.values:
-                    yield f"{where}.values: Exists and DoesNotExist take no values"
-            case _:
-                yield f"{where}.operator: {each.operator!r} is none of In, NotIn, Exists, DoesNotExist"
-
-
-def _is_label_key(key: str) -> bool:
-    prefix, slash, _ = key.rpartition("/")
-    return _LABEL_KEY.fullmatch(key) is not None and (not slash or len(prefix) <= 253)  # noqa: PLR2004 - a DNS name

@@ -5,23 +5,16 @@ is held for other pods.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
-
-import msgspec
+from typing import Final
 
 from dra.api.reservations import well_known
+from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.reservations import amounts, ports
 from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.ports import NO_HOST_PORTS, HostPorts
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.scheduling import SchedulerPod, Toleration
-
-T = TypeVar("T")
-
-
-class MalformedAnnotationError(ValueError):
-    """An annotation cannot be parsed; the text begins with the name of the annotation."""
 
 
 class ReservationAffinity(Struct, frozen=True):
@@ -112,18 +105,6 @@ class _ExactMatchAnnotation(_StrictStruct, frozen=True):
 class _AllocatedAnnotation(Struct, frozen=True):
     name: str = ""
     uid: Uid = Uid("")
-
-
-def decode_annotation(name: str, text: str, kind: type[T]) -> T:
-    """Return the decoded value of an annotation. Raises MalformedAnnotationError with the path of the field."""
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.ValidationError as error:
-        raise MalformedAnnotationError(f"annotation {name}: {error}") from error
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedAnnotationError(f"annotation {name}: is no JSON: {error}") from error
-    except RecursionError as error:
-        raise MalformedAnnotationError(f"annotation {name}: is nested too deeply") from error
 
 
 def allocated_reservation_uid(text: str | None) -> Uid:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.reservations import template_validation, well_known
+from dra.api.reservations import validation, well_known
 from dra.api.reservations.model import (
     AllocatePolicy,
     PreAllocationMode,
@@ -23,9 +23,9 @@ from dra.api.reservations.model import (
     ReservationStatus,
     ReservationTaint,
 )
-from dra.engine.reservations import amounts, node_reservation, owner_matching, ports
+from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
+from dra.engine.reservations import amounts, node_reservation, ports
 from dra.engine.reservations.amounts import NANOS_PER_UNIT, NO_AMOUNTS, PODS, MalformedAmountsError, NanoAmounts
-from dra.engine.reservations.pod_info import MalformedAnnotationError, decode_annotation
 from dra.engine.reservations.ports import NO_HOST_PORTS, HostPorts
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import MalformedQuantityError
@@ -92,9 +92,9 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
     meta, spec, status = reservation.metadata, reservation.spec, reservation.status
     policy = spec.pre_allocation_policy or PreAllocationPolicy()
     available = status.phase is ReservationPhase.AVAILABLE and bool(status.node_name)
-    faults += template_validation.validate_template(spec.template)
+    faults += validation.validate_template(spec.template)
     held = _allocatable(reservation, faults, placed=available)
-    faults += owner_matching.validate_owners(spec.owners)
+    faults += validation.validate_owners(spec.owners)
     return ReservationInfo(
         name=meta.name,
         uid=Uid(meta.uid),

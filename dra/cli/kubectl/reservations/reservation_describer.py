@@ -9,6 +9,7 @@ import msgspec
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl import remedy_printer
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.options import PrintOptions
@@ -23,7 +24,6 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import NEVER
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.engine.reservations import expiry, keepers, owner_matching, phases, placeholders, pod_info
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod

@@ -14,13 +14,14 @@ from controller.extender.protocol import MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, to_document
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
 from dra.engine.reservations import expiry, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.phases import TERMINAL_PHASES
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model.meta import Uid, UnstructuredObject

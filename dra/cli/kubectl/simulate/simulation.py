@@ -20,6 +20,7 @@ import msgspec
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.simulate.priority_admission import with_priority
 from dra.cli.kubectl.simulate.simulated_claims import SimulatedClaimGeneration
@@ -28,7 +29,6 @@ from dra.cli.kubectl.simulate.simulated_reservations import SimulatedReservation
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.reservations import claim_holders, placeholders
 from dra.engine.reservations.amounts import MalformedAmountsError
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject

@@ -18,8 +18,9 @@ import msgspec
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, ReservationOwner
 from dra.api.reservations.model import parse_reservation as as_reservation
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.diagnosis.snapshot import Snapshot
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from dra.model.scheduling import SchedulerPod

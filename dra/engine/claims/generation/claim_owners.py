@@ -5,10 +5,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.claims.generation.held_claims import HeldClaim
 from dra.engine.reservations import placeholders
 from dra.engine.reservations.amounts import NO_AMOUNTS
-from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus

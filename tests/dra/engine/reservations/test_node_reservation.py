@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.cpus import cpusets
 from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.cpus.topology import Cpu, CpuTopology
@@ -16,7 +17,6 @@ from dra.engine.reservations.node_reservation import (
     select_reserved_cpus,
     trim_allocatable,
 )
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.reservations.examples import of
 

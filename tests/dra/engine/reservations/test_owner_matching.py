@@ -1,7 +1,8 @@
 import pytest
 
 from dra.api.reservations.model import ReservationOwner
-from dra.engine.reservations.owner_matching import matches_any_owner, validate_owners
+from dra.api.reservations.validation import validate_owners
+from dra.engine.reservations.owner_matching import matches_any_owner
 from dra.model.meta import OwnerReference, Uid
 from tests.dra.engine.reservations.examples import pod
 

@@ -3,13 +3,8 @@ import json
 import pytest
 
 from dra.api.reservations import well_known
-from dra.engine.reservations.pod_info import (
-    MalformedAnnotationError,
-    PodInfo,
-    ReservationAffinity,
-    allocated_reservation_uid,
-    decode_annotation,
-)
+from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
+from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity, allocated_reservation_uid
 from dra.model.meta import ObjectMeta
 from dra.model.scheduling import SchedulerPod, Toleration
 

@@ -3,10 +3,10 @@ import json
 
 import pytest
 
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import CpuTopology, uniform_topology
 from dra.engine.reservations.amounts import NANOS_PER_UNIT
-from dra.engine.reservations.pod_info import MalformedAnnotationError
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
 from kubeletplugin.contract import ContainerEdits, Refused

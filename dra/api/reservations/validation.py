@@ -1,12 +1,19 @@
-"""The validation of a reservation's template, which the schema leaves free-form.
+"""The validation of fields that the schema cannot refuse: the template and the owners of a reservation.
 
-Validated are the fields that this program reads or copies into the placeholder. The API server ignores unknown fields,
-and reports wrong values in well-formed fields when the placeholder is created. Amounts are parsed in `amounts`.
+The template is free-form in the schema. Validated are the fields that this program reads or copies into the
+placeholder; the API server ignores unknown fields, and reports wrong values in well-formed fields when the placeholder
+is created. An invalid label selector of an owner makes the whole reservation unusable: the valid half of a selector may
+mean something else. Amounts are parsed in `dra.model.quantities`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+from dra.api.reservations.model import (
+    LabelSelector,
+    ReservationOwner,
+)
 
 MAX_DEPTH: Final = 64
 """Maximum levels of a template. A pod has fewer than twenty; thousands are too deep to copy and send."""
@@ -16,8 +23,10 @@ _SHOWN_PATH_PARTS: Final = 5
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-_Shape = type | dict[str, Any]
-"""A type, or an object with these fields; other fields are free."""
+_LABEL_KEY: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 _NODE_SELECTOR_SHAPE: Final = {"nodeSelectorTerms": list}
 _TEMPLATE_SHAPE: Final[dict[str, Any]] = {
@@ -97,3 +106,44 @@ def _too_deep_path(template: Mapping[str, Any]) -> str | None:
                 shown = path if len(path) > _SHOWN_PATH_PARTS else (*path, str(name)[:63])
                 waiting.append((level + 1, shown, inner))
     return None
+
+
+def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
+    """Return the errors in label selectors, each after the path of its field."""
+    return [
+        f"spec.owners[{index}].labelSelector.{fault}"
+        for index, owner in enumerate(owners)
+        if owner.label_selector is not None
+        for fault in _selector_errors(owner.label_selector)
+    ]
+
+
+def _selector_errors(selector: LabelSelector) -> Iterable[str]:
+    for key, value in selector.match_labels.items():
+        if not _is_label_key(key):
+            yield f"matchLabels: {key!r} is no label"
+        if not _LABEL_VALUE.fullmatch(value):
+            yield f"matchLabels[{key}]: {value!r} is no value of a label"
+    for index, each in enumerate(selector.match_expressions):
+        where = f"matchExpressions[{index}]"
+        if not _is_label_key(each.key):
+            yield f"{where}.key: {each.key!r} is no label"
+        match each.operator:
+            case "In" | "NotIn":
+                if not each.values:
+                    yield f"{where}.values: In and NotIn need values"
+                yield from (
+                    f"{where}.values: {value!r} is no value of a label"
+                    for value in each.values
+                    if not _LABEL_VALUE.fullmatch(value)
+                )
+            case "Exists" | "DoesNotExist":
+                if each.values:
+                    yield f"{where}.values: Exists and DoesNotExist take no values"
+            case _:
+                yield f"{where}.operator: {each.operator!r} is none of In, NotIn, Exists, DoesNotExist"
+
+
+def _is_label_key(key: str) -> bool:
+    prefix, slash, _ = key.rpartition("/")
+    return _LABEL_KEY.fullmatch(key) is not None and (not slash or len(prefix) <= 253)  # noqa: PLR2004 - a DNS name

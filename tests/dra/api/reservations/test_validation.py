@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dra.api.reservations.model import parse_reservation
-from dra.api.reservations.template_validation import MAX_DEPTH, validate_template
+from dra.api.reservations.validation import MAX_DEPTH, validate_template
 from dra.engine.reservations import lifecycle, reservation_info
 from dra.engine.reservations.claim_holders import ClaimHolders
 from dra.engine.reservations.lifecycle import CreatePlaceholder, PatchReservationStatus, ReservationView
