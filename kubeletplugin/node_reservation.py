@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MalformedAnnotationError
 from dra.engine.reservations import amounts
-from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, EventType, Regarding

@@ -20,7 +20,7 @@ from dra.cli.main import main
 from dra.engine.claims.reasons import Code
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import Impairment
-from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from localplane.fault_injection import Fault, FaultRule
 from localplane.plane.admin import FaultRules

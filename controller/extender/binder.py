@@ -25,7 +25,7 @@ from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownO
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.engine.reservations import expiry, placeholders, reservation_info, statuses
+from dra.engine.reservations import phases, placeholders, reservation_info, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.pod_info import PodInfo
@@ -228,7 +228,7 @@ class Binder:
                 after = statuses.bound_status(reservation, node=node, now=now, over=inside)
             except (MalformedAmountsError, MalformedAnnotationError) as error:
                 raise WriteRefusedError(f"reservation {known.name}: {error}") from error
-            if after is None or expiry.expiration_time(reservation) <= now:
+            if after is None or phases.expiration_time(reservation) <= now:
                 raise WriteRefusedError(f"reservation {known.name}: is over")
             return after
 

@@ -12,7 +12,7 @@ from controller.extender.events import ExtenderEvents
 from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.reservations import amounts, reservation_info, resize, statuses
+from dra.engine.reservations import amounts, reservation_info, reservation_placement, statuses
 from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import Clock
@@ -68,7 +68,7 @@ class ReservationResizer:
         room = self._picture.books.room(known.holding.node)
         if room is None or uid not in room.held:
             return
-        if lacking := resize.insufficient_for_resize(room, uid, wanted):
+        if lacking := reservation_placement.insufficient_for_resize(room, uid, wanted):
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
             self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
             return

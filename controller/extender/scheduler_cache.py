@@ -34,12 +34,12 @@ from dra.api.reservations.well_known import (
     TRUE,
     MalformedAnnotationError,
 )
-from dra.engine.reservations import amounts, keepers, node_reservation, placeholders, ports, reservation_info
+from dra.engine.reservations import amounts, node_reservation, placeholders, pod_info, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_reservation import NodeReservation
-from dra.engine.reservations.nominations import Nominator
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
+from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations
 from dra.model.meta import Struct, Uid, UnstructuredObject
@@ -327,7 +327,7 @@ class SchedulerCache:
                 key=meta.key,
                 uid=meta.uid,
                 amounts=amounts.pod_amounts(pod),
-                ports=ports.pod_host_ports(pod),
+                ports=pod_info.pod_host_ports(pod),
                 labels=meta.labels or {},
                 owners=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
@@ -357,7 +357,7 @@ class SchedulerCache:
     def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:
         there = self._placeholders.get(reservation, {}).values()
         if holds and any(
-            pod.spec.node_name and not pod.terminal and not keepers.is_yielding_placeholder(pod) for pod in there
+            pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in there
         ):
             self.vacating.add(reservation)
         else:

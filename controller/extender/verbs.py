@@ -11,7 +11,7 @@ from controller.extender.protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterRe
 from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.engine.reservations import placeholders, preemption, rejections, scoring, spreading
+from dra.engine.reservations import placeholders, preemption, rejections, scoring
 from dra.engine.reservations.accounting import FilterResult
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
@@ -109,7 +109,7 @@ def process_preemption(
     """Return the nodes on which the pod could run once the victims are gone: elsewhere preemption would be futile.
 
     kube-scheduler knows nothing of reservations, so the capacity that it frees may be reserved for another pod. On the
-    node that it chooses, the capacity is kept for the pod (`dra.engine.reservations.nominations`).
+    node that it chooses, the capacity is kept for the pod (`dra.engine.reservations.preemption`).
     """
     try:
         claimant = picture.claimant(pod)
@@ -159,11 +159,11 @@ def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[s
 def _prioritize_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
     """Return the best nodes for a reservation, if some are better than others."""
     known = picture.reservation(uid)
-    if known is None or known.holding.fault or spreading.has_preferences(known.reservation.spec.template):
+    if known is None or known.holding.fault or scoring.has_preferences(known.reservation.spec.template):
         return []
     welcome = [name for name in names if name not in picture.prefer_no_schedule]
     options = picture.books.options(known.holding, welcome, only=known.only, required=known.required)
-    best = spreading.best_nodes(options, known.holding.amounts)
+    best = scoring.best_nodes(options, known.holding.amounts)
     return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
 
 

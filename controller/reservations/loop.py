@@ -33,13 +33,12 @@ from dra.engine.reservations.lifecycle import (
     ReservationEventType,
     ReservationPlan,
 )
-from dra.engine.reservations.phases import CONDITION_READABLE
+from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
 from dra.engine.reservations.placeholder_handover import (
     NominatePlaceholder,
     RemoveSchedulingGate,
     SetReservationAllocated,
 )
-from dra.engine.reservations.reasons import ReservationReason
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound

@@ -7,7 +7,7 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import placeholder_handover, reservation_info
-from dra.engine.reservations.candidates import OwnerIndex
+from dra.engine.reservations.owner_matching import OwnerIndex
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid

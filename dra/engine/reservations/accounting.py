@@ -19,29 +19,25 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import (
-    eligibility,
-    nominate,
+    node_usage,
     owner_matching,
-    ports,
-    preemption,
+    pod_info,
+    reservation_info,
     reservation_placement,
     scoring,
 )
-from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.amounts import NanoAmounts
-from dra.engine.reservations.candidates import OwnerIndex
-from dra.engine.reservations.capacity_index import CapacityIndex
+from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
-from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage, empty_node
-from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.reservations.ports import HostPorts
-from dra.engine.reservations.preemption import PotentialVictim
-from dra.engine.reservations.ranking import NodeSet
+from dra.engine.reservations.node_usage import NodeUsage, PotentialVictim, ReservationUsage, empty_node
+from dra.engine.reservations.owner_matching import OwnerIndex
+from dra.engine.reservations.pod_info import HostPorts, PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo, assign_node
 from dra.engine.reservations.reservation_placement import ReservationPlacement
-from dra.engine.reservations.spreading import PlacementOption
+from dra.engine.reservations.scoring import PlacementOption
 from dra.model.meta import Struct, Uid
 
 
@@ -243,7 +239,7 @@ class ReservationAccounting:
             return {}
         wanted = frozenset(nodes)
         nominees = (
-            nominate.score_nominated(there, pod, filtering.filter_node(there, pod, uids))
+            scoring.score_nominated(there, pod, filtering.filter_node(there, pod, uids))
             for node, uids in eligible.items()
             if node in wanted
             for there in (self._rooms[node],)
@@ -257,7 +253,7 @@ class ReservationAccounting:
             held = there.held.get(uid) if there is not None else None
             labels = there.labels if there is not None else {}
             entered = held.entered if held is not None else 0
-            yield holding, eligibility.check_eligibility(holding, pod, node_labels=labels, consumers=entered)
+            yield holding, filtering.check_eligibility(holding, pod, node_labels=labels, consumers=entered)
 
     def fitting_reservations(self, pod: PodInfo, among: AbstractSet[Uid]) -> Iterator[ReservationInfo]:
         """Yield each of the given reservations that would take a pod now."""
@@ -266,7 +262,7 @@ class ReservationAccounting:
                 holding = self._holdings[uid]
                 there = self._rooms[holding.node]
                 held = there.held[uid]
-                refusal = eligibility.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
+                refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
                 if refusal is None and not filtering.check_reservation(there, held, pod):
                     yield holding
 
@@ -281,7 +277,7 @@ class ReservationAccounting:
             owned += 1
             there = self._rooms[holding.node]
             held = there.held[uid]
-            refusal = eligibility.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
+            refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
             found += (refusal,) if refusal is not None else filtering.check_reservation(there, held, pod)
         return owned, tuple(found)
 
@@ -336,7 +332,7 @@ class ReservationAccounting:
         verdict = filtering.filter_node(there, pod)
         if not verdict.fits:
             return verdict.refusals
-        chosen = nominate.nominate_reservation(there, pod, verdict.inside)
+        chosen = scoring.nominate_reservation(there, pod, verdict.inside)
         self._assign_pod(pod, node, into=chosen, assumed=True)
         return AssumedPod(node=node, inside=chosen)
 
@@ -354,7 +350,7 @@ class ReservationAccounting:
             )
         there = self._rooms[holding.node]
         held = there.held[uid]
-        refusal = eligibility.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
+        refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
         lacking = (refusal,) if refusal is not None else filtering.check_reservation(there, held, pod)
         if lacking:
             return lacking
@@ -380,9 +376,9 @@ class ReservationAccounting:
         The capacity is held by a reservation for this pod alone (`preemption.preemptor_reservation`), until
         `forget_reservation`. Victims inside a reservation free capacity of that reservation: `promise` holds that.
         """
-        stand_in = preemption.preemptor_reservation(pod, node, victims)
+        stand_in = reservation_info.preemptor_reservation(pod, node, victims)
         leaving = [each for each in self.occupants(node) if each.pod.uid in stand_in.predecessors]
-        if lacking := filtering.check_unreserved(preemption.remove_pods(self._room(node), leaving), pod.amounts):
+        if lacking := filtering.check_unreserved(node_usage.remove_pods(self._room(node), leaving), pod.amounts):
             return lacking
         self.observe_reservation(stand_in)
         return ()
@@ -415,7 +411,7 @@ class ReservationAccounting:
             held = there.held[uid]
             if not there.known:
                 continue
-            if eligibility.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered) is None:
+            if filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered) is None:
                 found.setdefault(holding.node, []).append(uid)
         return found
 
@@ -435,7 +431,7 @@ class ReservationAccounting:
         found = 0
         if wanted:
             for uid in self._port_holders:
-                if ports.have_conflict(wanted, (holding := self._holdings[uid]).ports):
+                if pod_info.have_conflict(wanted, (holding := self._holdings[uid]).ports):
                     found |= self._fleet.only(holding.node)
         return found
 

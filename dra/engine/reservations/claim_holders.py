@@ -9,14 +9,14 @@ Missing knowledge of a reservation never counts as its end: a reservation releas
 to be over, or is certainly deleted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from dra.api.reservations.model import API_VERSION, KIND, Reservation, ReservationPhase
 from dra.engine.reservations import placeholders, reservation_info
 from dra.engine.reservations.phases import TERMINAL_PHASES
-from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.reservations.reservation_info import ReservationInfo, template_resource_claims
 from dra.model import references
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
@@ -67,13 +67,6 @@ def owner_reservations(claim: ResourceClaim) -> tuple[OwnerReference, ...]:
         for each in claim.metadata.owner_references or ()
         if (each.api_version, each.kind) == (API_VERSION, KIND) and not each.controller
     )
-
-
-def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:
-    """Return the entries of ``resourceClaims`` in a reservation's template."""
-    spec = reservation.spec.template.get("spec")
-    entries = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
-    return tuple(each for each in entries or () if isinstance(each, Mapping)) if isinstance(entries, list) else ()
 
 
 def template_claim_keys(reservation: Reservation) -> frozenset[Key]:

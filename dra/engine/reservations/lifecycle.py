@@ -20,18 +20,13 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.reservations import (
-    claim_holders,
-    collection,
-    expiry,
-    keepers,
     phases,
     placeholder_handover,
     placeholders,
     reservation_info,
     statuses,
 )
-from dra.engine.reservations.keepers import Placeholder
-from dra.engine.reservations.phases import TERMINAL_PHASES, Trigger
+from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
 from dra.engine.reservations.placeholder_handover import (
     NominatePlaceholder,
     OwnerPod,
@@ -39,8 +34,8 @@ from dra.engine.reservations.placeholder_handover import (
     ReservationState,
     SetReservationAllocated,
 )
+from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
-from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
@@ -177,16 +172,16 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
     if reservation.metadata.deletion_timestamp is not None:
         return ReservationPlan(actions=_delete_placeholders(view))
     if reservation.status.phase in TERMINAL_PHASES:
-        due = collection.deletion_time(reservation, node_gone=view.node_gone)
+        due = phases.deletion_time(reservation, node_gone=view.node_gone)
         return ReservationPlan(
             actions=(*_delete_placeholders(view), *([DeleteReservation()] if due <= now else [])), wake_at=due
         )
-    ended = expiry.expired_status(reservation, now=now, node_gone=view.node_gone)
+    ended = phases.expired_status(reservation, now=now, node_gone=view.node_gone)
     if ended is not None:
         return ReservationPlan(
             actions=(*_delete_placeholders(view), _patch_status(reservation, ended, _expired_event(ended))), wake_at=now
         )
-    wake_at = expiry.expiration_time(reservation)
+    wake_at = phases.expiration_time(reservation)
     fault = reservation_info.from_reservation(reservation).fault
     if (told := _sync_readable_condition(reservation, fault, now=now)) is not None:
         return ReservationPlan(actions=(told,), wake_at=now)
@@ -215,12 +210,12 @@ def _sync_readable_condition(reservation: Reservation, fault: str, *, now: WallT
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation, pod = view.reservation, view.placeholder
     again: tuple[ReservationAction, ...] = ()
-    if claim_holders.template_resource_claims(reservation) and not view.devices:
+    if reservation_info.template_resource_claims(reservation) and not view.devices:
         text, again = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
     elif pod is None or view.refused:
         text = view.refused
         yielding = view.placeholders is PlaceholderMode.YIELDING
-        made = keepers.first_manifest if yielding else placeholders.placeholder_manifest
+        made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
         again = (CreatePlaceholder(manifest=made(reservation)),) if pod is None else ()
     else:
         condition = pod.condition(POD_SCHEDULED)
@@ -347,10 +342,10 @@ def _as_actions(
     for move in moves:
         match move:
             case placeholder_handover.PlaceholderRequest():
-                number = keepers.next_free_number(view.reservation, taken)
-                taken.add(keepers.numbered_name(view.reservation, number=number))
+                number = placeholders.next_free_number(view.reservation, taken)
+                taken.add(placeholders.numbered_name(view.reservation, number=number))
                 keeps, standby_for, replaces = move.amounts, move.standby_for, move.replaces
-                made = keepers.additional_manifest(
+                made = placeholders.additional_manifest(
                     view.reservation, number=number, keeps=keeps, standby_for=standby_for, replaces=replaces
                 )
                 yield CreatePlaceholder(manifest=made)

@@ -13,13 +13,14 @@ and the sum of all charges grows only by what the node had free. (Koordinator su
 gives away twice what a consumer took beyond its reservation: KEP-notes.md.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from dra.engine.reservations import amounts
 from dra.engine.reservations.amounts import NANOS_PER_UNIT, NO_AMOUNTS, PODS, NanoAmounts
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
 
@@ -158,3 +159,20 @@ class NodeUsage(Struct, frozen=True):
 def empty_node(name: str, capacity: NanoAmounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
     """Return a node without pods and reservations."""
     return NodeUsage(name=name, capacity={PODS: DEFAULT_MAX_PODS, **capacity}, labels=labels or {})
+
+
+class PotentialVictim(Struct, frozen=True):
+    """A pod on the node, with its reservation and its disruption budgets."""
+
+    pod: PodInfo
+    inside: Uid | None = None
+    """Reservation that the pod is in; None for a pod in no reservation."""
+    budgets: tuple[str, ...] = ()
+    """Names of the PodDisruptionBudgets that select the pod."""
+
+
+def remove_pods(room: NodeUsage, occupants: Iterable[PotentialVictim]) -> NodeUsage:
+    """Return the usage of a node without the given pods."""
+    for each in occupants:
+        room = room.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
+    return room

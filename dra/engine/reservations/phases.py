@@ -2,15 +2,44 @@
 
 Succeeded and Failed are final: no transition leads out of either, so a late event cannot revive a reservation whose
 capacity other pods may have taken already. A reservation that was placed once is never reported as unschedulable again.
+
+Reasons of conditions are Koordinator's words, so a client can wait for a reason without knowing which component set it.
+
+Expiration: ``ttl`` counts from the creation, ``expires`` is a point in time; if both are set, the earlier wins. If
+neither is set, the reservation expires after 24 hours. ``ttl: 0s`` never expires; ``expires`` still counts then. A
+reservation expires whether or not it has been placed: a reservation that stays pending for longer than its lifetime is
+not wanted any longer. A reservation whose node is gone has ended, too.
+
+Garbage collection: an ended reservation is deleted a day later, or at once if its node is gone. A reservation that
+failed without a reason is deleted as well. (Koordinator keeps it forever.)
 """
 
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from dra.api.reservations.model import ReservationCondition, ReservationPhase, ReservationStatus
-from dra.engine.instants import WallTime
-from dra.engine.reservations.reasons import ReservationReason
+from dra.api.reservations.durations import SECOND
+from dra.api.reservations.model import Reservation, ReservationCondition, ReservationPhase, ReservationStatus
+from dra.engine.instants import NEVER, WallTime
+
+
+class ReservationReason(StrEnum):
+    """The reason of a condition or an Event."""
+
+    # Conditions; some are Events, too.
+    SCHEDULED = "Scheduled"
+    UNSCHEDULABLE = "Unschedulable"
+    AVAILABLE = "Available"
+    SUCCEEDED = "Succeeded"
+    EXPIRED = "Expired"
+    INVALID = "Invalid"
+    VALID = "Valid"
+    # Events only.
+    FAILED_SCHEDULING = "FailedScheduling"
+    FAILED_SCHEDULING_POD = "FailedScheduling-Reservation"
+    RESIZE_WAITS = "ResizeWaits"
+    NODE_UNREADABLE = "InvalidNodeReservation"
+    TAKEN = "ReservedCapacityTaken"
 
 
 class Trigger(StrEnum):
@@ -133,3 +162,55 @@ def _set_condition(
     if before is None:
         return (*conditions, new)
     return tuple(new if each is before else each for each in conditions)
+
+
+DEFAULT_TTL: Final = 24 * 3600.0
+"""Seconds until a reservation with neither ``ttl`` nor ``expires`` expires."""
+
+
+def expiration_time(reservation: Reservation) -> WallTime:
+    """Return when a reservation expires by its spec; `NEVER` if it does not, or has ended already."""
+    if reservation.status.phase in TERMINAL_PHASES:
+        return NEVER
+    spec = reservation.spec
+    moments = [] if spec.expires is None else [spec.expires.timestamp()]
+    created = reservation.metadata.creation_timestamp
+    lifetime = None if spec.ttl is None else spec.ttl / SECOND
+    if lifetime is None and spec.expires is None:
+        lifetime = DEFAULT_TTL
+    if lifetime and created is not None:
+        moments.append(created.timestamp() + lifetime)
+    return min(moments, default=NEVER)
+
+
+def expired_status(reservation: Reservation, *, now: WallTime, node_gone: bool = False) -> ReservationStatus | None:
+    """Return the status of a reservation that has just ended; None if it has not, or had ended before.
+
+    The status keeps what the reservation held, for users who look up what was there.
+    """
+    if expiration_time(reservation) <= now:
+        return next_status(reservation.status, Trigger.EXPIRED, now=now, message="the time it was made for is over")
+    if node_gone and reservation.status.node_name:
+        text = f"node {reservation.status.node_name} is gone"
+        return next_status(reservation.status, Trigger.NODE_GONE, now=now, message=text)
+    return None
+
+
+GC_DURATION: Final = 24 * 3600.0
+"""Seconds for which an ended reservation stays, so that users can read its status."""
+
+
+def deletion_time(reservation: Reservation, *, node_gone: bool = False, kept: float = GC_DURATION) -> WallTime:
+    """Return when a reservation is to be deleted; `NEVER` if it has not ended, 0 if its node is gone."""
+    status = reservation.status
+    if status.phase not in TERMINAL_PHASES or reservation.metadata.deletion_timestamp is not None:
+        return NEVER
+    if node_gone and status.node_name:
+        return 0.0
+    ready = status.condition(CONDITION_READY)
+    ended = None
+    if ready is not None:
+        ended = ready.last_probe_time if status.phase is ReservationPhase.SUCCEEDED else ready.last_transition_time
+        ended = ended or ready.last_transition_time or ready.last_probe_time
+    ended = ended or reservation.metadata.creation_timestamp
+    return NEVER if ended is None else ended.timestamp() + kept

@@ -26,9 +26,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from dra.api.reservations import well_known
-from dra.engine.reservations import amounts, eligibility
+from dra.engine.reservations import amounts, filters
 from dra.engine.reservations.amounts import NanoAmounts
-from dra.engine.reservations.keepers import Placeholder, without_pods
+from dra.engine.reservations.placeholders import Placeholder, without_pods
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Key, Struct, Uid
@@ -203,7 +203,7 @@ def shortage_message(there: ReservationState) -> str:
 
 def can_admit(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
     """Return whether a pod may use the reservation and its capacity is there now."""
-    if pod.ignores or eligibility.check_eligibility(
+    if pod.ignores or filters.check_eligibility(
         holding, pod, node_labels=node.metadata.labels or {}, consumers=len(there.guests)
     ):
         return False

@@ -4,27 +4,23 @@ Victims have a lower priority and are not protected. Reservations are never vict
 pods free is available only to owners of the same reservation. All candidates are removed first; if the preemptor does
 not fit even then, there are no victims. Then as many as possible are reprieved: first those whose PodDisruptionBudget
 would be violated, then the others, in each group by descending priority. (As in kube-scheduler's DefaultPreemption.)
+
+A nomination keeps what evicted pods free for the pod that preempts them. kube-scheduler nominates the preemptor for the
+node and counts it there, but knows nothing of reservations. Without a nomination here another pod could take what
+kube-scheduler believes to be free, and the victims would have been evicted in vain. The victims of each node are known
+from the extender's response to kube-scheduler; the chosen node is known from the pod's ``nominatedNodeName``. A process
+that starts in between knows no victims and keeps nothing. (Koordinator keeps nothing at all: KEP-notes.md.)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from dra.api.reservations.model import ObjectReference, ReservationOwner
 from dra.engine.reservations import filters as filtering
+from dra.engine.reservations import node_usage, reservation_info, scoring
+from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.filters import NodeFilterResult
-from dra.engine.reservations.node_usage import NodeUsage
+from dra.engine.reservations.node_usage import NodeUsage, PotentialVictim, remove_pods
 from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
-
-
-class PotentialVictim(Struct, frozen=True):
-    """A pod on the node, with its reservation and its disruption budgets."""
-
-    pod: PodInfo
-    inside: Uid | None = None
-    """Reservation that the pod is in; None for a pod in no reservation."""
-    budgets: tuple[str, ...] = ()
-    """Names of the PodDisruptionBudgets that select the pod."""
 
 
 class PreemptionVictims(Struct, frozen=True):
@@ -73,33 +69,6 @@ def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim
     return not filtering.filter_node(remove_pods(room, occupants), pod).fits
 
 
-def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> ReservationInfo:
-    """Return a reservation for one preemptor alone, over its victims: no other pod gets what the victims free."""
-    return ReservationInfo(
-        name=f"place of {'/'.join(pod.key)}",
-        uid=preemptor_reservation_uid(pod.uid),
-        amounts=pod.amounts,
-        counts_pods=True,
-        ports=pod.ports,
-        node=node,
-        owners=(ReservationOwner(object=ObjectReference(uid=pod.uid)),),
-        predecessors=frozenset(leaving),
-        stands_in=True,
-    )
-
-
-def preemptor_reservation_uid(pod: Uid) -> Uid:
-    """Return the uid of the reservation made for a preemptor."""
-    return Uid(f"place-of-{pod}")
-
-
-def remove_pods(room: NodeUsage, occupants: Iterable[PotentialVictim]) -> NodeUsage:
-    """Return the usage of a node without the given pods."""
-    for each in occupants:
-        room = room.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
-    return room
-
-
 def _pods_violating_budgets(candidates: Iterable[PotentialVictim], budgets: Mapping[str, int]) -> set[Uid]:
     left = dict(budgets)
     found = set()
@@ -109,3 +78,67 @@ def _pods_violating_budgets(candidates: Iterable[PotentialVictim], budgets: Mapp
             if left[name] < 0:
                 found.add(each.pod.uid)
     return found
+
+
+class _NominatedPod(Struct, frozen=True):
+    """The node, and perhaps the reservation, in which capacity is kept for a preemptor."""
+
+    node: str
+    within: Uid | None
+    """The reservation that keeps the capacity; None if it is kept on the node, outside of all reservations."""
+
+
+class Nominator:
+    """The cache of preemptors, and of what the accounting keeps for each until it is bound."""
+
+    def __init__(self, books: ReservationAccounting) -> None:
+        self._books = books
+        self._victims: dict[Uid, Mapping[str, Collection[Uid]]] = {}
+        self._kept: dict[Uid, _NominatedPod] = {}
+
+    def record_victims(self, pod: Uid, victims: Mapping[str, Collection[Uid]]) -> None:
+        """Record the victims of a preemptor by node; kube-scheduler will choose one of the nodes."""
+        self._victims[pod] = victims
+
+    def observe(self, pod: PodInfo, node: str) -> None:
+        """Update the nomination of a pending pod: keep what its victims free on the node.
+
+        What was kept elsewhere is released.
+        """
+        kept = self._kept.get(pod.uid)
+        if kept is not None and kept.node == node:
+            return
+        self.lift(pod.uid)
+        if victims := self._victims.get(pod.uid, {}).get(node, ()):
+            self._keep(pod, node, victims)
+
+    def lift(self, pod: Uid) -> None:
+        """Release what is kept for a pod that is being bound or was nominated elsewhere."""
+        kept = self._kept.pop(pod, None)
+        if kept is None:
+            return
+        if kept.within is None:
+            self._books.forget_reservation(reservation_info.preemptor_reservation_uid(pod))
+        else:
+            self._books.remove_nomination(pod, kept.within)
+
+    def forget(self, pod: Uid) -> None:
+        """Forget a pod that was bound or deleted."""
+        self.lift(pod)
+        self._victims.pop(pod, None)
+
+    def _keep(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> None:
+        there = self._books.room(node)
+        if there is None:
+            return
+        leaving = [each for each in self._books.occupants(node) if each.pod.uid in victims]
+        bare = node_usage.remove_pods(there, leaving)
+        verdict = filtering.filter_node(bare, pod)
+        if not verdict.fits:
+            return
+        within = scoring.nominate_reservation(bare, pod, verdict.inside)
+        if within is not None:
+            self._books.promise(pod, within)
+        elif self._books.succeed(pod, node, victims):
+            return
+        self._kept[pod.uid] = _NominatedPod(node=node, within=within)

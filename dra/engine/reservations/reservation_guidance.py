@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.engine.messages.texts import Guidance
-from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 
 _SHOW_COMMAND: Final = "`kubectl get reservations -o wide`"

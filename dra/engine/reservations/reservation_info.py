@@ -14,6 +14,7 @@ import msgspec
 from dra.api.reservations import validation, well_known
 from dra.api.reservations.model import (
     AllocatePolicy,
+    ObjectReference,
     PreAllocationMode,
     PreAllocationPolicy,
     Reservation,
@@ -24,9 +25,9 @@ from dra.api.reservations.model import (
     ReservationTaint,
 )
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import amounts, node_reservation, ports
+from dra.engine.reservations import amounts, node_reservation, pod_info
 from dra.engine.reservations.amounts import NANOS_PER_UNIT, NO_AMOUNTS, PODS, MalformedAmountsError, NanoAmounts
-from dra.engine.reservations.ports import NO_HOST_PORTS, HostPorts
+from dra.engine.reservations.pod_info import NO_HOST_PORTS, HostPorts, PodInfo
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import MalformedQuantityError
 
@@ -100,7 +101,7 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
         uid=Uid(meta.uid),
         amounts={**held, PODS: held.get(PODS, NANOS_PER_UNIT)},
         counts_pods=PODS in held,
-        ports=ports.template_host_ports(spec.template),
+        ports=pod_info.template_host_ports(spec.template),
         node=status.node_name,
         available=available,
         owners=spec.owners,
@@ -240,3 +241,30 @@ def _pod_priority(reservation: Reservation) -> int:
 def assign_node(holding: ReservationInfo, *, node: str) -> ReservationInfo:
     """Return the reservation as available on a node."""
     return msgspec.structs.replace(holding, node=node, available=True)
+
+
+def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> ReservationInfo:
+    """Return a reservation for one preemptor alone, over its victims: no other pod gets what the victims free."""
+    return ReservationInfo(
+        name=f"place of {'/'.join(pod.key)}",
+        uid=preemptor_reservation_uid(pod.uid),
+        amounts=pod.amounts,
+        counts_pods=True,
+        ports=pod.ports,
+        node=node,
+        owners=(ReservationOwner(object=ObjectReference(uid=pod.uid)),),
+        predecessors=frozenset(leaving),
+        stands_in=True,
+    )
+
+
+def preemptor_reservation_uid(pod: Uid) -> Uid:
+    """Return the uid of the reservation made for a preemptor."""
+    return Uid(f"place-of-{pod}")
+
+
+def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:
+    """Return the entries of ``resourceClaims`` in a reservation's template."""
+    spec = reservation.spec.template.get("spec")
+    entries = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
+    return tuple(each for each in entries or () if isinstance(each, Mapping)) if isinstance(entries, list) else ()

@@ -9,6 +9,9 @@ label selector (mode Default) or have the label ``is-pre-allocatable`` (mode Clu
 take at most what the reservation holds of each restricted resource. The pod that fills the reservation best comes
 first; in mode Cluster the priority annotation decides before that, and pods with a host port of the reservation come
 before all others. One pod is chosen, or with ``enableMultiple`` as many as are needed and fit.
+
+A resize: an increase must fit into what is free. A decrease is always possible: what consumers take beyond the
+reservation stays charged.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +19,14 @@ from functools import partial
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import PreAllocationMode
-from dra.engine.reservations import amounts, eligibility, owner_matching, ports, scoring
+from dra.engine.reservations import amounts, owner_matching, pod_info, scoring
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, NanoAmounts
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.model.meta import Struct
+from dra.model.meta import Struct, Uid
 
 
 class ReservationPlacement(Struct, frozen=True):
@@ -66,7 +69,7 @@ def place_reservation(
 def active_reservations(room: NodeUsage) -> Iterator[ReservationInfo]:
     """Yield the reservations of a node that share it with a further one; those that no pod can use now do not count."""
     for held in room.held.values():
-        if not held.holding.stands_in and eligibility.unusable_reason(held.holding, consumers=held.entered) is None:
+        if not held.holding.stands_in and filtering.unusable_reason(held.holding, consumers=held.entered) is None:
             yield held.holding
 
 
@@ -111,7 +114,7 @@ def _use_reserved_ports(holding: ReservationInfo, pods: Iterable[PodInfo]) -> bo
 
     kube-scheduler does not check that: with pre-allocation the placeholder has no host ports.
     """
-    return bool(holding.ports) and any(ports.have_conflict(holding.ports, each.ports) for each in pods)
+    return bool(holding.ports) and any(pod_info.have_conflict(holding.ports, each.ports) for each in pods)
 
 
 def _fits(room: NodeUsage, holding: ReservationInfo, consumed: NanoAmounts) -> bool:
@@ -119,7 +122,7 @@ def _fits(room: NodeUsage, holding: ReservationInfo, consumed: NanoAmounts) -> b
 
 
 def _is_pre_allocatable(room: NodeUsage, holding: ReservationInfo, pod: PodInfo) -> bool:
-    if not eligibility.can_be_pre_allocated(holding, pod, node_labels=room.labels):
+    if not filtering.can_be_pre_allocated(holding, pod, node_labels=room.labels):
         return False
     if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
         return pod.labels.get(well_known.LABEL_PRE_ALLOCATABLE) == well_known.TRUE
@@ -134,4 +137,21 @@ def _pre_allocation_order(holding: ReservationInfo, pod: PodInfo) -> tuple[bool,
         -priority,
         -scoring.most_allocated(ReservationUsage(holding=holding), pod.amounts),
         pod.uid,
+    )
+
+
+def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: NanoAmounts) -> tuple[Rejection, ...]:
+    """Return the resources that the node lacks for its reservation to hold the wanted amounts instead."""
+    held = room.held[uid]
+    wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
+    return tuple(
+        Rejection(
+            why=RejectionReason.NODE_SHORT,
+            subject=name,
+            requested=amount,
+            used=room.charged.get(name, 0) - held.charge(name),
+            capacity=room.capacity.get(name, 0),
+        )
+        for name, amount in wanted.items()
+        if max(amount, held.consumed.get(name, 0)) - held.charge(name) > max(0, room.free(name))
     )

@@ -19,7 +19,7 @@ from dra.api.reservations.model import (
     ResourceQuantities,
 )
 from dra.engine.instants import WallTime
-from dra.engine.reservations import amounts, claim_holders, reservation_info
+from dra.engine.reservations import amounts, reservation_info
 from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.phases import Trigger, next_status
 from dra.engine.reservations.pod_info import PodInfo
@@ -96,7 +96,7 @@ def names_owner_before_binding(reservation: Reservation) -> bool:
     return (
         spec.allocate_once
         or reservation_info.allows_pre_allocation(spec)
-        or bool(claim_holders.template_resource_claims(reservation))
+        or bool(reservation_info.template_resource_claims(reservation))
     )
 
 

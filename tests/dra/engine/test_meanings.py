@@ -11,7 +11,7 @@ from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import IMPAIRMENTS, Impairment
-from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 from tests.commands import unknown_commands

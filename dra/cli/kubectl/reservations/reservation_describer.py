@@ -23,7 +23,7 @@ from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGr
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import NEVER
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
-from dra.engine.reservations import expiry, keepers, owner_matching, phases, placeholders, pod_info
+from dra.engine.reservations import owner_matching, phases, placeholders, pod_info
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
@@ -92,7 +92,7 @@ def describe_reservation(
     for claim in found.held_claims(reservation):
         devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
         yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
-    at = expiry.expiration_time(reservation)
+    at = phases.expiration_time(reservation)
     if at != NEVER:
         yield f"  ends      {reservation_texts.time_left(reservation, now=now)}, at {reservation_texts.format_time(at)}"
     if how := _placeholder_counts(found, reservation):
@@ -148,7 +148,7 @@ def find_problem(
 
 def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) -> str:
     """Return how many placeholders hold the reservation's capacity; empty where the extender holds it."""
-    staying = [each for each in found.placeholders_of(reservation) if keepers.is_yielding_placeholder(each)]
+    staying = [each for each in found.placeholders_of(reservation) if placeholders.is_yielding_placeholder(each)]
     bound = sum(bool(each.spec.node_name) for each in staying)
     heirs = sum(
         each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
@@ -172,7 +172,7 @@ def _pending_problem(
         )
         return (text, SafeCommand(f"kubectl describe reservation {name}"))
     command = SafeCommand(f"kubectl describe pod {key[1]} -n {key[0]}")
-    if pod.spec.node_name and not keepers.is_yielding_placeholder(pod):
+    if pod.spec.node_name and not placeholders.is_yielding_placeholder(pod):
         where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
         return (f"{where}: kube-scheduler has bound it without asking our extender", SafeCommand(SHOW_EXTENDER))
     if pod.spec.node_name:

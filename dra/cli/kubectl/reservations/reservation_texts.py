@@ -8,7 +8,7 @@ from dra.api.reservations.model import Reservation, ReservationOwner
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup, UnusedReservedResource
 from dra.engine.instants import NEVER
-from dra.engine.reservations import amounts, expiry, owner_matching
+from dra.engine.reservations import amounts, owner_matching, phases
 from dra.engine.reservations.amounts import PODS, NanoAmounts
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 
@@ -36,7 +36,7 @@ def format_amounts(found: NanoAmounts) -> str:
 
 def time_left(reservation: Reservation, *, now: datetime) -> str:
     """Return when a reservation expires, relative to now."""
-    at = expiry.expiration_time(reservation)
+    at = phases.expiration_time(reservation)
     if at == NEVER:
         return "never" if reservation.status.phase.value in {"Pending", "Available"} else "over"
     return f"in {human_duration(at - now.timestamp())}" if at > now.timestamp() else "now"

@@ -17,7 +17,7 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, R
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
-from dra.engine.reservations import expiry, statuses
+from dra.engine.reservations import phases, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.phases import TERMINAL_PHASES
@@ -65,7 +65,7 @@ class SimulatedReservations:
             and not each.status.node_name
             and each.status.phase not in TERMINAL_PHASES
             and each.metadata.deletion_timestamp is None
-            and expiry.expiration_time(each) > self._now
+            and phases.expiration_time(each) > self._now
         )
 
     # Calls of the scheduler:

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.reservations import eligibility
+from dra.engine.reservations import filters
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.claims import ResourceClaim, ResourceClaimSpec
@@ -40,7 +40,7 @@ NO_HELD_CLAIMS: Final[Mapping[str, HeldClaim]] = MappingProxyType({})
 
 def may_consume(holding: ReservationInfo, pod: PodInfo) -> bool:
     """Return whether a pod may use what a reservation holds; node labels are unknown here."""
-    return not pod.ignores and eligibility.check_owner_and_affinity(holding, pod, node_labels={}) is None
+    return not pod.ignores and filters.check_owner_and_affinity(holding, pod, node_labels={}) is None
 
 
 def matches_template(claim: ResourceClaim, template: ResourceClaimTemplate) -> bool:

@@ -9,7 +9,7 @@ from dra.engine.claims.reasons import Code
 from dra.engine.cpus.bind_policies import CpuFailureReason
 from dra.engine.cpus.failure_guidance import REPORTED_REASONS
 from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 
 ROOT = Path(__file__).parents[4]

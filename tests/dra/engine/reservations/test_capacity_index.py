@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.reservations.ranking import SortedNodes
+from dra.engine.reservations.capacity_index import SortedNodes
 
 CHANGES = st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(-5, 40))), max_size=500)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.api.reservations.model import ReservationTaint
-from dra.engine.reservations.eligibility import check_eligibility
+from dra.engine.reservations.filters import check_eligibility
 from dra.engine.reservations.pod_info import ReservationAffinity
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

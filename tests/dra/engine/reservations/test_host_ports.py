@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import placeholders, ports
+from dra.engine.reservations import placeholders, pod_info
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.ports import HostPort
+from dra.engine.reservations.pod_info import HostPort
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import ALIGNED, REQUIRED, RESTRICTED, holding, node, of, pod, reservation
@@ -38,18 +38,20 @@ def container(**port):
     ],
 )
 def test_which_host_ports_a_pod_has(spec, expected):
-    assert ports.template_host_ports({"spec": spec}) == expected
-    assert ports.pod_host_ports(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, SchedulerPod)) == expected
+    assert pod_info.template_host_ports({"spec": spec}) == expected
+    assert pod_info.pod_host_ports(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, SchedulerPod)) == expected
 
 
 def test_ports_of_a_template_on_the_host_network_are_the_host_s():
     """The API server sets hostPort of pods; nobody does it for a template."""
-    assert ports.template_host_ports({"spec": {"hostNetwork": True, "containers": [container()]}}) == {HostPort(8080)}
+    assert pod_info.template_host_ports({"spec": {"hostNetwork": True, "containers": [container()]}}) == {
+        HostPort(8080)
+    }
 
 
 @pytest.mark.parametrize("spec", [None, "x", {"containers": "x"}, {"containers": [{"ports": [7]}, {"ports": 7}]}])
 def test_another_form_than_in_a_pod_has_no_ports(spec):
-    assert ports.template_host_ports({"spec": spec}) == set()
+    assert pod_info.template_host_ports({"spec": spec}) == set()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_another_form_than_in_a_pod_has_no_ports(spec):
     ],
 )
 def test_which_ports_exclude_each_other(one, other, expected):
-    assert ports.have_conflict(frozenset({one}), frozenset({other})) is expected
+    assert pod_info.have_conflict(frozenset({one}), frozenset({other})) is expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.reservations import spreading
+from dra.engine.reservations import scoring
 from dra.engine.reservations.accounting import ReservationAccounting
 from tests.dra.engine.reservations.examples import RESTRICTED, holding, of, pod
 
@@ -17,7 +17,7 @@ def books_of(*nodes):
 
 
 def best(books, wanted, nodes):
-    return spreading.best_nodes(books.options(wanted, nodes), wanted.amounts)
+    return scoring.best_nodes(books.options(wanted, nodes), wanted.amounts)
 
 
 def test_as_many_reservations_as_empty_nodes_are_one_a_node():
@@ -76,4 +76,4 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_what_a_template_prefers_is_left_to_kube_scheduler(spec, expected):
-    assert spreading.has_preferences({"spec": spec}) is expected
+    assert scoring.has_preferences({"spec": spec}) is expected

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.nominations import Nominator
+from dra.engine.reservations.preemption import Nominator
 from tests.dra.engine.reservations.examples import REQUIRED, holding, of, pod
 
 R = holding("r", cpu=4, app="a")

@@ -1,7 +1,7 @@
 import pytest
 
 from dra.api.reservations.model import ReservationOwner
-from dra.engine.reservations.candidates import OwnerIndex
+from dra.engine.reservations.owner_matching import OwnerIndex
 from tests.dra.engine.reservations.examples import holding, pod
 
 

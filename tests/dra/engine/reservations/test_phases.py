@@ -7,9 +7,15 @@ import pytest
 from dra.api.reservations.model import ReservationPhase, to_document
 from dra.engine.instants import NEVER
 from dra.engine.reservations import amounts
-from dra.engine.reservations.collection import deletion_time
-from dra.engine.reservations.expiry import expiration_time, expired_status
-from dra.engine.reservations.phases import TERMINAL_PHASES, TRANSITIONS, Trigger, next_status
+from dra.engine.reservations.phases import (
+    TERMINAL_PHASES,
+    TRANSITIONS,
+    Trigger,
+    deletion_time,
+    expiration_time,
+    expired_status,
+    next_status,
+)
 from dra.engine.reservations.statuses import AssignedPod, bound_status, synced_status
 from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import available, of, reservation

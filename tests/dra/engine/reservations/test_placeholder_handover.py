@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.reservations import placeholder_handover
-from dra.engine.reservations.keepers import Placeholder
 from dra.engine.reservations.placeholder_handover import (
     NominatePlaceholder,
     OwnerPod,
@@ -18,6 +17,7 @@ from dra.engine.reservations.placeholder_handover import (
     available_to_owners,
     plan_handover,
 )
+from dra.engine.reservations.placeholders import Placeholder
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.nodes import Node, NodeSpec, Taint
 from dra.model.pods import PodCondition, PodStatus, SchedulingGate

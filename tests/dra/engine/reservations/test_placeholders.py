@@ -1,6 +1,6 @@
 import pytest
 
-from dra.engine.reservations import keepers, placeholders
+from dra.engine.reservations import placeholders
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.engine.reservations.examples import reservation
 
@@ -27,7 +27,7 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
 @pytest.mark.parametrize(("given", "made"), [("", "default-scheduler"), ("other", "other")], ids=["none", "another"])
 def test_the_scheduler_of_the_template_places_what_stays(given, made):
     spec = {"schedulerName": given} if given else {}
-    assert keepers.first_manifest(of(**spec))["spec"]["schedulerName"] == made
+    assert placeholders.first_manifest(of(**spec))["spec"]["schedulerName"] == made
 
 
 def test_annotations_of_the_reservation_come_over_those_of_the_template_as_labels_do():
@@ -43,7 +43,7 @@ def test_annotations_of_the_reservation_come_over_those_of_the_template_as_label
     )
     made = placeholders.placeholder_manifest(given)["metadata"]["annotations"]
     assert made == {"a": "1", "b": "2", "scheduling.koordinator.sh/reservation-name": "demo"}
-    assert keepers.first_manifest(given)["metadata"]["annotations"].keys() == {
+    assert placeholders.first_manifest(given)["metadata"]["annotations"].keys() == {
         "scheduling.koordinator.sh/reservation-name"
     }
 
@@ -65,7 +65,7 @@ def test_a_placeholder_requests_nothing_where_running_pods_may_have_the_room(spe
     given = reservation(template={"spec": {"containers": [container]}}, **spec)
     (made,) = placeholders.placeholder_manifest(given)["spec"]["containers"]
     assert made["resources"]["requests"]["cpu"] == cpu
-    (keeper,) = keepers.first_manifest(given)["spec"]["containers"]
+    (keeper,) = placeholders.first_manifest(given)["spec"]["containers"]
     assert keeper["resources"]["requests"] == {"cpu": "2", "nvidia.com/gpu": "1"}
 
 

@@ -6,11 +6,11 @@ import pytest
 from dra.api.reservations import well_known
 from dra.api.reservations.model import PreAllocationMode
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import resize
+from dra.engine.reservations import reservation_placement
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.node_usage import empty_node
+from dra.engine.reservations.node_usage import PotentialVictim, empty_node
 from dra.engine.reservations.pod_info import ReservationAffinity
-from dra.engine.reservations.preemption import PotentialVictim, is_futile, select_victims
+from dra.engine.reservations.preemption import is_futile, select_victims
 from dra.engine.reservations.rejections import UNRESOLVABLE
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, holding, node, of, pod
@@ -319,10 +319,10 @@ def test_what_victims_free_within_a_reservation_is_promised_there():
 )
 def test_a_reservation_is_resized_where_it_is(consumed, wanted, fits):
     there = node(10, used=2, held=[(R, consumed)])
-    assert (not resize.insufficient_for_resize(there, R.uid, of(wanted))) is fits
+    assert (not reservation_placement.insufficient_for_resize(there, R.uid, of(wanted))) is fits
 
 
 def test_an_overfull_node_still_lets_a_reservation_shrink():
     there = node(3, used=2, held=[R])
-    assert resize.insufficient_for_resize(there, R.uid, of(3)) == ()
+    assert reservation_placement.insufficient_for_resize(there, R.uid, of(3)) == ()
     assert filtering.filter_node(there, pod(cpu=1, app="a")).fits

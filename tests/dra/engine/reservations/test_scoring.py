@@ -4,8 +4,13 @@ import pytest
 
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.node_usage import ReservationUsage
-from dra.engine.reservations.nominate import nominate_reservation, score_nominated
-from dra.engine.reservations.scoring import NominatedReservation, most_allocated, node_scores
+from dra.engine.reservations.scoring import (
+    NominatedReservation,
+    most_allocated,
+    node_scores,
+    nominate_reservation,
+    score_nominated,
+)
 from tests.dra.engine.reservations.examples import RESTRICTED, holding, node, of, pod
 
 
