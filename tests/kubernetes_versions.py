@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dra.cli.kubectl.preflight import checks
+from dra.cli.kubectl.preflight import command
 from tests.cluster import binaries
 from tests.cluster.binaries import Program
 from tests.cluster.versions import minor
@@ -64,9 +64,9 @@ def steps(version: str) -> list[Step]:
             "then: python -m tests.scenarios.features",
         ),
         Step(
-            is_so=(1, minor(release)) <= checks.NEWEST_VERSION,
+            is_so=(1, minor(release)) <= command.NEWEST_VERSION,
             what="`kubectl dra preflight` knows that all scenarios pass on it",
-            how=f"make test-cluster VERSION={release}, then raise NEWEST_VERSION in {_shown(Path(checks.__file__))}",
+            how=f"make test-cluster VERSION={release}, then raise NEWEST_VERSION in {_shown(Path(command.__file__))}",
         ),
         Step(
             is_so=release in _tested_on(README.read_text(encoding="utf-8")),

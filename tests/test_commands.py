@@ -19,14 +19,8 @@ SOURCES = sorted(
     )  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
 )
 
-EXAMPLES = "dra/cli/kubectl/examples.py"
-"""Shown by ``--help``, of commands that somebody is about to type."""
-
 CHANGING = sorted(
-    path
-    for package in ("dra", "localplane", "controller", "kubeletplugin")
-    for path in (ROOT / package).rglob("*.py")
-    if str(path.relative_to(ROOT)) != EXAMPLES
+    path for package in ("dra", "localplane", "controller", "kubeletplugin") for path in (ROOT / package).rglob("*.py")
 )
 
 
@@ -48,10 +42,12 @@ def test_the_texts_of_a_module_name_only_commands_that_exist(path):
 
 
 def pasted(tree):
-    """The strings that are arguments of `SafeCommand`."""
+    """The arguments of `SafeCommand`, and the examples of ``--help``, which shows what a user is about to type."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     safe = (call for call in calls if getattr(call.func, "id", "") == "SafeCommand")
-    return {id(each) for call in safe for each in ast.walk(call)}
+    shown = (node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign))
+    examples = (node for node in shown if getattr(node.target, "id", "") == "EXAMPLES")
+    return {id(each) for found in (*safe, *examples) for each in ast.walk(found)}
 
 
 def told_to_change(tree):

@@ -7,8 +7,9 @@ import click
 
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import ControllerConfiguration, ControllerMode
-from dra.cli import configuration_loader
-from dra.cli.shutdown import run_until_stopped
+from dra.cli import server_process
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.server_process import run_until_stopped
 from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
@@ -17,25 +18,20 @@ from dra.telemetry import logs
 
 
 @click.command()
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-)
-@click.option("--context", help="Context of the kubeconfig.")
+@cluster_options
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in ControllerMode]),
     help="replace: the stock resourceclaim-controller is off; alongside: it runs as well.",
 )
-def controller(kubeconfig: str | None, context: str | None, config: Path | None, mode: str | None) -> None:
+def controller(*, place: ClusterFlags, config: Path | None, mode: str | None) -> None:
     """Run the ResourceClaim controller."""
     configuration = read_configuration(config, mode=mode)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(kubeconfig, context=context))
+        transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context))
         application = Application(configuration, transport)
         asyncio.run(run_until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use
@@ -44,4 +40,4 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
 
 def read_configuration(path: Path | None, *, mode: str | None) -> ControllerConfiguration:
     """Return the configuration of a file, with the mode of the command line; raise click.ClickException."""
-    return configuration_loader.load_configuration(path, ControllerConfiguration, **({"mode": mode} if mode else {}))
+    return server_process.load_configuration(path, ControllerConfiguration, **({"mode": mode} if mode else {}))

@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from dra.cli.cluster_flags import cluster_options
+
 if TYPE_CHECKING:
     from dra.api.configuration import Endpoint
     from dra.model.pods import Pod
@@ -82,20 +84,12 @@ _folder_flags: Final = _combine_options(
     _folder_option("--registry", str(KUBELET_ROOT / "plugins_registry"), "Where the kubelet looks for plugins."),
     _folder_option("--cdi", "/var/run/cdi", "Where the container runtime looks for CDI files."),
 )
-_cluster_flags: Final = _combine_options(
-    click.option(
-        "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False),
-        help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-    ),
-    click.option("--context", help="Context of the kubeconfig."),
-)
 
 
 @click.group(invoke_without_command=True)
 @_driver_flags
 @_folder_flags
-@_cluster_flags
+@cluster_options
 @click.option("--pod-uid", envvar="POD_UID", default="", help="Tells the instances of a rolling update apart.")
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")
@@ -106,7 +100,10 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     """Run the DRA drivers of a node: devices are published, claims prepared, until SIGTERM."""
     if context.invoked_subcommand is not None:
         return
+    import asyncio  # noqa: PLC0415
+
     from dra.api.configuration import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from dra.cli.server_process import error_text, run_until_stopped  # noqa: PLC0415
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from dra.telemetry import logs  # noqa: PLC0415
@@ -114,9 +111,9 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
     raise_recursion_limit()
     try:
-        _run_until_stopped(_create_application(options))
+        asyncio.run(run_until_stopped(_create_application(options).run(), fatal=(ValueError, OSError)))
     except (ApiError, ValueError, OSError) as error:
-        raise click.ClickException(_innermost_message(error)) from error
+        raise click.ClickException(error_text(error)) from error
 
 
 @kubelet_plugin.command()
@@ -124,19 +121,22 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
 @click.option("--output", "-o", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
 def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each option
     """Show what would be published; needs neither a kubelet nor an API server."""
+    from dra.cli.server_process import error_text  # noqa: PLC0415
+
     try:
         click.echo(_inspection_text(output, options))
     except (ValueError, OSError) as error:
-        raise click.ClickException(_innermost_message(error)) from error
+        raise click.ClickException(error_text(error)) from error
 
 
 @kubelet_plugin.command()
 @_driver_flags
 @_folder_flags
-@_cluster_flags
+@cluster_options
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="The archive to write.")
 def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one for each option
     """Write a support bundle (tar.gz): versions, checkpoints, CDI files, slices, sockets, cgroups; no secrets."""
+    from dra.cli.server_process import error_text  # noqa: PLC0415
     from kubeletplugin import support_bundle  # noqa: PLC0415
 
     node = _node_name(options)
@@ -151,7 +151,7 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
     try:
         published = _inspection_text("table", options)
     except (ValueError, OSError) as error:
-        published = f"{_innermost_message(error)}\n"
+        published = f"{error_text(error)}\n"
     content = support_bundle.build_bundle(sources, slices=_published_slices(options, node), published=published)
     try:
         support_bundle.write_bundle(path, content)
@@ -162,7 +162,7 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
 
 @kubelet_plugin.command()
 @_folder_flags
-@_cluster_flags
+@cluster_options
 @click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's.")
 @click.option("--pod-uid", envvar="POD_UID", default="", help="Of the plugin's pod, if this is in one.")
 @click.option("--claim-uid", required=True, help="The claim; messages name it as uid.")
@@ -179,6 +179,7 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
     """
     import asyncio  # noqa: PLC0415
 
+    from dra.cli.server_process import error_text  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
     from kubeletplugin.checkpoint import CheckpointError  # noqa: PLC0415
     from kubeletplugin.contract import Refused  # noqa: PLC0415
@@ -194,11 +195,12 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
             asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
             click.echo(f"{each} is free.")
     except (CheckpointError, Refused, OSError) as error:
-        raise click.ClickException(_innermost_message(error)) from error
+        raise click.ClickException(error_text(error)) from error
 
 
 def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
     """Return the reason for which a claim counts as unused; raise ClickException if pods may use it."""
+    from dra.cli.server_process import error_text  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
 
@@ -207,7 +209,7 @@ def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict
         there = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
         users = manual_release.pods_using_claim(claim, there, node=node, own=options["pod_uid"])
     except (ApiError, ValueError, OSError) as error:
-        doubt = f"which pods use it on node {node} is not known: {_innermost_message(error)}"
+        doubt = f"which pods use it on node {node} is not known: {error_text(error)}"
         way_out = (
             f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
             f"dra-reserve kubelet-plugin release --claim-uid {claim.uid} --pods - in the plugin's pod"
@@ -237,7 +239,7 @@ def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     from kubeletplugin import manual_release  # noqa: PLC0415
 
     async def ask() -> "tuple[Pod, ...]":
-        transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+        transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
         try:
             return await manual_release.list_pods_on_node(Client(transport, RateLimiter(10, 10)), node)
         finally:
@@ -276,7 +278,7 @@ def _published_slices(options: dict[str, Any], node: str) -> bytes:
     from dra.kube.transport import Request  # noqa: PLC0415
 
     async def ask() -> bytes:
-        transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+        transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
         query = {"fieldSelector": f"spec.nodeName={node}"}
         try:
             return (await transport.send(Request(method="GET", path=SLICES.path(), query=query, timeout=10.0))).body
@@ -331,7 +333,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         metrics=_parse_endpoint("--metrics", options["metrics"]),
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
-    transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+    transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
     return PluginApplication(drivers, transport, settings)
 
 
@@ -344,32 +346,3 @@ def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":
     if not host or not port.isdecimal():
         raise click.BadParameter(f"{text!r}: write it as in 127.0.0.1:8081", param_hint=option)
     return Endpoint(address=host, port=int(port))
-
-
-def _run_until_stopped(application: "PluginApplication") -> None:
-    """Run the application until SIGTERM or SIGINT, then stop in order."""
-    import asyncio  # noqa: PLC0415
-    import contextlib  # noqa: PLC0415
-    import signal  # noqa: PLC0415
-
-    async def until_stopped() -> None:
-        running = asyncio.ensure_future(application.run())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, running.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-
-    try:
-        asyncio.run(until_stopped())
-    except* (ValueError, OSError) as failures:
-        raise click.ClickException(_innermost_message(failures)) from None
-
-
-def _innermost_message(failures: BaseException) -> str:
-    """Return the text of the innermost failure, because task groups nest; an OSError's text begins with its file."""
-    while isinstance(failures, BaseExceptionGroup):
-        failures = failures.exceptions[0]
-    if isinstance(failures, OSError) and failures.filename and failures.strerror:
-        return f"{failures.filename}: {failures.strerror}"
-    return str(failures)

@@ -8,8 +8,9 @@ import click
 
 from controller.extender.application import Extender
 from dra.api.extender_configuration import ExtenderConfiguration
-from dra.cli import configuration_loader
-from dra.cli.shutdown import run_until_stopped
+from dra.cli import server_process
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.server_process import run_until_stopped
 from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
@@ -18,20 +19,15 @@ from dra.telemetry import logs
 
 
 @click.command()
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-)
-@click.option("--context", help="Context of the kubeconfig.")
+@cluster_options
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
-def scheduler_extender(kubeconfig: str | None, context: str | None, config: Path | None) -> None:
+def scheduler_extender(*, place: ClusterFlags, config: Path | None) -> None:
     """Tell kube-scheduler where reserved capacity is, and bind pods."""
-    configuration = configuration_loader.load_configuration(config, ExtenderConfiguration)
+    configuration = server_process.load_configuration(config, ExtenderConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(kubeconfig, context=context))
+        transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context))
         asyncio.run(run_until_stopped(Extender(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.diagnosis import audit as auditing
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit

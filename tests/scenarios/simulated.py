@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
-from dra.cli.kubectl.options import ClusterFlags
-from dra.cli.kubectl.simulate.priority_admission import with_priority
-from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
+from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests, with_priority
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 

@@ -1,6 +1,6 @@
 """Implements ``kubectl dra apply``: server-side apply, as ``kubectl apply --server-side`` does it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -8,16 +8,17 @@ from typing import Any, Final
 import click
 import msgspec
 
-from dra.cli.kubectl import reserved_for_field
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists, load_documents
-from dra.cli.kubectl.options import ClusterFlags, cluster_options, filename_option
+from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
 from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import InvalidNameError, Resource, group_path
-from dra.model.meta import Struct, UnstructuredObject
+from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.references import ConsumerReference, MalformedReferenceError
+from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
 
 Json = dict[str, Any]
 
@@ -166,13 +167,9 @@ async def _apply_all(
         where = f"{manifest['kind']} {manifest['metadata']['name']}"
         try:
             resource = await _resource_for(connection, manifest, known)
-            if reserved_for_field.has_reserved_for(manifest):
+            if has_reserved_for(manifest):
                 native = await _serves_reserved_for(connection) if native is None else native
-            content = (
-                manifest
-                if native or not reserved_for_field.has_reserved_for(manifest)
-                else reserved_for_field.to_annotations(manifest)
-            )
+            content = manifest if native or not has_reserved_for(manifest) else to_annotations(manifest)
             if content is not manifest:
                 print_to_stderr(
                     f"{where}: spec.reservedFor becomes an annotation: this API server does not know the field"
@@ -180,7 +177,7 @@ async def _apply_all(
             applied.append((resource, await _apply_one(connection, resource, content, order)))
         except Conflict as error:
             failures.append(f"{error}; to take the fields over: --force-conflicts")
-        except (reserved_for_field.MalformedReservedForError, MalformedManifestError, InvalidNameError) as error:
+        except (MalformedReservedForError, MalformedManifestError, InvalidNameError) as error:
             failures.append(f"{where}: {error}")
         except ApiError as error:
             failures.append(str(error))
@@ -226,7 +223,7 @@ async def _serves_reserved_for(connection: Connection) -> bool:
     """Report whether the server's OpenAPI document lists spec.reservedFor."""
     document = await connection.client.read(OPENAPI_PATH, _OpenApiDocument)
     schema = document.components.schemas.get(CLAIM_SPEC_SCHEMA)
-    return schema is not None and reserved_for_field.RESERVED_FOR_FIELD in schema.properties
+    return schema is not None and RESERVED_FOR_FIELD in schema.properties
 
 
 def _print_applied(applied: Sequence[tuple[Resource, Json]], order: ApplyOptions, style: PrintOptions) -> None:
@@ -243,3 +240,75 @@ def _print_applied(applied: Sequence[tuple[Resource, Json]], order: ApplyOptions
 def _resource_name(resource: Resource) -> str:
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}" if resource.group else kind
+
+
+RESERVED_FOR_FIELD: Final = "reservedFor"
+
+RESOURCE_API_GROUP: Final = "resource.k8s.io"
+
+_REFERENCE_FIELDS: Final = frozenset({"apiGroup", "resource", "name", "uid"})
+
+
+class MalformedReservedForError(ValueError):
+    """A value of spec.reservedFor is invalid; the text says how to write it."""
+
+
+def has_reserved_for(manifest: Mapping[str, Any]) -> bool:
+    """Report whether a manifest has spec.reservedFor."""
+    return _claim_spec(dict(manifest)) is not None
+
+
+def to_annotations(manifest: Mapping[str, Any]) -> Json:
+    """Return the manifest with annotations in place of the field; raise MalformedReservedForError."""
+    found = _claim_spec(dict(manifest))
+    if found is None:
+        return dict(manifest)
+    spec, metadata = found
+    reference = _parse_reference(spec[RESERVED_FOR_FIELD])
+    annotations = dict(metadata.get("annotations") or {})
+    wanted = {RESERVED_FOR: str(reference), **({RESERVED_FOR_UID: reference.uid} if reference.uid else {})}
+    for key, value in wanted.items():
+        if annotations.get(key, value) != value:
+            raise MalformedReservedForError(
+                f"spec.{RESERVED_FOR_FIELD} says {value}, annotation {key} says {annotations[key]}"
+            )
+    without = {key: value for key, value in spec.items() if key != RESERVED_FOR_FIELD}
+    marked = {**metadata, "annotations": annotations | wanted}
+    if manifest["kind"] == "ResourceClaim":
+        return {**manifest, "metadata": marked, "spec": without}
+    return {**manifest, "spec": {**manifest["spec"], "metadata": marked, "spec": without}}
+
+
+def _claim_spec(manifest: Json) -> tuple[Json, Json] | None:
+    """Return the spec that has the field, and the metadata for the claim's annotations; None without the field."""
+    if str(manifest.get("apiVersion", "")).partition("/")[0] != RESOURCE_API_GROUP:
+        return None
+    spec: Any = manifest.get("spec")
+    metadata: Any = manifest.get("metadata")
+    if not isinstance(spec, dict):
+        return None
+    if manifest.get("kind") == "ResourceClaimTemplate":
+        spec, metadata = spec.get("spec"), spec.get("metadata")
+    elif manifest.get("kind") != "ResourceClaim":
+        return None
+    return (spec, metadata or {}) if isinstance(spec, dict) and spec.get(RESERVED_FOR_FIELD) is not None else None
+
+
+def _parse_reference(value: Any) -> ConsumerReference:  # noqa: ANN401 - what YAML can say
+    shape = "as in: {apiGroup: batch, resource: jobs, name: train}"
+    if not isinstance(value, Mapping):
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: is one reference, {shape}")
+    if "kind" in value:
+        raise MalformedReservedForError(
+            f"spec.{RESERVED_FOR_FIELD}.kind: the field is named resource, and is a plural, {shape}"
+        )
+    if unknown := sorted(set(value) - _REFERENCE_FIELDS):
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}.{unknown[0]}: there is no such field; {shape}")
+    if not (value.get("resource") and value.get("name")):
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: resource and name are required, {shape}")
+    group, resource, name = (str(value.get(key) or "") for key in ("apiGroup", "resource", "name"))
+    try:
+        kind = f"{resource}.{group}" if group else resource
+        return ConsumerReference.parse(f"{kind}/{name}", uid=Uid(str(value.get("uid") or "")))
+    except MalformedReferenceError as error:
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: {error}") from error

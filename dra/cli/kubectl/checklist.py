@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from dra.cli.kubectl import remedy_printer
-from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl import printers
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, coloured, format_table
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
@@ -44,7 +44,7 @@ class CheckResult:
     def content(self) -> dict[str, Any]:
         """Return the result as data for JSON and YAML."""
         told = {"check": self.check, "verdict": self.verdict.value, "detail": self.detail}
-        return {**told, **({"sure": self.sure} if self.sure else {}), **remedy_printer.remedy_data(self.remedy)}
+        return {**told, **({"sure": self.sure} if self.sure else {}), **printers.remedy_data(self.remedy)}
 
 
 def is_ready(findings: Iterable[CheckResult]) -> bool:
@@ -67,9 +67,7 @@ def format_checklist(findings: Sequence[CheckResult], style: PrintOptions) -> st
     text = format_table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
     for title, kind in (("To do", SafeCommand), ("To weigh", WeighedChoice)):
         todo = [
-            f"  {each.check}: {remedy_printer.remedy_text(each.remedy)}"
-            for each in findings
-            if isinstance(each.remedy, kind)
+            f"  {each.check}: {printers.remedy_text(each.remedy)}" for each in findings if isinstance(each.remedy, kind)
         ]
         text += f"\n\n{title}:\n" + "\n".join(todo) if todo else ""
     return text

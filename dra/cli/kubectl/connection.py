@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
-from dra.cli.kubectl.options import ClusterFlags
+from dra.cli.cluster_flags import ClusterFlags
 from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -16,7 +19,8 @@ from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS
-from dra.kube.transport import Transport
+from dra.kube.transport import Request, Transport
+from dra.model.meta import Struct
 
 QPS: Final = 50.0
 BURST: Final = 300
@@ -89,3 +93,35 @@ def run(place: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]
     except KeyboardInterrupt:
         raise FailedError("interrupted; nothing is under way any more") from None
     return found[0]
+
+
+STATUS_PATH: Final = "/dra"
+
+
+class _PlaneStatus(Struct, frozen=True):
+    beside: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+async def companion_processes(client: Client) -> dict[str, int] | None:
+    """Return the processes that run beside a local plane, name → pid; None if the server is no local plane."""
+    try:
+        return (await client.read(STATUS_PATH, _PlaneStatus)).beside
+    except ApiError:
+        return None
+
+
+async def controller_pid(client: Client) -> int | None:
+    """Return the pid of a local plane's controller, which takes no lease; None if there is none."""
+    return (await companion_processes(client) or {}).get("controller")
+
+
+async def server_time(transport: Transport) -> datetime | None:
+    """Return the API server's time of day from the Date of an answer; None without an answer or a Date."""
+    try:
+        answer = await transport.send(Request(method="GET", path="/version", timeout=10.0))
+    except ApiError:
+        return None
+    try:
+        return parsedate_to_datetime(answer.headers.get("date", ""))
+    except ValueError:
+        return None

@@ -4,14 +4,93 @@ As with kubectl: only data on stdout, messages on stderr, plain text when piped,
 is well, 1 there is a problem (the output describes it), 2 an error or a wrong command line.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO, cast
 
 import click
 
-from dra.cli.kubectl.examples import examples_epilog
-from dra.cli.kubectl.printable_streams import printable_streams
 from dra.cli.lazy_group import LazyGroup, LazySubcommands
+from dra.model.terminal_escapes import escape_terminal
+
+
+class PrintableStream:
+    """A text stream that escapes control characters in its output; all other methods are the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text and return its length, as callers expect."""
+        self._stream.write(escape_terminal(text, on_a_terminal=self._stream.isatty()))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def printable_streams() -> Iterator[None]:
+    """Make standard output and standard error printable within the block."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", PrintableStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
+    "explain": (
+        "kubectl dra explain claim train -n ml",
+        "kubectl dra why pod/train-0 -n ml",
+        "kubectl dra explain device gpu.example.com/node-1/gpu-0",
+        "kubectl dra explain claim train -n ml -o jsonpath='{.next}'",
+        "kubectl dra explain reason WorkloadNotFound",
+    ),
+    "get": (
+        "kubectl dra get claims -A",
+        "kubectl dra get claims -n ml -l team=vision -w",
+        "kubectl dra get devices --field-selector state=Free",
+        "kubectl dra get reservations",
+    ),
+    "tree": ("kubectl dra tree -n ml", "kubectl dra tree -A -l team=vision"),
+    "usage": ("kubectl dra usage --by workload", "kubectl dra usage --by node -o csv"),
+    "reservations": ("kubectl dra reservations", "kubectl dra reservations -o wide --sort-by .metadata.name"),
+    "audit": (
+        "kubectl dra audit",
+        "kubectl dra audit --settle 5 --fail-on error",
+        "kubectl dra audit -o json --from cluster.tgz",
+    ),
+    "simulate": (
+        "kubectl dra simulate -f job.yaml -n ml",
+        "kubectl dra simulate -f job.yaml --add-nodes gpu-node-1=3 --cordon gpu-node-2",
+        "kubectl dra simulate -f job.yaml --drop-reservation ml/train",
+    ),
+    "apply": ("kubectl dra apply -f claim.yaml", "kubectl dra apply -f claim.yaml --dry-run=client -o yaml"),
+    "reserve": (
+        "kubectl dra reserve train --cpu 6 --memory 20Gi --owner jobs.batch/train --ttl 1h",
+        "kubectl dra reserve web --cpu 2 -l app=web -n shop --dry-run=client -o yaml",
+    ),
+    "release": ("kubectl dra release claim train -n ml --dry-run", "kubectl dra release claim train -n ml"),
+    "wait": ("kubectl dra wait claim train -n ml --for=released --timeout=5m",),
+    "bundle": ("kubectl dra bundle --file cluster.tgz", "kubectl dra explain claim train -n ml --from cluster.tgz"),
+    "preflight": (
+        "kubectl dra preflight",
+        "kubectl dra preflight --mode replace --probe",
+        "kubectl dra preflight --missing-rights | kubectl apply -f -",
+    ),
+    "downgrade": ("kubectl dra downgrade", "kubectl dra downgrade --apply"),
+    "adopt": ("kubectl dra adopt",),
+}
+
+
+def examples_epilog(name: str) -> str:
+    """Return the examples for the end of a command's help; a backspace keeps click from rewrapping the paragraph."""
+    lines = EXAMPLES.get(name, ())
+    return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines))) if lines else ""
+
 
 COMMANDS: Final[LazySubcommands] = {
     "explain": (
@@ -57,7 +136,7 @@ COMMANDS: Final[LazySubcommands] = {
     ),
     "wait": ("dra.cli.kubectl.claim_commands:wait", "Wait until a claim is released, or allocated."),
     "bundle": (
-        "dra.cli.kubectl.diagnosis.bundle:bundle",
+        "dra.cli.kubectl.snapshots.snapshot_source:bundle",
         "Write what explanations need into a file that may be sent to somebody else.",
     ),
     "preflight": (
@@ -73,7 +152,6 @@ COMMANDS: Final[LazySubcommands] = {
         "Go back to stock Kubernetes without losing a device or stopping a pod.",
     ),
 }
-
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Ask": ("explain", "why", "get", "tree", "usage", "reservations", "audit"),

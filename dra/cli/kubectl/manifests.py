@@ -5,7 +5,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from dra.cli.kubectl.connection import FailedError
+
+filename_option = click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
+)
+"""``-f``; the command gets as `paths` what `dra.cli.kubectl.manifests.load_documents` reads."""
 
 
 class MalformedManifestError(ValueError):

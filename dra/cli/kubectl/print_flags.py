@@ -1,14 +1,15 @@
 """Parses ``-o``, with the formats that kubectl's users know."""
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
-from dra.cli.kubectl.printers import OutputFormat, format_structured
-from dra.cli.kubectl.resource_args import did_you_mean
+from dra.cli.cluster_flags import Command
+from dra.cli.kubectl.printers import OutputFormat, did_you_mean, format_structured
 
 TEMPLATE_FORMATS: Final = {OutputFormat.JSONPATH, OutputFormat.COLUMNS}
 """Formats that take a template behind ``=``."""
@@ -87,3 +88,34 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         del ctx, param
         names = [f"{each}=" if each in TEMPLATE_FORMATS else each.value for each in self.formats]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
+"""``-w``; the command gets it as `watch`."""
+
+
+def print_options(command: Command) -> Command:
+    """Add ``-o`` and ``--no-headers`` with the formats of one object; the command gets `style`."""
+    return _add_print_options(command, OBJECT_FORMATS)
+
+
+def list_print_options(command: Command) -> Command:
+    """Add ``-o`` and ``--no-headers`` with the formats of a list; the command gets `style`."""
+    return _add_print_options(command, LIST_FORMATS)
+
+
+def _add_print_options(command: Command, formats: Sequence[OutputFormat]) -> Command:
+    @click.option(
+        "-o",
+        "--output",
+        type=OutputParam(formats),
+        default=OutputFormat.TABLE.value,
+        show_default=True,
+        help="How the answer is written.",
+    )
+    @click.option("--no-headers", is_flag=True, help="A table without its first line.")
+    @functools.wraps(command)
+    def wrapped(*, output: PrintOptions, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+        return command(style=replace(output, headers=not no_headers), **rest)
+
+    return wrapped  # type: ignore[return-value] # as above

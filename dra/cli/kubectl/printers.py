@@ -1,5 +1,6 @@
 """Prints to stdout: tables as kubectl prints tables, JSON, YAML."""
 
+import difflib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.engine.messages.texts import singularize
 
 COLUMN_GAP: Final = "   "
@@ -141,3 +143,31 @@ def coloured(text: str, colour: str) -> str:
 def print_to_stderr(text: str) -> None:
     """Print a message to stderr, where it is not part of the answer."""
     click.echo(text, err=True)
+
+
+def did_you_mean(typed: str, known: Iterable[str]) -> str:
+    """Return a question for the end of an error, with similar words; empty if there are none."""
+    near = difflib.get_close_matches(typed, sorted(set(known)), n=3)
+    return f". Did you mean {' or '.join(near)}?" if near else ""
+
+
+def remedy_text(found: Remedy | None) -> str:
+    """Return the command or the text of the choice; empty for None."""
+    match found:
+        case SafeCommand(command=command):
+            return command
+        case WeighedChoice(text=text):
+            return text
+        case _:
+            return ""
+
+
+def remedy_lines(found: Remedy | None) -> Iterator[str]:
+    """Yield the line of a remedy, as the commands that explain print it."""
+    if found is not None:
+        yield f"  {'next' if isinstance(found, SafeCommand) else 'do'}".ljust(12) + remedy_text(found)
+
+
+def remedy_data(found: Remedy | None) -> dict[str, str]:
+    """Return a remedy for JSON: ``command`` or ``decision``."""
+    return {} if found is None else {"command" if isinstance(found, SafeCommand) else "decision": remedy_text(found)}

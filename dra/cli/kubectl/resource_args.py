@@ -1,11 +1,20 @@
 """Parses ``KIND NAME`` and ``KIND/NAME`` on a command line, with every alias that kubectl accepts for a kind."""
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
+
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.connection import connect
+from dra.cli.kubectl.printers import did_you_mean
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.kube.client import Selection
+from dra.kube.errors import ApiError
+from dra.kube.resources import CLAIMS, NODES, PODS, Resource
+from dra.model.meta import PartialObjectMetadata
 
 KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "claim": ("claim", "claims", "resourceclaim", "resourceclaims"),
@@ -51,12 +60,6 @@ def parse_resource_args(
     return found, name or None
 
 
-def did_you_mean(typed: str, known: Iterable[str]) -> str:
-    """Return a question for the end of an error, with similar words; empty if there are none."""
-    near = difflib.get_close_matches(typed, sorted(set(known)), n=3)
-    return f". Did you mean {' or '.join(near)}?" if near else ""
-
-
 class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
     """The type of a command's second argument, a name; shell completion offers the existing names."""
 
@@ -69,6 +72,35 @@ class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
         found = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)
         if found is None or ctx.params.get("bundle"):
             return []
-        from dra.cli.kubectl.snapshots.resource_names import list_names  # noqa: PLC0415 - only the tab key needs it
 
         return [CompletionItem(each) for each in list_names(found, ctx.params) if each.startswith(incomplete)]
+
+
+COMPLETION_TIMEOUT: Final = 2.0
+"""Seconds until completion gives up; a shell that waits longer seems to hang."""
+
+COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {"claim": CLAIMS, "pod": PODS, "node": NODES}
+
+
+def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
+    """Return the names of a kind, in the namespace that the command line selects; never raise an error."""
+    resource = COMPLETED_RESOURCES.get(kind)
+    if resource is None:
+        return []
+    place = ClusterFlags(kubeconfig=options.get("kubeconfig"), context=options.get("context"))
+    try:
+        namespace = (
+            SnapshotSource(place=place, given=options.get("namespace")).namespace if resource.namespaced else None
+        )
+        return asyncio.run(asyncio.wait_for(_list_names(place, resource, namespace), COMPLETION_TIMEOUT))
+    except (ApiError, click.ClickException, TimeoutError, OSError):
+        return []
+
+
+async def _list_names(place: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
+    found: list[str] = []
+    async with connect(place) as connection:
+        pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
+        async for page in pages:
+            found += [each.metadata.name for each in page.items]
+    return found

@@ -13,6 +13,7 @@ import msgspec
 from dra.cli.local import plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
 from dra.cli.local.plane_folder import SNAPSHOT_FILE, PlaneFolder, PlaneRecord
+from dra.cli.server_process import innermost_error
 from dra.kube.clock import SYSTEM, rfc3339
 from localplane.https_server import serve_https
 from localplane.plane.components import emulated_nodes
@@ -110,7 +111,7 @@ async def _run_until_cancelled(
                 up(telling.record, restored)
             await running
         except BaseExceptionGroup as failures:
-            raise _innermost_error(failures) from failures
+            raise innermost_error(failures) from failures
         finally:
             for task in (ready, running):
                 task.cancel()
@@ -159,10 +160,3 @@ def _restore_snapshot(plane: LocalPlane, folder: PlaneFolder) -> int | None:
     except FileNotFoundError:
         return None
     return plane.restore(raw).objects
-
-
-def _innermost_error(failure: BaseException) -> BaseException:
-    """Return the innermost failure, because task groups nest."""
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

@@ -1,7 +1,4 @@
-"""Generates the table of problems in docs/how-to/kubectl-dra.md from the texts that the commands print.
-
-python -m dra.cli.reference.problems     prints it
-"""
+"""Generates the table of problems in docs/how-to/kubectl-dra.md from the texts that the commands print."""
 
 from typing import Final
 
@@ -36,7 +33,3 @@ def updated_page(text: str) -> str:
     """Return a page with its table of problems replaced."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + problem_table() + END + rest.partition(END)[2]
-
-
-if __name__ == "__main__":
-    print(problem_table(), end="")

@@ -6,11 +6,10 @@ from typing import Final
 
 import click
 
-from dra.cli.kubectl import remedy_printer as printed
-from dra.cli.kubectl import resource_table
+from dra.cli.kubectl import printers, resource_table
 from dra.cli.kubectl.diagnosis import describer, problem_texts
 from dra.cli.kubectl.diagnosis.describer import SEVERITY_COLOURS
-from dra.cli.kubectl.options import PrintOptions, list_print_options
+from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
 from dra.cli.kubectl.printers import OutputFormat, coloured, format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.resource_table import ResourceTable, TableRow
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
@@ -93,7 +92,7 @@ def _problem_row(problem: Problem) -> TableRow:
     return TableRow(
         name=describer.resource_name(problem.subject.kind, problem.subject.key[1]),
         cells=cells,
-        wide=(printed.remedy_text(problem_texts.problem_remedy(problem)) or "<none>",),
+        wide=(printers.remedy_text(problem_texts.problem_remedy(problem)) or "<none>",),
         content=lambda: describer.problem_data(problem, within=None),
     )
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.cli.kubectl import remedy_printer as printed
-from dra.cli.kubectl.diagnosis import problem_texts, reason_guidance
+from dra.cli.kubectl import printers
+from dra.cli.kubectl.diagnosis import problem_texts
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
@@ -119,7 +119,7 @@ def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
     for group in facts.groups:
         yield f"  nodes     {node_group_text(group, holders)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
-    yield from printed.remedy_lines(problem_texts.advice_remedy(facts.advice))
+    yield from printers.remedy_lines(problem_texts.advice_remedy(facts.advice))
     yield from unknown_lines(snapshot)
 
 
@@ -161,13 +161,13 @@ def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterato
     for problem in problems:
         grade = coloured(problem.grade.value.ljust(9), SEVERITY_COLOURS[problem.grade])
         yield f"  {grade} {problem.trouble}: {problem_texts.problem_text(problem)}"
-        yield from printed.remedy_lines(remedy_or_guidance(problem, within=within))
+        yield from printers.remedy_lines(remedy_or_guidance(problem, within=within))
 
 
 def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
     """Return the remedy of a problem: its own, or the guidance for all problems of the same code."""
     found = problem_texts.problem_remedy(problem, within=within)
-    if found is None and (todo := reason_guidance.guidance_remedy(problem.trouble)):
+    if found is None and (todo := problem_texts.guidance_remedy(problem.trouble)):
         return WeighedChoice(todo)
     return found
 
@@ -203,7 +203,7 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
     told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     told["controller"] = controller_text(snapshot.leader)
     if isinstance(facts, PodDiagnosis):
-        advised = printed.remedy_data(problem_texts.advice_remedy(facts.advice))
+        advised = printers.remedy_data(problem_texts.advice_remedy(facts.advice))
         told["next"] = advised.get("command", "")
         told["decision"] = advised.get("decision", "")
         holders = {each.key: each for each in facts.holders}
@@ -222,8 +222,8 @@ def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
         "grade": problem.grade.value,
         "object": str(problem.subject),
         "text": problem_texts.problem_text(problem),
-        **printed.remedy_data(problem_texts.problem_remedy(problem, within=within)),
-        "remedy": reason_guidance.guidance_remedy(problem.trouble),
+        **printers.remedy_data(problem_texts.problem_remedy(problem, within=within)),
+        "remedy": problem_texts.guidance_remedy(problem.trouble),
         "facts": problem.numbers,
     }
     return {key: value for key, value in found.items() if value}

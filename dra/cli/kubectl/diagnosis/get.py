@@ -11,11 +11,18 @@ import msgspec
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.options import PrintOptions, list_print_options, watch_option
+from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
-from dra.cli.kubectl.resource_table import ResourceTable, TableRow, no_resources_message
-from dra.cli.kubectl.selectors import SELECT_ALL, SelectorOptions, label_selector_option, selector_options
+from dra.cli.kubectl.resource_table import (
+    SELECT_ALL,
+    ResourceTable,
+    SelectorOptions,
+    TableRow,
+    label_selector_option,
+    no_resources_message,
+    selector_options,
+)
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
 from dra.engine.claims.view import EntryKind

@@ -12,12 +12,13 @@ from typing import Final
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.kubectl import checklist, local_plane_status
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.downgrade import downgrade_remedies, stand_down
+from dra.cli.kubectl.connection import Connection, FailedError, controller_pid, run
+from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
-from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, print_options
+from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.engine.claims.reasons import list_names
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
@@ -77,7 +78,7 @@ async def run_adopt(connection: Connection, order: AdoptOptions) -> Sequence[Che
 async def _check(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
     lease, pid = (
         await stand_down.get_lease(connection.client, order.lease),
-        await local_plane_status.controller_pid(connection.client),
+        await controller_pid(connection.client),
     )
     acting = judge_lease(lease, order.lease, pid=pid)
     if acting.verdict is CheckState.LEFT and not order.dry_run:
@@ -98,7 +99,7 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Che
     if lease is not None and lease.stood_down:
         detail = f"they were told to stand down (lease {where})"
         return CheckResult(
-            check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.adopt_command(key)
+            check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=cluster_checks.adopt_command(key)
         )
     if lease is None or not lease.spec.holder_identity:
         detail = f"none has the lease {where}"

@@ -1,18 +1,19 @@
 """Checks the steps of a downgrade outside of the claims; a step counts as done when the cluster shows it."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from dra.cli.kubectl import local_plane_status
+from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.downgrade import downgrade_remedies, stand_down
+from dra.cli.kubectl.connection import Connection, controller_pid, server_time
+from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
-from dra.cli.kubectl.preflight import checks
-from dra.engine.claims.downgrade import DowngradeState
+from dra.cli.kubectl.preflight import stock_controller
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.engine.claims.reasons import list_names
-from dra.engine.messages.remedies import WeighedChoice
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden
@@ -20,6 +21,87 @@ from dra.kube.lease_rules import Lease
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.references import GroupResource
 from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+
+_LEASE_FLAGS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
+"""Options that name the controllers' lease → their defaults."""
+
+
+def repeated_flags(*, namespace: str | None, lease: Key) -> str:
+    """Return the options for the namespace and the lease that a printed command repeats."""
+    given = ["-n", namespace] if namespace else []
+    for name, value in zip(_LEASE_FLAGS, lease, strict=True):
+        if value != _LEASE_FLAGS[name]:
+            given += [f"--{name.replace('_', '-')}", value]
+    return "".join(f" {shlex.quote(each)}" for each in given)
+
+
+def apply_command(given: str = "") -> SafeCommand:
+    """Return the command that converts what can be converted; `given` are the options of the question."""
+    return SafeCommand(f"kubectl dra downgrade --apply{given}")
+
+
+def purge_command(given: str = "") -> SafeCommand:
+    """Return the command that leaves nothing of dra-reserve behind."""
+    return SafeCommand(f"kubectl dra downgrade --apply --purge{given}")
+
+
+def adopt_command(lease: Key) -> SafeCommand:
+    """Return the command that lets the controllers of a lease act again."""
+    return SafeCommand(f"kubectl dra adopt{repeated_flags(namespace=None, lease=lease)}")
+
+
+_SCALABLE_KINDS: Final = frozenset(
+    {
+        GroupResource(resource="deployments", group="apps"),
+        GroupResource(resource="statefulsets", group="apps"),
+        GroupResource(resource="replicasets", group="apps"),
+    }
+)
+
+_JOB_KIND: Final = GroupResource(resource="jobs", group="batch")
+
+
+def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | None:
+    """Return the next step for a claim; None if nothing is to be done. `given` are the options of the question."""
+    match assessment.standing:
+        case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
+            return apply_command(given)
+        case DowngradeState.TOO_MANY:
+            return WeighedChoice(_scale_down_text(assessment))
+        case DowngradeState.OWNER:
+            return _kept_claim_remedy(assessment)
+        case DowngradeState.NODE:
+            return SafeCommand(f"kubectl get nodes {' '.join(assessment.nodes)}")
+        case _:
+            return None
+
+
+def _scale_down_text(assessment: DowngradeAssessment) -> str:
+    """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
+    namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
+    ending = f"let at most {room} pods use the claim, by which the work of the others ends, or wait for them to end"
+    if workload is not None and workload.group_resource == _JOB_KIND:
+        return f"{ending}: spec.parallelism {room} of {workload} in {namespace}"
+    if workload is not None and workload.group_resource in _SCALABLE_KINDS:
+        return f"{ending}: spec.replicas {room} of {workload} in {namespace}"
+    return f"{ending}. See: kubectl get pods -n {namespace}"
+
+
+def _kept_claim_remedy(assessment: DowngradeAssessment) -> Remedy:
+    namespace, name = assessment.claim
+    if assessment.strays:
+        entries = ", ".join(f"{entry} (uid {entry.uid})" for entry in assessment.strays)
+        return WeighedChoice(
+            f"take {entries} off status.reservedFor of claim {name} in {namespace} if nothing of theirs uses its "
+            "devices; if something does, two share them"
+        )
+    if assessment.consuming or assessment.pending:
+        return SafeCommand(f"kubectl get pods -n {namespace}")
+    return WeighedChoice(
+        f"have the workload's controller let go of claim {name}, or give the reservation up: option --give-up "
+        f"{namespace}/{name} beside --apply; the workload's next pods may find its devices taken"
+    )
+
 
 GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
@@ -73,12 +155,12 @@ async def run_checks(connection: Connection, survey: DowngradeSurvey, wish: Down
     """Check every step; raise ApiError."""
     client = connection.client
     discovery = Discovery(client)
-    now = await checks.server_time(connection.transport) or connection.clock.wall()
-    sign = await checks.find_stock_controller(client, now=now, probing=wish.probe)
+    now = await server_time(connection.transport) or connection.clock.wall()
+    sign = await stock_controller.find_stock_controller(client, now=now, probing=wish.probe)
     findings = [
         judge_claims(survey, wish.given),
         await check_controllers(client, wish),
-        checks.judge_stock_controller(sign, replace=False, back=True),
+        stock_controller.judge_stock_controller(sign, replace=False, back=True),
         await _check_policies(client, discovery, wish),
         await _check_namespaces(client, discovery),
         judge_gates(survey, wish.given),
@@ -100,7 +182,7 @@ def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
     by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
     movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
-    remedy = downgrade_remedies.apply_command(given) if movable else WeighedChoice("see above")
+    remedy = apply_command(given) if movable else WeighedChoice("see above")
     return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
 
 
@@ -108,7 +190,7 @@ async def check_controllers(client: Client, wish: DowngradeCheckOptions) -> Chec
     """Check whether our controllers may act; raise ApiError."""
     found = await stand_down.get_lease(client, wish.lease)
     deployments = await _list_objects(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLER_SELECTOR)
-    return judge_controllers(found, deployments, wish, pid=await local_plane_status.controller_pid(client))
+    return judge_controllers(found, deployments, wish, pid=await controller_pid(client))
 
 
 def judge_controllers(
@@ -131,9 +213,7 @@ def judge_controllers(
         return CheckResult(check=check, verdict=CheckState.WARNING, detail=detail)
     if lease is not None and not lease.stood_down and (holder or installed):
         detail = f"{holder or 'a deployment'} may act (lease {where})"
-        return CheckResult(
-            check=check, verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.apply_command(wish.given)
-        )
+        return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=apply_command(wish.given))
     if lease is None and installed:
         detail = f"is installed, and no lease {where} tells whether it acts"
         return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=remove)
@@ -178,9 +258,7 @@ def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
         return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod is behind our gate")
     pods = list_names("/".join(each.key) for each in survey.gated.values())
     detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
-    return CheckResult(
-        check="gates", verdict=CheckState.LEFT, detail=detail, remedy=downgrade_remedies.apply_command(given)
-    )
+    return CheckResult(check="gates", verdict=CheckState.LEFT, detail=detail, remedy=apply_command(given))
 
 
 def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") -> CheckResult:
@@ -201,7 +279,7 @@ def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") 
     if not where:
         return CheckResult(check=check, verdict=CheckState.OK, detail="none of ours on claims and pods, nor finalizers")
     if purge:
-        remedy = downgrade_remedies.purge_command(given)
+        remedy = purge_command(given)
         return CheckResult(check=check, verdict=CheckState.LEFT, detail=f"{OWN_PREFIX}* on {where}", remedy=remedy)
     detail = f"{OWN_PREFIX}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
     return CheckResult(check=check, verdict=CheckState.OK, detail=detail)

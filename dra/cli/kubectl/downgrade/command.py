@@ -1,26 +1,132 @@
 """Implements the ``kubectl dra downgrade`` command."""
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
+from controller.claim_patcher import ClaimPatcher
+from controller.leadership import Leadership
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.kubectl import checklist, remedy_printer
+from dra.cli.cluster_flags import ClusterFlags, Command, cluster_options
+from dra.cli.kubectl import checklist, printers
 from dra.cli.kubectl.checklist import CheckResult
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.downgrade import cluster_checks, downgrade_remedies, stand_down
-from dra.cli.kubectl.downgrade.claim_converter import ClaimConverter
+from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
-from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, SurveyReader, UnreadableObjectError
-from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, namespace_options, print_options
+from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod, SurveyReader, UnreadableObjectError
+from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
-from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.engine.claims import patches
+from dra.engine.claims.actions import Deallocate
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState, assess, next_write
+from dra.kube.client import WRITE_TIMEOUT
+from dra.kube.errors import Conflict, NotFound
 from dra.kube.leader_election import LeaderElector
-from dra.kube.resources import CLAIMS, PODS
-from dra.model.meta import Key
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import CLAIMS, PODS, Resource
+from dra.model.meta import Key, PartialObjectMetadata
+
+ATTEMPTS_MAX: Final = 64
+"""Maximum number of reads of one claim before the command reports that another client keeps writing the claim.
+
+Pods that start and end write it, too.
+"""
+
+
+class ClaimConverter:
+    """Converts claims while the command holds the lease of the controllers, or where no lease can be held."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        reader: SurveyReader,
+        *,
+        election: LeaderElector | None,
+        given_up: frozenset[Key] = frozenset(),
+    ) -> None:
+        self._client = connection.client
+        self._clock = connection.clock
+        self._reader = reader
+        self._leadership = Leadership(election)
+        self._given_up = given_up
+        self._patching = ClaimPatcher(connection.client)
+
+    async def convert(self, key: Key) -> DowngradeAssessment:
+        """Convert one claim as far as possible and return its final assessment; raise ApiError, FailedError."""
+        for _ in range(ATTEMPTS_MAX):
+            view = await self._reader.look(key)
+            if view is None:
+                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
+            write = next_write(view, given_up=key in self._given_up)
+            if write is None:
+                return assess(view, given_up=key in self._given_up)
+            if isinstance(write, Deallocate) and await self._hushed():
+                continue  # waiting took time: read the claim again first
+            try:
+                await self._patching.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._within)
+            except Conflict:
+                continue
+            except NotFound:
+                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
+            print_to_stderr(patches.describe_write(write, view.claim))
+        raise FailedError(f"claim {'/'.join(key)}: somebody else writes it all the time; start again")
+
+    async def let_go(self, gated: GatedPod) -> None:
+        """Remove only our scheduling gate from a pod; raise ApiError.
+
+        A pod that is gone or has changed is left as it is: the next survey shows its state.
+        """
+        kept = [{"name": name} for name in gated.gates if name != SCHEDULING_GATE]
+        try:
+            await self._client.merge_patch(
+                PODS,
+                gated.key,
+                {"spec": {"schedulingGates": kept or None}},
+                model=PartialObjectMetadata,
+                uid=gated.uid,
+                resource_version=gated.resource_version,
+                within=self._within(),
+            )
+        except (Conflict, NotFound):
+            return
+
+    async def clean(self, kind: Resource, key: Key, noted: tuple[str, ...]) -> None:
+        """Remove our annotations from a claim or a pod."""
+        gone = {"metadata": {"annotations": dict.fromkeys(noted)}}
+        try:
+            await self._client.merge_patch(kind, key, gone, model=PartialObjectMetadata, within=self._within())
+        except NotFound:
+            return
+
+    async def _hushed(self) -> bool:
+        """Wait until no late write of the former leader can arrive; return whether that took time."""
+        left = self._leadership.quiet_until() - self._clock.now()
+        if left <= 0:
+            return False
+        print_to_stderr(f"waiting {left:.0f} s: the former leader's last writes may still arrive")
+        await asyncio.sleep(left)
+        return True
+
+    def _within(self) -> float:
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+
+
+def namespace_options(command: Command) -> Command:
+    """Add ``-n`` and ``-A``; the command gets `namespace`, None for all namespaces, which is the default."""
+
+    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace.")
+    @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, which is the default.")
+    @functools.wraps(command)
+    def wrapped(*, namespace: str | None, all_namespaces: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+        return command(namespace=None if all_namespaces else namespace, **rest)
+
+    return wrapped  # type: ignore[return-value] # as above
+
 
 CLAIM_COLUMNS: Final = ("NAMESPACE", "CLAIM", "STATE", "PODS", "LISTED", "DETAIL")
 
@@ -97,7 +203,7 @@ def downgrade(  # noqa: PLR0913 - one for each option
     again at any moment. Exit code: 0 ready, 1 work is left, 2 an error.
     """
     lease = (lease_namespace, lease_name)
-    given = downgrade_remedies.repeated_flags(namespace=namespace, lease=lease)
+    given = cluster_checks.repeated_flags(namespace=namespace, lease=lease)
     wish = DowngradeCheckOptions(lease=lease, probe=probe, purge=purge, given=given)
     order = DowngradeOptions(wish=wish, namespace=namespace, given_up=given_up, apply=apply)
     report = run(place, lambda connection: _run(connection, order))
@@ -136,7 +242,7 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, order: D
             await asyncio.gather(*(converter.clean(kind, key, names) for kind, key, names in noted))
 
     if await stand_down.set_stand_down(client, lease, "kubectl dra downgrade"):
-        adopt = downgrade_remedies.adopt_command(lease).command
+        adopt = cluster_checks.adopt_command(lease).command
         print_to_stderr(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {adopt}")
         await stand_down.run_while_stood_down(connection, lease, work)
     else:
@@ -148,9 +254,7 @@ async def _refuse_without_lease(connection: Connection, order: DowngradeOptions)
     """Refuse to convert where controllers run without a lease: they cannot be made to stand down."""
     step = await cluster_checks.check_controllers(connection.client, order.wish)
     if step.verdict is checklist.CheckState.LEFT:
-        raise FailedError(
-            f"controller {step.detail}; nothing was changed. First: {remedy_printer.remedy_text(step.remedy)}"
-        )
+        raise FailedError(f"controller {step.detail}; nothing was changed. First: {printers.remedy_text(step.remedy)}")
 
 
 def _format_report(report: DowngradeReport, style: PrintOptions, given: str = "") -> str:
@@ -171,7 +275,7 @@ def _format_report(report: DowngradeReport, style: PrintOptions, given: str = ""
         advised = [each for each in report.left if each.standing not in CONVERTIBLE_STATES]
         parts += [
             "\n".join(
-                f"claim {'/'.join(each.claim)}: {remedy_printer.remedy_text(downgrade_remedies.claim_remedy(each))}"
+                f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}"
                 for each in advised
             )
         ]
@@ -190,5 +294,5 @@ def _claim_data(each: DowngradeAssessment, given: str) -> dict[str, Any]:
         "room": each.room,
         "entries": list(each.entries),
         "detail": each.detail,
-        **remedy_printer.remedy_data(downgrade_remedies.claim_remedy(each, given)),
+        **printers.remedy_data(cluster_checks.claim_remedy(each, given)),
     }

@@ -11,16 +11,27 @@ No API says so. The evidence, strongest first:
 Pure: objects that were read come in, a verdict comes out.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from dra.cli.kubectl import connection
+from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.printers import print_to_stderr
+from dra.engine.messages.remedies import WeighedChoice
+from dra.kube.client import Client, Selection
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import CLAIMS, PODS, TEMPLATES, Resource
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
-from dra.model.meta import ObjectMeta, Struct
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from dra.model.pods import POD_SCHEDULED, Pod, claim_names
 
 STOCK_CONTROLLER: Final = "resourceclaim-controller"
@@ -243,3 +254,140 @@ def _parse_time(text: object) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+
+async def find_stock_controller(client: Client, *, now: datetime, probing: bool) -> StockControllerEvidence:
+    """Find out whether the stock claim controller runs; raise ApiError."""
+    if (processes := await connection.companion_processes(client)) is not None:
+        return judge_local_plane(processes)
+    flags = judge_by_flags(await _list_controller_manager_pods(client))
+    if flags is not None:
+        return flags
+    if probing:
+        return judge_by_claim_creator(await find_claim_creator(client), seconds=CLAIM_WAIT)
+    claims: dict[tuple[str, str], ResourceClaim] = {}
+    async for page in client.list_pages(CLAIMS, ResourceClaim):
+        claims |= {claim.metadata.key: claim for claim in page.items}
+    async for pods in client.list_pages(PODS, Pod, selection=Selection(fields="spec.nodeName!=")):
+        neglected = judge_by_unlisted_pods(claims, pods.items, now=now)
+        if neglected is not None:
+            return neglected
+    async for traces in client.list_pages(CLAIMS, ManagedObject):
+        written = judge_by_managed_fields(traces.items, now=now)
+        if written is not None:
+            return written
+    return assume_enabled()
+
+
+async def _list_controller_manager_pods(client: Client) -> list[dict[str, object]]:
+    selection = Selection(namespace=SYSTEM_NAMESPACE, labels=f"component={CONTROLLER_MANAGER}")
+    try:
+        pages = [page async for page in client.list_pages(PODS, UnstructuredObject, selection=selection)]
+    except (Forbidden, NotFound):
+        return []
+    return [pod.content for page in pages for pod in page.items]
+
+
+def judge_stock_controller(sign: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
+    """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
+    told = partial(CheckResult, check="stock controller", detail=sign.detail, sure=sign.sure)
+    on = f"take ,-{STOCK_CONTROLLER} out of --controllers of every kube-controller-manager"
+    off = WeighedChoice(
+        f"append ,-{STOCK_CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
+    )
+    if back and sign.local:
+        return told(
+            verdict=CheckState.WARNING,
+            remedy=WeighedChoice("a local plane has no claim controller but ours to go back to"),
+        )
+    if back and sign.stock is not StockControllerState.ON:
+        return told(verdict=CheckState.LEFT, remedy=WeighedChoice(on))
+    if sign.stock is StockControllerState.MIXED or (replace and sign.stock is StockControllerState.ON):
+        return told(verdict=CheckState.LEFT, remedy=off)
+    if sign.stock is StockControllerState.OFF and sign.local and not replace:
+        return told(verdict=CheckState.OK)
+    if not replace and sign.stock is StockControllerState.OFF:
+        return told(verdict=CheckState.LEFT, remedy=WeighedChoice(f"{on}, or use mode replace"))
+    return told(verdict=CheckState.OK)
+
+
+CLAIM_WAIT: Final = 15.0
+"""Seconds until the claim must exist: the stock controller takes one, after a restart some more."""
+
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+PROBE_LABEL: Final = "reserve.dra/probe"
+
+_ACCOUNT_WAIT: Final = 10.0
+
+_NAME: Final = "probe"
+
+
+async def find_claim_creator(client: Client) -> str | None:
+    """Return the field manager that created a claim for a throw-away pod; None if no claim appears. Raise ApiError."""
+    async with _probe_namespace(client) as namespace:
+        request = {"name": _NAME, "exactly": {"deviceClassName": "probe.reserve.dra"}}
+        template = {"metadata": {"name": _NAME}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        await client.create(TEMPLATES, template, model=PartialObjectMetadata, namespace=namespace)
+        await _create_pod(client, namespace)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CLAIM_WAIT
+        while loop.time() < until:
+            async for page in client.list_pages(CLAIMS, ManagedObject, selection=Selection(namespace=namespace)):
+                for claim in page.items:
+                    return claim.maker
+            await asyncio.sleep(0.25)
+        return None
+
+
+@asynccontextmanager
+async def _probe_namespace(client: Client) -> AsyncIterator[str]:
+    name = f"dra-reserve-probe-{secrets.token_hex(3)}"
+    labels = {PROBE_LABEL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
+    made = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}}, model=PartialObjectMetadata)
+    try:
+        yield name
+    finally:
+        try:
+            await asyncio.shield(client.delete(NAMESPACES, ("", name), uid=made.metadata.uid))
+        except ApiError as error:
+            print_to_stderr(
+                f"namespace {name} is left over ({error}); delete it: this command has made it, for one pod of its own"
+            )
+
+
+async def _create_pod(client: Client, namespace: str) -> None:
+    """Create the pod, retrying while the new namespace has no service account and therefore takes no pods."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _ACCOUNT_WAIT
+    while True:
+        try:
+            await client.create(PODS, _POD, model=PartialObjectMetadata, namespace=namespace)
+        except ApiError as error:
+            if loop.time() >= until or "serviceaccount" not in str(error):
+                raise
+            await asyncio.sleep(0.25)
+        else:
+            return
+
+
+_POD: Final = {
+    "metadata": {"name": _NAME},
+    "spec": {
+        "schedulerName": "nobody.reserve.dra",
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "resourceClaims": [{"name": _NAME, "resourceClaimTemplateName": _NAME}],
+        "containers": [
+            {
+                "name": _NAME,
+                "image": "probe.invalid/never-pulled",
+                "resources": {"claims": [{"name": _NAME}]},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+    },
+}

@@ -1,29 +1,31 @@
 """Describes a reservation for ``kubectl dra explain``, and what reservations mean for a waiting pod."""
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 import msgspec
 
 from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationPhase
+from dra.api.reservations.model import Reservation, ReservationOwner, ReservationPhase
 from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.cli.kubectl import remedy_printer
+from dra.cli.kubectl import printers
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, wrap_lines
-from dra.cli.kubectl.reservations import reservation_snapshot, reservation_texts
+from dra.cli.kubectl.reservations import reservation_snapshot
 from dra.cli.kubectl.reservations.reservation_snapshot import ReservationSnapshot
 from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis import reservations as explaining
-from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup
+from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup, UnusedReservedResource
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import NEVER
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
-from dra.engine.reservations import owner_matching, phases, placeholders, pod_info
+from dra.engine.reservations import amounts, owner_matching, phases, placeholders, pod_info
+from dra.engine.reservations.amounts import PODS, NanoAmounts
+from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
@@ -49,7 +51,7 @@ def print_reservation(snapshot: Snapshot, name: str, style: PrintOptions, *, now
     if style.output is OutputFormat.TABLE:
         click.echo("\n".join(wrap_lines(describe_reservation(found, reservation, groups, wrong, now=now))))
     else:
-        problem = {"text": wrong[0], **remedy_printer.remedy_data(wrong[1])} if wrong is not None else None
+        problem = {"text": wrong[0], **printers.remedy_data(wrong[1])} if wrong is not None else None
         claims = [*map(_claim_data, found.held_claims(reservation))]
         nodes = [_node_group_data(each) for each in groups]
         told = {"nodes": nodes, "claims": claims, "problem": problem}
@@ -77,15 +79,13 @@ def describe_reservation(
     books = found.picture.books
     known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is not None:
-        yield f"  held      {reservation_texts.format_amounts(known.holding.amounts)}" + (
-            "" if known.holding.available else " (wanted)"
-        )
+        yield f"  held      {format_amounts(known.holding.amounts)}" + ("" if known.holding.available else " (wanted)")
         if known.holding.available and (room := books.room(status.node_name)) is not None:
             held = room.held[known.holding.uid]
             left = {name: held.remainder(name) for name in known.holding.amounts}
             consumed, remaining = (
-                reservation_texts.format_amounts(held.consumed),
-                reservation_texts.format_amounts(left),
+                format_amounts(held.consumed),
+                format_amounts(left),
             )
             yield f"  used      {consumed} by {held.consumers} pods; {remaining} left"
     yield from _owner_lines(reservation)
@@ -94,16 +94,16 @@ def describe_reservation(
         yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
     at = phases.expiration_time(reservation)
     if at != NEVER:
-        yield f"  ends      {reservation_texts.time_left(reservation, now=now)}, at {reservation_texts.format_time(at)}"
+        yield f"  ends      {time_left(reservation, now=now)}, at {format_time(at)}"
     if how := _placeholder_counts(found, reservation):
         yield f"  kept by   {how}"
     for condition in status.conditions:
         yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
     for group in groups:
-        yield f"  nodes     {reservation_texts.node_group_text(group)}"
+        yield f"  nodes     {node_group_text(group)}"
     if wrong is not None:
         yield f"  warning   {wrong[0]}"
-        yield from remedy_printer.remedy_lines(wrong[1])
+        yield from printers.remedy_lines(wrong[1])
 
 
 def _claim_data(found: ResourceClaim) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _claim_data(found: ResourceClaim) -> dict[str, Any]:
 def _owner_lines(reservation: Reservation) -> Iterator[str]:
     spec = reservation.spec
     once = "; the first one has it for good" if spec.allocate_once else "; one after another"
-    yield f"  for       {reservation_texts.owners_text(spec.owners)}{once}"
+    yield f"  for       {owners_text(spec.owners)}{once}"
     if paths := owner_matching.cross_namespace_owners(spec.owners):
         yield f"  note      {list_names(paths)}: no namespace; whoever can create pods in any namespace can use it"
     for each in reservation.status.current_owners:
@@ -210,7 +210,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
         return [], {}
     content = msgspec.to_builtins(advice)
     content["groups"] = [_node_group_data(each) for each in advice.groups]
-    return list(reservation_texts.pod_reservation_lines(advice)), {DATA_KEY: content}
+    return list(pod_reservation_lines(advice)), {DATA_KEY: content}
 
 
 def _is_concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
@@ -232,5 +232,117 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
 
 def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:
     content: dict[str, Any] = msgspec.to_builtins(group)
-    content["text"] = reservation_texts.node_group_text(group)
+    content["text"] = node_group_text(group)
     return content
+
+
+NONE_TEXT: Final = "<none>"
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
+
+
+def format_resource_list(given: Mapping[str, str | int]) -> str:
+    """Return a list of resources as kubectl accepts it: ``cpu=500m,memory=800Mi``."""
+    return ",".join(f"{name}={text}" for name, text in given.items()) or NONE_TEXT
+
+
+def format_amount(resource: str, billionths: int) -> str:
+    """Return an amount as Kubernetes quantities are written."""
+    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return amounts.format_quantity(max(billionths, 0), like="Ki" if binary else "")
+
+
+def format_amounts(found: NanoAmounts) -> str:
+    """Return amounts as ``cpu=4,memory=20Gi``."""
+    return format_resource_list(
+        {name: format_amount(name, each) for name, each in found.items() if name != PODS and each}
+    )
+
+
+def time_left(reservation: Reservation, *, now: datetime) -> str:
+    """Return when a reservation expires, relative to now."""
+    at = phases.expiration_time(reservation)
+    if at == NEVER:
+        return "never" if reservation.status.phase.value in {"Pending", "Available"} else "over"
+    return f"in {human_duration(at - now.timestamp())}" if at > now.timestamp() else "now"
+
+
+def human_duration(seconds: float) -> str:
+    """Return a duration as kubectl prints ages."""
+    whole = int(seconds)
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    if whole < 2 * _HOUR:
+        return f"{whole // _MINUTE}m"
+    return f"{whole // _HOUR}h" if whole < 2 * _DAY else f"{whole // _DAY}d"
+
+
+def format_time(seconds: float) -> str:
+    """Return a time as the API formats times."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def owner_text(found: ReservationOwner) -> str:
+    """Return a text for the pods that an owner matches."""
+    parts = []
+    if (one := found.object) is not None:
+        where = f" of namespace {one.namespace}" if one.namespace else ""
+        parts.append(f"pod {'/'.join(filter(None, (one.namespace, one.name)))}" if one.name else f"pods{where}")
+    if (by := found.controller) is not None:
+        parts.append(f"pods of {by.kind or 'controller'} {'/'.join(filter(None, (by.namespace, by.name)))}")
+    if (labels := found.label_selector) is not None:
+        wanted = [f"{key}={value}" for key, value in labels.match_labels.items()]
+        wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
+        parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
+    whose = " ".join(parts) or "nobody"
+    return f"{whose}, of any namespace" if parts and owner_matching.cross_namespace_owners([found]) else whose
+
+
+def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
+    """Yield what reservations mean for a pod."""
+    if advice.inside:
+        yield f"  inside    reservation {advice.inside}"
+        return
+    for each in advice.candidates:
+        where = f" on node {each.node}" if each.node else ""
+        why = "it may run in it, where there is room" if each.refusal is None else rejection_text(each.refusal)
+        yield f"  reserved  reservation {each.name}{where}: {why}"
+    if advice.others:
+        yield f"  reserved  {advice.others} more for other pods"
+    for group in advice.groups:
+        yield f"  asked     {node_group_text(group)}"
+
+
+def rejection_text(refusal: Rejection) -> str:
+    """Return why a pod may not use a reservation."""
+    return refusal.text.removeprefix("Reservation(s) ").removeprefix("reservation ")
+
+
+def node_group_text(group: ReservationNodeGroup) -> str:
+    """Return one line about a group of nodes with the same answer."""
+    who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    if not group.refusals:
+        inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
+        over = f", over {group.over} running pods that are to be its owners" if group.over else ""
+        return f"{who}: has room for it{inside}{over}"
+    kept = {each.resource: each for each in group.kept}
+    return f"{who}: {'; '.join(dict.fromkeys(_shortage_text(each, kept.get(each.subject)) for each in group.refusals))}"
+
+
+def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> str:
+    if refusal.why not in {RejectionReason.NODE_SHORT, RejectionReason.SHORT}:
+        return refusal.text
+    name = refusal.subject
+    asked, left, whole = (
+        format_amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
+    )
+    where = "of the reservation" if refusal.why is RejectionReason.SHORT else "of the node"
+    holding = (
+        f", {format_amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
+    )
+    return f"too little {name} {where}: {asked} asked for, {left} of {whole} free{holding}"
+
+
+def owners_text(found: Iterable[ReservationOwner]) -> str:
+    """Return a text for the pods that any of the owners matches."""
+    return "; ".join(owner_text(each) for each in found)

@@ -9,14 +9,14 @@ import click
 
 from dra.api.reservations import durations
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.options import ClusterFlags, PrintOptions, cluster_options, list_print_options, watch_option
+from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
-from dra.cli.kubectl.reservations import reservation_snapshot, reservation_texts
+from dra.cli.kubectl.reservations import reservation_describer, reservation_snapshot
 from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
-from dra.cli.kubectl.resource_table import ResourceTable, TableRow
-from dra.cli.kubectl.selectors import SelectorOptions, selector_options
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option
 from dra.kube.clock import SYSTEM
@@ -142,8 +142,12 @@ def reservation_row(
     try:
         told = parse_reservation(found.content)
     except MalformedReservationError as error:
-        cells: tuple[str, ...] = (name, "Unreadable", *(reservation_texts.NONE_TEXT,) * (len(RESERVATION_COLUMNS) - 2))
-        wide: tuple[str, ...] = (reservation_texts.NONE_TEXT, reservation_texts.NONE_TEXT, str(error))
+        cells: tuple[str, ...] = (
+            name,
+            "Unreadable",
+            *(reservation_describer.NONE_TEXT,) * (len(RESERVATION_COLUMNS) - 2),
+        )
+        wide: tuple[str, ...] = (reservation_describer.NONE_TEXT, reservation_describer.NONE_TEXT, str(error))
     else:
         cells, wide = (name, *_reservation_cells(told, now)), _wide_cells(told)
     if claims is not None:
@@ -156,21 +160,23 @@ def _reservation_cells(found: Reservation, now: datetime) -> tuple[str, ...]:
     status = found.status
     return (
         status.phase.value,
-        status.node_name or reservation_texts.NONE_TEXT,
-        reservation_texts.format_resource_list(status.allocated),
-        reservation_texts.format_resource_list(status.allocatable),
+        status.node_name or reservation_describer.NONE_TEXT,
+        reservation_describer.format_resource_list(status.allocated),
+        reservation_describer.format_resource_list(status.allocatable),
         str(len(status.current_owners)),
-        reservation_texts.time_left(found, now=now),
+        reservation_describer.time_left(found, now=now),
     )
 
 
 def _wide_cells(found: Reservation) -> tuple[str, ...]:
     spec = found.spec
-    ttl = reservation_texts.NONE_TEXT if spec.ttl is None else durations.format_duration(spec.ttl)
+    ttl = reservation_describer.NONE_TEXT if spec.ttl is None else durations.format_duration(spec.ttl)
     expires = (
-        reservation_texts.NONE_TEXT if spec.expires is None else reservation_texts.format_time(spec.expires.timestamp())
+        reservation_describer.NONE_TEXT
+        if spec.expires is None
+        else reservation_describer.format_time(spec.expires.timestamp())
     )
-    return (ttl, expires, reservation_texts.owners_text(spec.owners))
+    return (ttl, expires, reservation_describer.owners_text(spec.owners))
 
 
 def _held_claim_cells(claims: Iterable[ResourceClaim], reservation: Uid) -> tuple[str, str]:
@@ -178,7 +184,7 @@ def _held_claim_cells(claims: Iterable[ResourceClaim], reservation: Uid) -> tupl
     kept = sorted(reservation_snapshot.claims_held_by(claims, reservation), key=lambda each: each.metadata.key)
     names = ",".join("/".join(each.metadata.key) for each in kept)
     devices = ",".join(str(device) for each in kept for device in reservation_snapshot.claim_devices(each))
-    return names or reservation_texts.NONE_TEXT, devices or reservation_texts.NONE_TEXT
+    return names or reservation_describer.NONE_TEXT, devices or reservation_describer.NONE_TEXT
 
 
 def _object_name(found: UnstructuredObject) -> str:

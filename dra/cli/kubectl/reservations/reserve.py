@@ -1,21 +1,188 @@
 """Implements ``kubectl dra reserve``, which works like kubectl create for a Reservation."""
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 
+from dra.api.reservations import model
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.options import ClusterFlags, cluster_options
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
-from dra.cli.kubectl.reservations import reservation_manifest
-from dra.cli.kubectl.reservations.reservation_manifest import InvalidReserveOptionsError, ReserveOptions
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
+from dra.engine.reservations import amounts, reservation_info
 from dra.kube import credentials
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS
-from dra.model.meta import UnstructuredObject
-from dra.model.references import GroupResource
+from dra.model.meta import Struct, UnstructuredObject
+from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
+
+POD_KIND: Final = GroupResource(resource="pods", group="")
+
+POD_CONTROLLER_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "jobs.batch": ("batch/v1", "Job"),
+    "replicasets.apps": ("apps/v1", "ReplicaSet"),
+    "statefulsets.apps": ("apps/v1", "StatefulSet"),
+    "daemonsets.apps": ("apps/v1", "DaemonSet"),
+    "replicationcontrollers": ("v1", "ReplicationController"),
+}
+"""Kinds that control pods, with apiVersion and kind; other kinds must be looked up in the cluster."""
+
+_INDIRECT_CONTROLLERS: Final = {
+    "deployments.apps": "its ReplicaSets, whose names change",
+    "cronjobs.batch": "its Jobs, whose names change",
+    "jobsets.jobset.x-k8s.io": "its Jobs",
+}
+"""Kinds that never control pods directly."""
+
+_RESOURCE_ALIASES: Final = {
+    "po": "pods",
+    "pod": "pods",
+    "job": "jobs.batch",
+    "jobs": "jobs.batch",
+    "rs": "replicasets.apps",
+    "replicaset": "replicasets.apps",
+    "replicasets": "replicasets.apps",
+    "sts": "statefulsets.apps",
+    "statefulset": "statefulsets.apps",
+    "statefulsets": "statefulsets.apps",
+    "ds": "daemonsets.apps",
+    "daemonset": "daemonsets.apps",
+    "daemonsets": "daemonsets.apps",
+    "deploy": "deployments.apps",
+    "deployment": "deployments.apps",
+    "deployments": "deployments.apps",
+    "rc": "replicationcontrollers",
+    "replicationcontroller": "replicationcontrollers",
+    "cj": "cronjobs.batch",
+    "cronjob": "cronjobs.batch",
+    "cronjobs": "cronjobs.batch",
+}
+
+
+class InvalidReserveOptionsError(ValueError):
+    """An option of ``kubectl dra reserve`` is invalid; the text names the option."""
+
+
+class ReserveOptions(Struct, frozen=True, kw_only=True):
+    """The checked options of ``kubectl dra reserve``."""
+
+    name: str
+    resources: Mapping[str, str]
+    owners: tuple[str, ...] = ()
+    labels: str = ""
+    namespace: str
+    """Namespace of the owners."""
+    everywhere: bool = False
+    """Whether pods with the labels are owners in every namespace."""
+    ttl: str | None = None
+    expires: str | None = None
+    node: str | None = None
+    reusable: bool = False
+    policy: str | None = None
+
+
+def unknown_owner_kinds(wish: ReserveOptions) -> tuple[GroupResource, ...]:
+    """Return the kinds of owners to look up in the cluster; raise InvalidReserveOptionsError."""
+    kinds = (_parse_owner(each).group_resource for each in wish.owners)
+    return tuple(kind for kind in dict.fromkeys(kinds) if kind != POD_KIND and str(kind) not in POD_CONTROLLER_KINDS)
+
+
+def build_manifest(
+    wish: ReserveOptions, *, kinds: Mapping[str, tuple[str, str]] = POD_CONTROLLER_KINDS
+) -> dict[str, Any]:
+    """Return the Reservation; `kinds` are the kinds that can be owners. Raise InvalidReserveOptionsError."""
+    if not wish.resources:
+        raise InvalidReserveOptionsError("what is to be held? --cpu 6, --memory 20Gi, --resource NAME=AMOUNT")
+    if wish.everywhere and not wish.labels:
+        raise InvalidReserveOptionsError("-A goes with -l; --owner names an object of one namespace")
+    owners = [_owner_object(each, wish.namespace, kinds) for each in wish.owners]
+    if wish.labels:
+        limited = {} if wish.everywhere else {"object": {"namespace": wish.namespace}}
+        owners.append({**limited, "labelSelector": {"matchLabels": _parse_labels(wish.labels)}})
+    if not owners:
+        raise InvalidReserveOptionsError("for whom? --owner jobs.batch/train, --owner pod/NAME, or -l app=web")
+    container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
+    where = {"nodeName": wish.node} if wish.node else {}
+    # The placeholder is created in the owners' namespace: their quota counts.
+    metadata = {} if wish.everywhere else {"metadata": {"namespace": wish.namespace}}
+    optional = {"ttl": wish.ttl, "expires": wish.expires, "allocatePolicy": wish.policy}
+    template = {**metadata, "spec": {**where, "containers": [container]}}
+    made = {
+        "apiVersion": model.API_VERSION,
+        "kind": model.KIND,
+        "metadata": {"name": wish.name},
+        "spec": {
+            "template": template,
+            "owners": owners,
+            **{name: value for name, value in optional.items() if value},
+            **({"allocateOnce": False} if wish.reusable else {}),
+        },
+    }
+    try:
+        amounts.template_amounts(template)
+        fault = reservation_info.from_reservation(model.parse_reservation(made)).fault
+    except (amounts.MalformedAmountsError, model.MalformedReservationError) as error:
+        raise InvalidReserveOptionsError(str(error)) from error
+    if fault:
+        raise InvalidReserveOptionsError(f"reservation {wish.name}: {fault}")
+    return made
+
+
+def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> dict[str, str]:
+    """Return amounts by resource name; raise InvalidReserveOptionsError."""
+    found = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
+    for each in others:
+        name, equals, amount = each.partition("=")
+        if not (name and equals and amount):
+            raise InvalidReserveOptionsError(f"--resource {each}: write it as in: --resource example.com/gpu=2")
+        if name in found:
+            raise InvalidReserveOptionsError(f"--resource {each}: {name} is given twice")
+        found[name] = amount
+    return found
+
+
+def _parse_owner(text: str) -> ConsumerReference:
+    """Parse an owner as kubectl does: ``jobs.batch/train``, ``job/train``, ``jobs.v1.batch/train``."""
+    kind, slash, name = text.partition("/")
+    try:
+        wanted = GroupResource.parse(kind.lower()).unversioned
+        known = GroupResource.parse(_RESOURCE_ALIASES.get(wanted.resource, str(wanted)))
+        meant = known if wanted.group in {"", known.group} else wanted
+        found = ConsumerReference.parse(f"{meant}{slash}{name}")
+    except MalformedReferenceError as error:
+        raise InvalidReserveOptionsError(f"--owner {error}") from error
+    if behind := _INDIRECT_CONTROLLERS.get(str(found.group_resource)):
+        raise InvalidReserveOptionsError(
+            f"--owner {text}: its pods belong to {behind}; name its pods by their labels instead: -l app={found.name}"
+        )
+    return found
+
+
+def _owner_object(text: str, namespace: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    found = _parse_owner(text)
+    if found.group_resource == POD_KIND:
+        return {"object": {"kind": "Pod", "namespace": namespace, "name": found.name}}
+    known = kinds.get(str(found.group_resource))
+    if known is None:
+        raise InvalidReserveOptionsError(
+            f"--owner {text}: no such kind is known here; write it as in: jobs.batch/train"
+        )
+    api_version, kind = known
+    return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, "namespace": namespace}}
+
+
+def _parse_labels(text: str) -> dict[str, str]:
+    found = {}
+    for each in text.split(","):
+        name, equals, value = each.partition("=")
+        value = value.removeprefix("=")
+        if not equals or name.endswith("!") or not name.strip():
+            raise InvalidReserveOptionsError(f"-l {text}: only as in: -l app=web,tier=front; for more write a manifest")
+        found[name.strip()] = value.strip()
+    return found
+
 
 NOT_INSTALLED: Final = (
     "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
@@ -91,7 +258,7 @@ def reserve(  # noqa: PLR0913 - one for each option
     try:
         wish = ReserveOptions(
             name=name,
-            resources=reservation_manifest.parse_resources(cpu=cpu, memory=memory, others=others),
+            resources=parse_resources(cpu=cpu, memory=memory, others=others),
             owners=owners,
             labels=labels,
             namespace=_owner_namespace(place, namespace, dry_run),
@@ -102,9 +269,9 @@ def reserve(  # noqa: PLR0913 - one for each option
             reusable=reusable,
             policy=policy,
         )
-        foreign = reservation_manifest.unknown_owner_kinds(wish)
+        foreign = unknown_owner_kinds(wish)
         if dry_run == "client":
-            made = reservation_manifest.build_manifest(wish)
+            made = build_manifest(wish)
         else:
             made = run(place, lambda connection: _create(connection, wish, foreign, server=dry_run == "server"))
     except InvalidReserveOptionsError as error:
@@ -133,14 +300,14 @@ async def _create(
     connection: Connection, wish: ReserveOptions, foreign: tuple[GroupResource, ...], *, server: bool
 ) -> dict[str, object]:
     discovery = Discovery(connection.client)
-    kinds = dict(reservation_manifest.POD_CONTROLLER_KINDS)
+    kinds = dict(POD_CONTROLLER_KINDS)
     for each in foreign:
         meant = await discovery.meant(each)
         if meant is None or each.group not in {"", meant.group}:
             continue  # the same name in another group is another kind
         if (found := await discovery.resolve(meant)) is not None:
             kinds[str(each)] = (found.api_version, found.kind)
-    made = reservation_manifest.build_manifest(wish, kinds=kinds)
+    made = build_manifest(wish, kinds=kinds)
     try:
         answer = await connection.client.create(RESERVATIONS, made, model=UnstructuredObject, dry_run=server)
     except NotFound as error:

@@ -9,15 +9,18 @@ from dra.api.reservations.model import GROUP, KIND
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.manifests import MalformedManifestError, load_documents
-from dra.cli.kubectl.options import PrintOptions, filename_option, list_print_options
+from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, load_documents
+from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
-from dra.cli.kubectl.resource_table import ResourceTable, TableRow
-from dra.cli.kubectl.selectors import SelectorOptions, selector_options
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
 from dra.cli.kubectl.simulate.cluster_changes import ClusterChanges, UnknownObjectError, apply_changes
-from dra.cli.kubectl.simulate.priority_admission import UnknownPriorityClassError, with_priority
-from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_manifests
+from dra.cli.kubectl.simulate.simulated_manifests import (
+    Manifests,
+    UnknownPriorityClassError,
+    parse_manifests,
+    with_priority,
+)
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
 from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options

@@ -18,7 +18,7 @@ from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, ObjectMeta, UnstructuredObject
-from dra.model.preemption import PriorityClass
+from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
@@ -84,7 +84,7 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "PriorityClass": ("classes_of_priority", PriorityClass, False),
 }
 
-_REPLICATED: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
+_REPLICATED_KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 
 
 def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
@@ -134,7 +134,7 @@ def _pod_count(kind: str, spec: Json) -> int | None:
         wanted = int(spec.get("parallelism", 1))
         completions = spec.get("completions")
         return wanted if completions is None else min(wanted, int(completions))
-    if kind in _REPLICATED:
+    if kind in _REPLICATED_KINDS:
         return int(spec.get("replicas", 1))
     return None
 
@@ -159,3 +159,33 @@ def _default_requests(container: Json) -> Json:
     resources = container.get("resources") or {}
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**container, "resources": {**resources, "requests": requests}}
+
+
+class UnknownPriorityClassError(ValueError):
+    """A pod names a PriorityClass that does not exist."""
+
+
+def with_priority(
+    pod: SchedulerPod, name: str, classes: Iterable[PriorityClass], *, complete: bool = True
+) -> SchedulerPod:
+    """Return a pod with the priority of the named class; without a name, of the default class.
+
+    `complete`: whether `classes` are all classes of the cluster. Raises UnknownPriorityClassError.
+    """
+    known = {each.metadata.name: each for each in classes}
+    found = known.get(name)
+    if not name:
+        found = min((each for each in known.values() if each.global_default), key=_priority_value, default=None)
+    elif found is None and complete:
+        raise UnknownPriorityClassError(f"pod {'/'.join(pod.metadata.key)}: there is no priority class {name}")
+    if found is None:
+        return pod
+    never = PREEMPT_NEVER in {found.preemption_policy, pod.spec.preemption_policy}
+    spec = msgspec.structs.replace(
+        pod.spec, priority=found.value, preemption_policy=PREEMPT_NEVER if never else PREEMPT_LOWER_PRIORITY
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _priority_value(found: PriorityClass) -> int:
+    return found.value

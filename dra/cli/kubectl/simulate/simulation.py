@@ -22,10 +22,8 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl.manifests import MalformedManifestError
-from dra.cli.kubectl.simulate.priority_admission import with_priority
-from dra.cli.kubectl.simulate.simulated_claims import SimulatedClaimGeneration
-from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests
-from dra.cli.kubectl.simulate.simulated_reservations import SimulatedReservations
+from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGeneration, SimulatedReservations
+from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.reservations import claim_holders, placeholders
 from dra.engine.reservations.amounts import MalformedAmountsError

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from dra.api.release_rules import BUILT_IN_RELEASE_RULES
 from dra.cel.object_rules import CompiledRule, RuleError
-from dra.cli.kubectl import local_plane_status
+from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
@@ -211,7 +211,7 @@ class SnapshotReader:
 
     async def _beside(self, name: str) -> ControllerLease:
         """Return the controller of a local plane, which needs no lease; absent if the server is no local plane."""
-        if pid := await local_plane_status.controller_pid(self._client):
+        if pid := await connection.controller_pid(self._client):
             return ControllerLease(
                 presence=ControllerPresence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})"
             )

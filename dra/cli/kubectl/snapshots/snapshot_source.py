@@ -1,27 +1,24 @@
 """Selects the source of a command that only reads: a cluster or a bundle, and a namespace."""
 
 import functools
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.cli.cluster_flags import ClusterFlags, Command, cluster_options
 from dra.cli.kubectl.connection import FailedError, run
-from dra.cli.kubectl.options import ClusterFlags, cluster_options
+from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.snapshots import bundle_file
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.lazy_group import without_gc
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube import credentials
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESPACE = "default"
 """Namespace that kubectl uses when neither the user nor the context names one."""
@@ -67,18 +64,6 @@ class SnapshotSource:
         return run(self.place, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(parts))
 
 
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Disable garbage collection: a snapshot contains no garbage, and collecting takes a tenth of the total time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 bundle_option = click.option(
     "--from",
     "bundle",
@@ -109,7 +94,34 @@ def source_options(command: Command) -> Command:
         source = SnapshotSource(
             place=place, bundle=bundle, given=namespace, everywhere=all_namespaces, lease_namespace=lease_namespace
         )
-        with _without_gc():
+        with without_gc():
             return command(source=source, **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added
+
+
+@click.command()
+@source_options
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, writable=True),
+    default="dra-bundle.tgz",
+    show_default=True,
+    help="The file to write.",
+)
+def bundle(*, source: SnapshotSource, path: str) -> None:
+    """Write what explanations need into a file that may be sent to somebody else.
+
+    In it: claims, the pods' names, nodes, requests and priorities, nodes, slices, classes, templates, Reservations,
+    disruption budgets, and the names and states of workloads. Not in it: what containers run, their environment,
+    volumes, secrets, annotations of others, labels that no selector names, parameters of drivers. Every command that
+    reads takes it: kubectl dra explain claim NAME --from FILE
+    """
+    snapshot = source.read(SnapshotScope.EVERYTHING)
+    try:
+        bundle_file.write_bundle(snapshot, Path(path))
+    except OSError as error:
+        raise FailedError(f"{path}: {error.strerror}") from error
+    print_to_stderr(f"{path}: {len(snapshot.claims)} claims, {len(snapshot.pods)} pods, {len(snapshot.nodes)} nodes")

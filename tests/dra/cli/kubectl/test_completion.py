@@ -67,6 +67,6 @@ def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered
         kinds.append((kind, options.get("namespace")))
         return ["train", "test", "other"]
 
-    monkeypatch.setattr("dra.cli.kubectl.snapshots.resource_names.list_names", known)
+    monkeypatch.setattr("dra.cli.kubectl.resource_args.list_names", known)
     assert names(words)[0] == offered
     assert kinds == ([(asked, "ml" if "-n" in words else None)] if asked else [])

@@ -1,5 +1,6 @@
 """The kubectl plugin as a command: fast help, errors on stderr, exit codes."""
 
+import io
 import json
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ import textwrap
 import pytest
 from click.testing import CliRunner
 
-from dra.cli.kubectl.main import COMMANDS, SECTIONS, main
+from dra.cli.kubectl.main import COMMANDS, SECTIONS, PrintableStream, main, printable_streams
 
 
 @pytest.fixture
@@ -132,3 +133,21 @@ def test_usage_is_what_people_type_and_a_typo_gets_an_answer(run):
     assert refused.exit_code == 2
     assert refused.stderr.startswith("Usage: kubectl dra [OPTIONS] COMMAND")
     assert "Did you mean 'explain'?" in refused.stderr
+
+
+def test_everything_on_the_way_out_is_made_printable(monkeypatch):
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with printable_streams():
+        sys.stdout.write("claim ml/\x1b[2Jtrain\n")
+        sys.stderr.write("\x9b2J\n")
+    assert out.getvalue() == "claim ml/\\u001b[2Jtrain\n"
+    assert err.getvalue() == "\\u009b2J\n"
+    assert sys.stdout is out, "for a while"
+
+
+def test_all_else_is_the_streams_own():
+    stream = PrintableStream(io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert stream.encoding == "ascii"
+    assert stream.write("a\x1b") == 2

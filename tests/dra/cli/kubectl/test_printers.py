@@ -6,7 +6,7 @@ import yaml
 
 from dra.cli.kubectl import printers
 from dra.cli.kubectl.checklist import CheckResult, CheckState, format_checklist, is_ready
-from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import (
     OutputFormat,
     coloured,

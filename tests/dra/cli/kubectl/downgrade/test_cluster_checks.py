@@ -4,10 +4,10 @@ import pytest
 import yaml
 
 from dra.cli.kubectl.checklist import CheckState
-from dra.cli.kubectl.downgrade import cluster_checks, downgrade_remedies
+from dra.cli.kubectl.downgrade import cluster_checks
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
 from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod
-from dra.cli.kubectl.remedy_printer import remedy_text
+from dra.cli.kubectl.printers import remedy_text
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
@@ -131,5 +131,5 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
     ],
 )
 def test_each_claim_comes_with_what_leads_on(found, command):
-    assert remedy_text(downgrade_remedies.claim_remedy(found)) == command
+    assert remedy_text(cluster_checks.claim_remedy(found)) == command
     assert unknown_commands(command) == []

@@ -11,9 +11,9 @@ import click
 import pytest
 
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.downgrade import adopt, command, downgrade_remedies
+from dra.cli.kubectl.downgrade import adopt, cluster_checks, command
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
-from dra.cli.kubectl.options import PrintOptions
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.engine.messages.remedies import changing_commands
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
@@ -49,7 +49,7 @@ class Asker:
         assert name == "downgrade"
         asked = parsed(command.downgrade, arguments)
         lease = (asked["lease_namespace"], asked["lease_name"])
-        given = downgrade_remedies.repeated_flags(namespace=asked["namespace"], lease=lease)
+        given = cluster_checks.repeated_flags(namespace=asked["namespace"], lease=lease)
         wish = DowngradeCheckOptions(lease=lease, purge=asked["purge"], given=given)
         order = command.DowngradeOptions(
             wish=wish, namespace=asked["namespace"], given_up=asked["given_up"], apply=asked["apply"]
@@ -100,7 +100,7 @@ def harms(before, after, *, namespace):
 
 
 async def test_a_printed_command_that_reaches_further_than_the_question_is_found(monkeypatch):
-    monkeypatch.setattr(downgrade_remedies, "repeated_flags", lambda **_: "")
+    monkeypatch.setattr(cluster_checks, "repeated_flags", lambda **_: "")
     for seed in range(1, 30):
         clock = LoopClock()
         server = ApiServer(clock=clock, chance=seeded(seed))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dra.cli.kubectl.checklist import CheckState
-from dra.cli.kubectl.preflight import checks, stock_controller
+from dra.cli.kubectl.preflight import stock_controller
 from dra.cli.kubectl.preflight.stock_controller import ManagedObject, StockControllerState
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
@@ -32,9 +32,9 @@ def test_a_local_plane_has_no_stock_controller_and_says_whose_claims_are():
     found = stock_controller.judge_local_plane({"controller": 7})
     assert (found.stock, found.sure) == (StockControllerState.OFF, "certain: the plane tells")
     assert "pid 7" in found.detail
-    assert checks.judge_stock_controller(found, replace=True).verdict is CheckState.OK
-    assert checks.judge_stock_controller(found, replace=False).verdict is CheckState.OK
-    assert checks.judge_stock_controller(found, replace=False, back=True).verdict is CheckState.WARNING
+    assert stock_controller.judge_stock_controller(found, replace=True).verdict is CheckState.OK
+    assert stock_controller.judge_stock_controller(found, replace=False).verdict is CheckState.OK
+    assert stock_controller.judge_stock_controller(found, replace=False, back=True).verdict is CheckState.WARNING
 
 
 def test_who_made_a_claim_is_not_certain_where_the_server_does_not_tell():

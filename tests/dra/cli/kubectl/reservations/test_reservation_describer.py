@@ -6,13 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from dra.cli.kubectl.remedy_printer import remedy_text
-from dra.cli.kubectl.reservations import (
-    reservation_describer,
-    reservation_list,
-    reservation_snapshot,
-    reservation_texts,
-)
+from dra.cli.kubectl.printers import remedy_text
+from dra.cli.kubectl.reservations import reservation_describer, reservation_list, reservation_snapshot
 from dra.engine.diagnosis import reservations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
@@ -70,7 +65,7 @@ def found(*, reservations=(), nodes=(), pods=()):
 def asked(made, name):
     (meant,) = (each for each in made.pods.values() if each.metadata.name == name)
     advice = explaining.pod_reservations(made.picture.books, made.picture.claimant(meant), made.nodes)
-    return list(reservation_texts.pod_reservation_lines(advice))
+    return list(reservation_describer.pod_reservation_lines(advice))
 
 
 def told(made, name):
@@ -251,7 +246,7 @@ def test_a_row_has_what_is_used_of_what_is_held_and_when_it_ends():
     ("seconds", "text"), [(5, "5s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")]
 )
 def test_spans_are_written_as_ages_are(seconds, text):
-    assert reservation_texts.human_duration(seconds) == text
+    assert reservation_describer.human_duration(seconds) == text
 
 
 def test_where_placeholders_keep_the_room_it_says_so_and_when_others_are_in_it():

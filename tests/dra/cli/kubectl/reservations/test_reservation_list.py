@@ -6,7 +6,7 @@ import msgspec
 
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.reservations.reservation_list import _build_table
-from dra.cli.kubectl.selectors import SELECT_ALL
+from dra.cli.kubectl.resource_table import SELECT_ALL
 from dra.cli.kubectl.snapshots.watch_printer import WatchPrinter
 from dra.model.meta import ObjectMeta, UnstructuredObject
 

@@ -7,9 +7,9 @@ import yaml
 from dra.api.rbac import Permission, RolePurpose
 from dra.cli.kubectl.checklist import CheckState, is_ready
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.preflight import access_review, checks, claim_probe
+from dra.cli.kubectl.preflight import access_review, command, stock_controller
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
-from dra.cli.kubectl.preflight.checks import PreflightOptions
+from dra.cli.kubectl.preflight.command import PreflightOptions
 from dra.cli.kubectl.preflight.stock_controller import StockControllerEvidence, StockControllerState
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
@@ -35,7 +35,7 @@ def wish(**more):
 
 
 async def test_an_ordinary_cluster_is_ready(connection):
-    report = await checks.run_checks(connection, wish())
+    report = await command.run_checks(connection, wish())
     assert is_ready(report.findings), report.findings
     assert [each.check for each in report.findings] == [
         "version",
@@ -50,7 +50,7 @@ async def test_an_ordinary_cluster_is_ready(connection):
 
 
 async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
-    report = await checks.run_checks(connection, wish(replace=True))
+    report = await command.run_checks(connection, wish(replace=True))
     assert [each.check for each in report.findings if each.verdict is CheckState.LEFT] == ["stock controller"]
 
 
@@ -66,7 +66,7 @@ async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
     ],
 )
 def test_versions(version, verdict):
-    assert checks.judge_version(ServerVersion(major=version[0], minor=version[1])).verdict is verdict
+    assert command.judge_version(ServerVersion(major=version[0], minor=version[1])).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_versions(version, verdict):
     ],
 )
 def test_runtimes_that_know_cdi(runtime, on):
-    assert checks.has_cdi_by_default(runtime) is on
+    assert command.has_cdi_by_default(runtime) is on
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_runtimes_that_know_cdi(runtime, on):
     ],
 )
 def test_the_oldest_runtime_decides(nodes, verdict):
-    assert checks.judge_runtimes(Counter(nodes)).verdict is verdict
+    assert command.judge_runtimes(Counter(nodes)).verdict is verdict
 
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -111,11 +111,11 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
     ],
 )
 def test_clocks_that_are_apart(ahead, told):
-    assert checks.judge_skew(NOON, NOON + timedelta(seconds=ahead)).verdict is told
+    assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).verdict is told
 
 
 def test_without_a_date_the_clock_is_unknown():
-    assert checks.judge_skew(None, NOON).verdict is CheckState.UNKNOWN
+    assert command.judge_skew(None, NOON).verdict is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,9 @@ def test_without_a_date_the_clock_is_unknown():
     ],
 )
 def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdict):
-    found = checks.judge_stock_controller(StockControllerEvidence(stock=stock, detail="", sure=""), replace=replace)
+    found = stock_controller.judge_stock_controller(
+        StockControllerEvidence(stock=stock, detail="", sure=""), replace=replace
+    )
     assert found.verdict is verdict
     assert bool(found.remedy) == (verdict is CheckState.LEFT)
 
@@ -148,7 +150,7 @@ LACKING = MissingPermissions(
 
 
 def test_each_missing_right_is_named():
-    found = checks.judge_rights(LACKING, wish())
+    found = command.judge_rights(LACKING, wish())
     assert found.verdict is CheckState.LEFT
     assert "patch resourceclaims.resource.k8s.io/binding" in found.detail
     assert "patch pods" in found.detail
@@ -157,7 +159,7 @@ def test_each_missing_right_is_named():
 
 def test_what_a_feature_needs_that_can_be_switched_off_does_not_stand_in_the_way():
     lacking = MissingPermissions(cluster={RolePurpose.EVICTION: [Permission("", "pods", "delete")]}, namespaced=[])
-    assert checks.judge_rights(lacking, wish()).verdict is CheckState.WARNING
+    assert command.judge_rights(lacking, wish()).verdict is CheckState.WARNING
 
 
 def test_the_manifest_grants_what_is_missing_and_nothing_more():
@@ -204,7 +206,7 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
 
 
 @pytest.mark.parametrize(
-    ("asked", "command"),
+    ("asked", "printed"),
     [
         pytest.param(
             {},
@@ -220,13 +222,13 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
         ),
     ],
 )
-def test_the_command_that_is_printed_asks_what_was_asked(asked, command):
-    assert checks.judge_rights(LACKING, wish(**asked)).remedy == SafeCommand(command)
+def test_the_command_that_is_printed_asks_what_was_asked(asked, printed):
+    assert command.judge_rights(LACKING, wish(**asked)).remedy == SafeCommand(printed)
 
 
 def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
-    assert isinstance(checks.judge_rights(LACKING, wish(identity=ReviewedUser())).remedy, WeighedChoice)
+    assert isinstance(command.judge_rights(LACKING, wish(identity=ReviewedUser())).remedy, WeighedChoice)
 
 
 @pytest.mark.parametrize(
@@ -241,11 +243,11 @@ def test_a_user_is_asked_for_with_the_groups_that_the_server_gives_it(name, grou
 
 
 async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, monkeypatch):
-    monkeypatch.setattr(claim_probe, "CLAIM_WAIT", 0.3)
-    assert await claim_probe.find_claim_creator(connection.client) is None
+    monkeypatch.setattr(stock_controller, "CLAIM_WAIT", 0.3)
+    assert await stock_controller.find_claim_creator(connection.client) is None
     left = [
         item.metadata.name
-        async for page in connection.client.list_pages(claim_probe.NAMESPACES, PartialObjectMetadata)
+        async for page in connection.client.list_pages(stock_controller.NAMESPACES, PartialObjectMetadata)
         for item in page.items
         if item.metadata.name.startswith("dra-reserve-probe") and not item.metadata.deleting
     ]
@@ -255,5 +257,5 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
 @pytest.mark.parametrize("kind", [CLAIMS, SLICES], ids=lambda kind: kind.plural)
 async def test_looking_changes_nothing(connection, kind):
     before = await connection.client.current_resource_version(kind)
-    await checks.run_checks(connection, wish())
+    await command.run_checks(connection, wish())
     assert await connection.client.current_resource_version(kind) == before

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from dra.api.reservations import model
 from dra.cli.kubectl.main import main
-from dra.cli.kubectl.reservations import reservation_manifest
-from dra.cli.kubectl.reservations.reservation_manifest import InvalidReserveOptionsError, ReserveOptions
+from dra.cli.kubectl.reservations import reserve
+from dra.cli.kubectl.reservations.reserve import InvalidReserveOptionsError, ReserveOptions
 
 
 def wish(**given):
@@ -61,13 +61,13 @@ def wish(**given):
     ],
 )
 def test_owners_are_said_as_people_name_workloads(given, owners):
-    made = reservation_manifest.build_manifest(wish(**given))
+    made = reserve.build_manifest(wish(**given))
     assert made["spec"]["owners"] == owners
     assert model.parse_reservation(made).spec.owners
 
 
 def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
-    made = reservation_manifest.build_manifest(
+    made = reserve.build_manifest(
         wish(
             owners=("pods/p",),
             resources={"cpu": "6", "memory": "20Gi"},
@@ -116,13 +116,13 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
 )
 def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, told):
     with pytest.raises(InvalidReserveOptionsError, match=re.escape(told)):
-        reservation_manifest.build_manifest(wish(**given))
+        reserve.build_manifest(wish(**given))
 
 
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "=2"])
 def test_a_resource_needs_name_and_amount(text):
     with pytest.raises(InvalidReserveOptionsError, match="write it as in"):
-        reservation_manifest.parse_resources(cpu=None, memory=None, others=(text,))
+        reserve.parse_resources(cpu=None, memory=None, others=(text,))
 
 
 def test_a_dry_run_on_the_client_needs_no_cluster(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import signal
 import click
 import pytest
 
-from dra.cli.shutdown import run_until_stopped
+from dra.cli.server_process import run_until_stopped
 from dra.kube.leader_election import LeadershipLostError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.claim_release import ReleaseOptions, ReleaseRefusedError, release_claim
+from dra.cli.kubectl.claim_commands import ReleaseOptions, ReleaseRefusedError, release_claim
 from tests.dra.cli.kubectl.downgrade.conftest import NAMESPACE, Cluster
 
 LEASE = ("dra-reserve", "dra-reserve-controller")

@@ -1,0 +1,34 @@
+"""Adds ``--kubeconfig`` and ``--context``, the flags that select the cluster."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFlags:
+    """The flags that select the cluster."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+def cluster_options(command: Command) -> Command:
+    """Add ``--kubeconfig`` and ``--context``; the command gets both as `place`."""
+
+    @click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+    )
+    @click.option("--context", help="Context of the kubeconfig.")
+    @functools.wraps(command)
+    def wrapped(*, kubeconfig: str | None, context: str | None, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+        return command(place=ClusterFlags(kubeconfig=kubeconfig, context=context), **rest)
+
+    return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added

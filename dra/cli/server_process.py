@@ -1,0 +1,70 @@
+"""Starts and stops the processes of the cluster side.
+
+A configuration file is loaded and checked first. On SIGTERM and SIGINT a process stops in order; where it must not
+continue, it stops with an error.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from dra.kube.leader_election import LeadershipLostError
+from dra.kube.store import ServerRestoredError
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  # noqa: ANN401 - any field of the model
+    """Return the configuration of a file, overridden by values of the command line; raise click.ClickException."""
+    try:
+        content = yaml.safe_load(path.read_text()) if path is not None else None
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"configuration {path}: no YAML: {error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise click.ClickException(f"configuration {path}: must be a mapping")
+    try:
+        return model.model_validate({**(content or {}), **given})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise click.ClickException(f"configuration {path or ''}: {problems}") from error
+
+
+FATAL_ERRORS: Final = (LeadershipLostError, ServerRestoredError)
+"""Errors after which a controller must not continue: a lost lease, an API server restored from a backup."""
+
+
+async def run_until_stopped(
+    work: Coroutine[Any, Any, None], *, fatal: tuple[type[BaseException], ...] = FATAL_ERRORS
+) -> None:
+    """Run until SIGTERM or SIGINT, then stop cleanly; raise click.ClickException after a fatal error."""
+    running = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        try:
+            await running
+        except* fatal as failures:
+            raise click.ClickException(error_text(failures)) from None
+
+
+def innermost_error(failure: BaseException) -> BaseException:
+    """Return the innermost failure, because task groups nest."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
+def error_text(failure: BaseException) -> str:
+    """Return the text of the innermost failure; an OSError's text begins with its file."""
+    found = innermost_error(failure)
+    if isinstance(found, OSError) and found.filename and found.strerror:
+        return f"{found.filename}: {found.strerror}"
+    return str(found)
