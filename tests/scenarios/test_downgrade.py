@@ -160,7 +160,7 @@ async def test_400_pods_are_refused_by_the_name_of_their_claim_and_nothing_of_it
     assert refused.code == 1
     (told,) = refused.content["claims"]
     assert (told["name"], told["state"], told["pods"]) == ("train", "too many pods", 400)
-    assert told["detail"] == "400 pods use it, a list has room for 256"
+    assert told["detail"] == "400 pods use the claim, and its list has room for 256"
     assert f"of jobs.batch/train in {namespace.name}" in told["decision"], "whose work ends is for a person to say"
     now = await namespace.get(CLAIMS, "train")
     assert listed(now, WORKLOAD) == {"train"}

@@ -60,7 +60,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         return desired.look_at(quiet + horizon)
     if not is_proven(view, cause, now):
         return desired.ask(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
-    return _deallocate(view, desired, cause=cause.value)
+    return _deallocate(view, desired, cause=f"no pod can use the allocation ({cause.value})")
 
 
 def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desired:
@@ -132,7 +132,7 @@ def _decide_deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired
     until = max(until, view.unseen_bindable_until(now=now))
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
-    return _deallocate(view, desired, cause="the claim is being deleted")
+    return _deallocate(view, desired, cause="the claim is being deleted and no pod uses it")
 
 
 def still_bindable(
@@ -171,11 +171,15 @@ def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
 
 
 def _deallocation_cause(view: ClaimView, desired: Desired) -> str:
-    if any(hold.standing is HolderState.OVER for hold in view.holds):
-        return "its reservation is over"
+    ended = [hold.reference.name for hold in view.holds if hold.standing is HolderState.OVER]
+    if ended:
+        return f"Reservation {list_names(ended)} ended and no pod uses the claim"
+    workload = str(view.reservation.reference) if view.reservation is not None else ""
     if desired.over:
-        return f"its workload {desired.over}"
-    return "its workload's controller released it" if desired.released else "its last pod ended"
+        return f"{workload} {desired.over} and no pod uses the claim"
+    if desired.released:
+        return f"the controller of {workload} released the claim and no pod uses it"
+    return "the last pod that used the claim ended"
 
 
 def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:

@@ -34,7 +34,7 @@ class Desired(Struct, frozen=True):
     """Whether a deallocation requires a live read first."""
 
     over: str = ""
-    """Why the workload will no longer use the claim; empty while it may."""
+    """The end of the workload ("finished", "was deleted"); empty while the workload may use the claim."""
 
     given_up: frozenset[Uid] = frozenset()
     """Bound pods that the live read ignores: the user vouches that these pods no longer run."""

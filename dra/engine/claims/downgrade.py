@@ -122,7 +122,7 @@ def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
 def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
     if view.allocation is None:
         return (
-            (DowngradeState.CONVERTIBLE, "takes our notes off")
+            (DowngradeState.CONVERTIBLE, "removes the annotations of dra-reserve")
             if _marks_write(view) is not None
             else (DowngradeState.READY, "")
         )
@@ -138,7 +138,7 @@ def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, st
         return DowngradeState.CONVERTIBLE, _conversion_text(missing, ours)
     strays = [str(e.reference) for e in view.entries if _is_stray(e)]
     if strays:
-        return DowngradeState.OWNER, f"entry {list_names(strays)} is somebody else's: whoever made it takes it away"
+        return DowngradeState.OWNER, f"another client made entry {list_names(strays)} and must remove the entry"
     return DowngradeState.READY, ""
 
 
@@ -147,49 +147,52 @@ def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer
     lost = view.of(EntryKind.LOST_NODE)
     if lost:
         nodes = list_names(e.reference.name for e in lost)
-        return DowngradeState.NODE, f"pods that nobody has ended may run on {nodes}, which did not report in"
+        return DowngradeState.NODE, f"deleted pods may still run on {nodes}, which did not report in"
     if view.claim.metadata.deleting and missing:
         return (
             DowngradeState.OWNER,
-            f"it is being deleted, so its {len(missing)} unlisted pods cannot be listed any more",
+            f"the claim is being deleted, so its {len(missing)} unlisted pods cannot be listed",
         )
     room = RESERVED_FOR_MAX_SIZE - len(_staying(view))
     if len(consuming) > room:
-        return DowngradeState.TOO_MANY, f"{len(consuming)} pods use it, a list has room for {room}"
+        return DowngradeState.TOO_MANY, f"{len(consuming)} pods use the claim, and its list has room for {room}"
     return None
 
 
 def _unused(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
     """Judge a claim that has no pod to list: deallocated if that is certainly safe, kept otherwise."""
     if view.unfinished:
-        return DowngradeState.OWNER, f"{view.unfinished} pods that reference it wait behind gates or in gangs"
+        return (
+            DowngradeState.OWNER,
+            f"{view.unfinished} pods of the claim wait behind scheduling gates or for their PodGroup",
+        )
     if view.claim.metadata.deleting:
-        return _as_orphan("it is being deleted and nobody uses it")
+        return _as_orphan("the claim is being deleted and no pod uses it")
     if view.reservation is None:
-        return _as_orphan("nobody uses it")
+        return _as_orphan("no pod uses the claim")
     reference = resolve_reference(view, view.reservation)
     outcome = workload_fate(view, reference)
     certain = {
         f"{reference} {OVER_TEXTS.get(outcome)}": outcome in OVER_TEXTS,
-        f"{reference} has let it go": view.entered_before and EntryKind.WORKLOAD not in view.kinds,
-        f"{reference} is not asked, it was given up": given_up,
+        f"{reference} released the claim": view.entered_before and EntryKind.WORKLOAD not in view.kinds,
+        f"the claim of {reference} was given up": given_up,
     }
     for why, is_so in certain.items():
         if is_so:
             return _as_orphan(why)
     if outcome is WorkloadFate.ALIVE:
-        return DowngradeState.OWNER, f"{reference} is there and has no pods now; under stock rules nothing can keep it"
-    return DowngradeState.OWNER, f"whether {reference} still needs it cannot be told"
+        return DowngradeState.OWNER, f"{reference} has no pods, and stock Kubernetes cannot keep a claim without pods"
+    return DowngradeState.OWNER, f"it is unknown whether {reference} still needs the claim"
 
 
 def _as_orphan(why: str) -> tuple[DowngradeState, str]:
-    return DowngradeState.ORPHAN, f"{why}: it is given back"
+    return DowngradeState.ORPHAN, f"{why}: the claim is deallocated"
 
 
 def _conversion_text(missing: list[Consumer], ours: list[ReservedForEntry]) -> str:
     listed = [f"lists {len(missing)} pods"] if missing else []
     removed = [f"removes {list_names(str(e.reference) for e in ours)}"] if ours else []
-    return ", then ".join([*listed, *removed]) or "takes our notes off"
+    return ", then ".join([*listed, *removed]) or "removes the annotations of dra-reserve"
 
 
 def _is_stray(entry: ReservedForEntry) -> bool:

@@ -10,272 +10,276 @@ from dra.engine.claims.reasons import Code
 from dra.engine.messages.texts import Guidance, KeepsDevices
 
 _RELEASE: Final = (
-    "Whoever is certain that nobody uses the devices can release the claim (`kubectl dra release --help`); "
-    "if a pod uses them after all, two pods share a device."
+    "If you are certain that no process uses the devices, you can release the claim (`kubectl dra release --help`). "
+    "If a pod still uses the devices, two pods then share them."
 )
 
 CODES: Final[Mapping[Code, Guidance]] = {
     Code.WORKLOAD_ENTERED: Guidance(
-        "The claim has the entry of its workload: any number of its pods may use it.",
-        "It was allocated while a pod of the workload waited or ran.",
-        "Nothing.",
+        "The claim's list has the entry of its workload: any number of the workload's pods may use the claim.",
+        "The claim was allocated while a pod of the workload waited or ran.",
+        "Nothing to do.",
         KeepsDevices.YES,
     ),
     Code.LIST_WINDOWED: Guidance(
-        "More pods use the claim than a list has entries; those that start are listed, a guard stands for the others.",
+        "Not all pods that use the claim are in its list: starting pods are, and a guard entry stands for the others.",
         "More than 240 pods use the claim at a time.",
-        "Nothing.",
+        "Nothing to do.",
         KeepsDevices.YES,
     ),
     Code.WORKLOAD_RELEASED: Guidance(
-        "The entry of the workload is gone; the claim is free as soon as no pod uses it.",
-        "The workload has finished, satisfies a release rule, or is gone.",
-        "Nothing.",
+        "The controller removed the entry of the workload. The claim is deallocated as soon as no pod uses it.",
+        "The workload finished, satisfies a release rule, or was deleted.",
+        "Nothing to do.",
     ),
     Code.OWNER_RELEASED: Guidance(
-        "The workload's own controller has let go of the claim.",
-        "It took its entry out of `status.reservedFor`, and it is not put back for this allocation.",
-        "Nothing.",
+        "The workload's own controller released the claim.",
+        "That controller removed its entry from `status.reservedFor`; the entry is not restored for this allocation.",
+        "Nothing to do.",
     ),
     Code.RELEASE_WAITS: Guidance(
-        "The workload is over, and pods that have not finished still name the claim.",
-        "Pods outlive their workload: they shut down slowly, their node does not answer, or somebody else made them.",
-        "Wait for the pods that it counts; `kubectl dra explain claim NAME -n NAMESPACE` names them with their owners. "
-        "Deleting them ends their work.",
+        "The workload ended, but unfinished pods still reference the claim.",
+        "Pods can outlive their workload: they shut down slowly, their node does not respond, or another client "
+        "created them.",
+        "Wait for the counted pods; `kubectl dra explain claim NAME -n NAMESPACE` lists them with their owners. "
+        "Deleting a pod ends its work.",
         KeepsDevices.YES,
     ),
     Code.DEALLOCATED: Guidance(
-        "The devices are free.", "Nobody used the claim any more, and its reservation had ended.", "Nothing."
+        "The devices of the claim are free.", "No pod used the claim, and its reservation had ended.", "Nothing to do."
     ),
     Code.DEALLOCATION_WAITS: Guidance(
-        "Nobody uses the claim, but a pod that was listed or let in lately may still be bound to its devices.",
-        "A scheduler that began before may still be at work; it is given a minute, 21 where pods are nominated or wait "
-        "for volumes.",
+        "No pod uses the claim, but a scheduler may still bind a pod that was recently listed or admitted.",
+        "A scheduling cycle that began earlier may still run. The wait is one minute, or 21 minutes if pods are "
+        "nominated or wait for volumes.",
         "Wait.",
         KeepsDevices.YES,
     ),
     Code.LEADER_CHANGED: Guidance(
-        "The claim is to be given back, and the new leader waits until no write of the old one can arrive.",
-        "The controller was restarted, or another replica leads now.",
+        "The claim is about to be deallocated. The new leader waits until no write of the previous leader can arrive.",
+        "The controller was restarted, or another replica became the leader.",
         "Wait ten seconds.",
         KeepsDevices.YES,
     ),
     Code.WORKLOAD_PENDING: Guidance(
-        "There is no such workload yet; the claim is reserved for it once it is there.",
-        "The claim was made first, or the annotation names something else than what runs.",
+        "The workload does not exist yet. The claim is reserved once the workload is created.",
+        "The claim was created first, or the annotation names another object than the running workload.",
         "Create the workload, or correct the annotation `reserve.dra/reserved-for`.",
     ),
     Code.WORKLOAD_GONE: Guidance(
-        "The object with the uid that the claim names is gone; nothing is reserved.",
-        "It was deleted, and perhaps made anew under its name: uids count, names do not.",
-        "If another object is meant, correct `reserve.dra/reserved-for-uid`.",
+        "The object with the uid that the claim names was deleted. The claim is not reserved.",
+        "The workload was deleted, and perhaps created again with the same name: the uid counts, not the name.",
+        "To reserve the claim for another object, correct `reserve.dra/reserved-for-uid`.",
     ),
     Code.WORKLOAD_UNREADABLE: Guidance(
-        "Nobody can tell whether the workload is over; the claim stays reserved.",
-        "The controller may not get, list and watch that kind.",
-        "Grant it: `deploy/kustomize/base/workload-rights.yaml` shows how; "
-        "`kubectl dra preflight` says what else is missing.",
+        "The controller cannot check whether the workload has ended. The claim stays reserved.",
+        "The controller has no permission to get, list and watch that kind.",
+        "Grant the permission as in `deploy/kustomize/base/workload-rights.yaml`; `kubectl dra preflight` reports "
+        "other missing permissions.",
         KeepsDevices.YES,
     ),
     Code.WORKLOAD_UNKNOWN_KIND: Guidance(
-        "The API server has no such kind; what is reserved stays so.",
-        "A slip in the annotation, or the kind's CRD was never installed, or is gone.",
-        "Correct the annotation, or install the CRD; `kubectl api-resources` lists what there is.",
+        "The API server does not serve the kind of the workload. A reserved claim stays reserved.",
+        "The annotation has a typing error, or the CRD of the kind is not installed.",
+        "Correct the annotation, or install the CRD; `kubectl api-resources` lists the kinds that are served.",
         KeepsDevices.YES,
     ),
     Code.WORKLOAD_KINDS_EXCEEDED: Guidance(
-        "The kind of the workload is not watched, so nobody can tell whether the workload is over; the claim stays "
-        "reserved.",
-        "Claims of the namespace name more kinds of workloads than the controller watches for one namespace "
+        "The controller does not watch the kind of the workload, so it cannot check whether the workload has ended. "
+        "The claim stays reserved.",
+        "Claims of the namespace refer to more kinds of workloads than the controller watches for one namespace "
         "(docs/reference/limits.md).",
-        "Delete claims that name kinds nobody needs: the next kind is then watched within a minute. Kinds with a "
+        "Delete claims for kinds that are no longer used: the next kind is then watched within a minute. Kinds with a "
         "release rule (`releaseRules` of the configuration) are always watched.",
         KeepsDevices.YES,
     ),
     Code.RULE_FAILED: Guidance(
-        "The release rule of the workload's kind gives no answer for this object, so the rule cannot tell whether the "
-        "workload is over; the claim stays reserved.",
-        "The object is nested deeper, or the rule takes more iterations for it, than expressions may "
-        "(docs/reference/limits.md).",
-        "Delete the workload when it is over, or have its controller release the claim; make the object smaller, or "
+        "The release rule of the workload's kind failed for this object, so the controller cannot check whether the "
+        "workload has ended. The claim stays reserved.",
+        "The object is nested too deeply, or the rule takes too many iterations for it (docs/reference/limits.md).",
+        "Delete the workload when it has ended, or let its controller release the claim. Make the object smaller, or "
         "the rule cheaper (`releaseRules` of the configuration).",
         KeepsDevices.YES,
     ),
     Code.IN_DOUBT: Guidance(
-        "Nobody can tell whether the workload has already let go of this allocation; it stays reserved.",
-        "The allocation is older than the controller, and nothing on the claim says that its workload was entered.",
-        "It ends with the workload. " + _RELEASE,
+        "The controller does not know whether the workload has already released this allocation. It stays reserved.",
+        "The allocation is older than the controller process, and the claim does not record the workload's entry.",
+        "The reservation ends with the workload. " + _RELEASE,
         KeepsDevices.YES,
     ),
     Code.MALFORMED_REFERENCE: Guidance(
-        "The annotation names no workload; the claim is used as if it had none.",
-        "`reserve.dra/reserved-for` is not RESOURCE[.GROUP]/NAME, or the uid beside it is none.",
-        "Correct the annotation, say `reserve.dra/reserved-for: jobs.batch/train`.",
+        "The annotation names no workload. Pods use the claim as if it had no annotation.",
+        "`reserve.dra/reserved-for` does not have the form RESOURCE[.GROUP]/NAME, or the uid beside it is malformed.",
+        "Correct the annotation, for example `reserve.dra/reserved-for: jobs.batch/train`.",
     ),
     Code.ALLOCATION_STUCK: Guidance(
-        "No pod can use the allocation, so it is taken back, and the scheduler chooses again.",
-        "Its nodes or devices are gone, cordoned, tainted or full, and other devices would do for a pod that waits; or "
-        "a device could not be bound.",
-        "Nothing. The allocation stays if its nodes take pods again before; a cordon is lifted by whoever set it.",
+        "No pod can use the allocation. The controller deallocates the claim, and the scheduler allocates it again.",
+        "The nodes or devices are gone, cordoned, tainted or full, and a waiting pod could use other devices; or a "
+        "device could not be bound.",
+        "Nothing to do. The allocation stays if its nodes accept pods again in time. Do not lift a cordon that you did "
+        "not set.",
     ),
     Code.ALLOCATION_UNUSABLE: Guidance(
-        "No pod that waits can use the allocation, and giving it back would help none of them; it stays.",
-        "Its nodes are full, cordoned or gone, and no other node has both such devices and room; or a pod fits no node "
-        "by its own requests. The text says so if the controller could not find out.",
-        "Make room on the allocation's nodes, or change the pods: `kubectl dra why pod NAME -n NAMESPACE` tells what "
-        "is in the way on each node.",
+        "No waiting pod can use the allocation, and deallocating the claim would help none of them. The allocation "
+        "stays.",
+        "The nodes are full, cordoned or gone, and no other node has both such devices and room; or a pod fits no node "
+        "because of its own requests. The Event reports if the controller could not find out.",
+        "Make room on the allocation's nodes, or change the pods. `kubectl dra why pod NAME -n NAMESPACE` lists the "
+        "obstacles on each node.",
         KeepsDevices.YES,
     ),
     Code.ALLOCATION_LOST: Guidance(
-        "A running or starting pod uses devices that nobody holds for it any more; they may be given away.",
-        "Somebody else cleared the claim's status under the pod.",
-        "Delete the pod as soon as its work may be interrupted; only its controller, if it has one, makes another one. "
-        "Find out who wrote: `kubectl get resourceclaim NAME --show-managed-fields -o yaml`.",
+        "A bound pod uses devices that are no longer allocated to its claim. Other claims may get these devices.",
+        "Another client cleared the claim's status while the pod used the claim.",
+        "Delete the pod when its work can be interrupted; only a controller replaces a deleted pod. Find the client: "
+        "`kubectl get resourceclaim NAME --show-managed-fields -o yaml`.",
     ),
     Code.POD_OFF_ALLOCATION: Guidance(
-        "The pod is bound to a node that has not got the claim's devices; it is not listed and will not start.",
-        "Somebody has set its `nodeName`, or another scheduler bound it without looking at claims.",
-        "Delete the pod. Its controller makes another one, which is scheduled; a pod without a controller must be "
-        "created anew, without `nodeName`. A Job counts the deletion as a failure (`backoffLimit`).",
+        "The pod is bound to a node without the claim's devices. The pod is not listed and cannot start.",
+        "A client set the pod's `nodeName`, or another scheduler bound the pod without considering claims.",
+        "Delete the pod. A controller creates a new pod, which is then scheduled; create a pod without a controller "
+        "again yourself, without `nodeName`. A Job counts the deletion as a failure (`backoffLimit`).",
     ),
     Code.SANDBOX_NOT_READY: Guidance(
-        "The pod is bound and cannot start; others take its turn in the list meanwhile.",
-        "Its node cannot make the sandbox: network plugin, image of the sandbox, runtime, or a driver's refusal.",
-        "Look at its Events and at the node: `kubectl describe pod NAME -n NAMESPACE`.",
+        "The pod is bound but cannot start. Other pods get its place in the list meanwhile.",
+        "The kubelet cannot create the sandbox: network plugin, sandbox image, container runtime, or a driver's error.",
+        "Look at the Events of the pod and at its node: `kubectl describe pod NAME -n NAMESPACE`.",
     ),
     Code.CONSUMER_LIMIT: Guidance(
-        "The list is full, and pods wait for a place in it.",
-        "Mode `alongside`: the stock claim controller lists each pod, and finished pods keep their entries.",
-        "Delete pods of the claim that have finished and whose logs nobody needs any more, or use mode `replace`.",
+        "The list is full, and pods wait for an entry.",
+        "In mode `alongside`, the stock claim controller lists each pod, and finished pods keep their entries.",
+        "Delete finished pods of the claim whose logs are no longer needed, or use mode `replace`.",
         KeepsDevices.YES,
     ),
     Code.WAITS_FOR_SLOT: Guidance(
-        "The pod waits until its claim's list has room.",
-        "A list has 256 entries at most; see `ConsumerLimit` on the claim.",
-        "Delete pods of the claim that have finished and whose logs nobody needs, or use mode `replace`.",
+        "The pod waits until the list of its claim has room.",
+        "A list has at most 256 entries; see `ConsumerLimit` on the claim.",
+        "Delete finished pods of the claim whose logs are no longer needed, or use mode `replace`.",
     ),
     Code.LIST_TAKEN: Guidance(
-        "Pods wait for a place in the claim's list, and entries of others take all of them.",
-        "Somebody's controller lists its own objects in `status.reservedFor`, nearly 256 of them; such entries are "
-        "never touched.",
-        "Ask whoever makes these entries to remove those that are not needed any more, or use several claims.",
+        "Pods wait for an entry in the claim's list, and entries of other clients fill the list.",
+        "Another controller lists its own objects in `status.reservedFor`, nearly 256 of them. dra-reserve never "
+        "changes such entries.",
+        "Ask the owner of that controller to remove unneeded entries, or use several claims.",
         KeepsDevices.YES,
     ),
     Code.STOCK_CONTROLLER_ACTIVE: Guidance(
-        "Two controllers write the same lists; ours acts on that claim as in mode `alongside`.",
-        "Mode `replace`, but a kube-controller-manager runs its resourceclaim-controller all the same.",
+        "Two controllers write the same list. dra-reserve treats this claim as in mode `alongside`.",
+        "The mode is `replace`, but a kube-controller-manager still runs its resourceclaim-controller.",
         "Append `,-resourceclaim-controller` to `--controllers` of every kube-controller-manager, or use mode "
-        "`alongside`; then restart our controller's pods.",
+        "`alongside`. Then restart the pods of dra-reserve's controller.",
     ),
     Code.DEVICE_HELD_TWICE: Guidance(
-        "Two claims have one device: their pods share what each takes for its own.",
-        "Somebody wrote an allocation by hand or restored one, or a scheduler acted on old data.",
-        "Decide which claim keeps the device. End the pods of the other claim, whose work is lost by that, then delete "
-        "that claim.",
+        "Two claims have the same device, so their pods share a device that each expects to have alone.",
+        "A client wrote or restored an allocation by hand, or a scheduler acted on old data.",
+        "Decide which claim keeps the device. End the pods of the other claim, which ends their work, then delete that "
+        "claim.",
         KeepsDevices.YES,
     ),
     Code.DELETION_WAITS: Guidance(
-        "Somebody has deleted the claim; it goes when the last pod that uses it has ended.",
-        "Pods that use it still run, or may be bound any moment.",
-        "Wait for the pods that it counts. Deleting them ends their work.",
+        "The claim is being deleted. The deletion completes when the last pod that uses the claim has ended.",
+        "Pods still use the claim, or may be bound at any moment.",
+        "Wait for the counted pods. Deleting a pod ends its work.",
         KeepsDevices.YES,
     ),
     Code.EVICTED: Guidance(
-        "The pod is deleted because its device is broken, or is to be freed.",
-        "The device has a NoExecute taint, by its driver or by a DeviceTaintRule, that the claim does not tolerate.",
-        "Nothing: its owner makes another one. To let pods stay, add a toleration to the claim's request.",
+        "The controller deleted the pod because its device is broken or must be freed.",
+        "The device has a NoExecute taint, set by its driver or a DeviceTaintRule, that the claim does not tolerate.",
+        "Nothing to do: the pod's controller creates a new pod. To let pods stay, add a toleration to the claim's "
+        "request.",
     ),
     Code.GENERATION_FAILED: Guidance(
-        "A claim that a pod or PodGroup asks for could not be made from its template.",
-        "The template is missing, or the API server refuses the claim (quota, admission, an invalid spec).",
-        "Do what the text says; `kubectl get resourceclaimtemplates -n NAMESPACE` lists the templates.",
+        "The controller could not create a claim that a pod or PodGroup requests by a template.",
+        "The template is missing, or the API server rejects the claim (quota, admission, an invalid spec).",
+        "Follow the error in the Event; `kubectl get resourceclaimtemplates -n NAMESPACE` lists the templates.",
     ),
     Code.WAITS_FOR_GROUP: Guidance(
         "The pod gets no claims from templates until its PodGroup can be read.",
-        "`/apis/scheduling.k8s.io` answers with an error, or the controller may not list PodGroups. A PodGroup may ask "
-        "for the same claims, and then they are made once for all its pods. Pods without a PodGroup are served.",
-        "Look at the error in the Event; `kubectl dra preflight` says which right is missing.",
+        "`/apis/scheduling.k8s.io` returns an error, or the controller may not list PodGroups. A PodGroup may request "
+        "the same claims, which then serve all its pods. Pods without a PodGroup are not affected.",
+        "Look at the error in the Event; `kubectl dra preflight` reports the missing permission.",
     ),
     Code.KEPT_BY_OTHERS: Guidance(
-        "Only entries of other controllers keep the claim; nobody here knows what they stand for.",
-        "Another controller reserves the claim, or did and is no more.",
-        "Ask whoever runs that controller. " + _RELEASE,
+        "Only entries of other controllers keep the claim allocated. dra-reserve does not know their meaning.",
+        "Another controller reserves the claim, or did so before it was removed.",
+        "Ask the owner of that controller. " + _RELEASE,
         KeepsDevices.YES,
     ),
     Code.NODE_LOST: Guidance(
         "Pods vanished from a node that does not report in, and may still run there.",
-        "The node is cut off or off, and somebody deleted its pods by force.",
-        "Bring the node back. If its machine is certainly off, whoever runs the cluster can taint it "
-        "`node.kubernetes.io/out-of-service` or delete the Node: all its pods end, and if the machine runs after all, "
-        "two pods use one device.",
+        "The node is disconnected or off, and its pods were deleted by force.",
+        "Bring the node back. If its machine is certainly off, an administrator can set the taint "
+        "`node.kubernetes.io/out-of-service` or delete the Node: all its pods end. If the machine still runs, two pods "
+        "then use one device.",
         KeepsDevices.YES,
     ),
     Code.PODS_VANISHED: Guidance(
-        "Pods were deleted before their kubelets told that the containers had ended.",
-        "Somebody deleted them by force, or they went while no controller ran.",
-        "Wait: a kubelet needs the grace period, and its node counts as Ready for up to 50 s after its last word.",
+        "Pods were deleted before their kubelets reported the end of their containers.",
+        "The pods were deleted by force, or while no controller ran.",
+        "Wait: a kubelet needs the grace period, and a node counts as Ready for up to 50 s after its last report.",
         KeepsDevices.YES,
     ),
     Code.GUARD_FOUND: Guidance(
-        "The controller was started, and found a guard in the list: pods without entries of their own used the claim.",
+        "The controller started and found a guard entry in the list: pods without entries of their own used the claim.",
         "Some of these pods may have been deleted by force while no controller ran, and may still run containers.",
-        "Wait: for 100 s from the start, for longer if the claim's node does not report in, for 190 s where the "
-        "allocation reaches several nodes.",
+        "Wait for 100 s after the start; longer if the claim's node does not report in, and 190 s if the allocation "
+        "reaches several nodes.",
         KeepsDevices.YES,
     ),
     Code.FORCE_RELEASED: Guidance(
-        "The claim was freed because somebody asked for it; the text says what was overridden.",
-        "The annotation `reserve.dra/force-release` carried the claim's uid.",
-        "Nothing.",
+        "The claim was deallocated on a user's request. The Event lists what was overridden.",
+        "The annotation `reserve.dra/force-release` had the claim's uid.",
+        "Nothing to do.",
     ),
     Code.FORCE_RELEASE_IGNORED: Guidance(
-        "The annotation to release by force is not for this claim.",
-        "Its value is another claim's uid, perhaps that of a former one of this name.",
-        "Take the annotation off if another claim was meant. " + _RELEASE,
+        "The annotation `reserve.dra/force-release` is not for this claim.",
+        "Its value is the uid of another claim, perhaps of an earlier claim of this name.",
+        "Remove the annotation if another claim was meant. " + _RELEASE,
         KeepsDevices.YES,
     ),
     Code.FORCE_RELEASE_BLOCKED: Guidance(
-        "Releasing by force is refused: pods use the claim, on nodes that are Ready.",
-        "What runs for certain is never overridden.",
-        "Wait for the pods that it names. Deleting them ends their work; their controllers may make others. To give up "
-        "the release, take the annotation off: it stands, and overrides these pods once their node does not report in.",
+        "The forced release is refused: pods use the claim on Ready nodes.",
+        "A forced release never overrides pods that certainly run.",
+        "Wait for the listed pods. Deleting a pod ends its work, and its controller may create another. To cancel the "
+        "release, remove the annotation; until then, it overrides these pods once their node does not report in.",
         KeepsDevices.YES,
     ),
     Code.FORCE_RELEASE_WAITS: Guidance(
-        "Releasing by force waits until no pod can be bound to the claim any more.",
-        "A pod was listed lately, and a scheduler may be at work; or a pod was deleted by force, and its containers "
-        "may still run.",
-        "Wait: for a minute, for 21 where pods are nominated or wait for volumes, for some three after a pod was "
-        "deleted by force. A scheduler that binds a pod in vain again and again, because another claim of the pod "
-        "never gets ready, ends the wait only when somebody deletes that pod.",
+        "The forced release waits until no pod can be bound to the claim.",
+        "A pod was listed recently, and a scheduling cycle may still run; or a pod was deleted by force, and its "
+        "containers may still run.",
+        "Wait: a minute; 21 if pods are nominated or wait for volumes; about three after a forced deletion. If a "
+        "scheduler keeps binding a pod in vain because another claim of the pod never becomes ready, delete that pod: "
+        "the wait does not end otherwise.",
         KeepsDevices.YES,
     ),
     Code.HELD: Guidance(
-        "A Reservation keeps the devices of the claim for its owners, also while there is no pod.",
-        "The claim was allocated for a Reservation's template, or its template names it.",
-        "Nothing. Deleting the Reservation gives the devices up, for all its owners to come.",
+        "A Reservation keeps the devices of the claim for its owners, even while no pod exists.",
+        "The claim was allocated for a Reservation's template, or the template names the claim.",
+        "Nothing to do. Deleting the Reservation frees the devices, and no later owner gets them.",
         KeepsDevices.YES,
     ),
     Code.HOLD_ENDED: Guidance(
-        "The Reservation that kept the claim is over; the claim is free when its last pod ends.",
-        "The Reservation has expired, was deleted, or was for one owner, who has the claim.",
-        "Nothing.",
+        "The Reservation that held the claim has ended. The claim is deallocated when its last pod ends.",
+        "The Reservation expired, was deleted, or was for a single owner, which now has the claim.",
+        "Nothing to do.",
     ),
     Code.HOLD_LOST: Guidance(
-        "The claim that a Reservation holds is not allocated, so no devices are held for its owners.",
-        "It was released by force, or a scheduler took the allocation back while the Reservation was being placed.",
-        "Delete the Reservation and create it anew; amounts that it holds may be taken by others in between.",
+        "The claim that a Reservation holds is not allocated, so the Reservation holds no devices for its owners.",
+        "The claim was released by force, or a scheduler revoked the allocation while the Reservation was being "
+        "placed.",
+        "Delete the Reservation and create a new one. In between, other pods may take the capacity that it held.",
     ),
     Code.HANDED_OVER: Guidance(
-        "The claim is that pod's now, with the devices that it has.",
-        "The pod is an owner of the Reservation, and asks for a claim of this content.",
-        "Nothing.",
+        "The claim now belongs to that pod, with its devices.",
+        "The pod is an owner of the Reservation and requests a claim of equal content.",
+        "Nothing to do.",
         KeepsDevices.YES,
     ),
     Code.WAITS_FOR_HELD: Guidance(
-        "The pod gets a held claim as soon as whoever has it still has ended.",
-        "Its predecessor is ending just now, or the placeholder of the Reservation is still there.",
-        "Wait for the pod that it names to end. If its node is lost, see `NodeLost`.",
+        "The pod gets a held claim as soon as the present user of the claim has ended.",
+        "The previous owner is ending, or the placeholder of the Reservation still exists.",
+        "Wait for the named pod to end. If its node is lost, see `NodeLost`.",
         KeepsDevices.YES,
     ),
 }

@@ -297,7 +297,7 @@ def _check_selector_count(*wanted: ClaimToAllocate) -> None:
     found = {selector.expression for each in wanted for selector in _selectors(each)}
     if len(found) > SELECTOR_RESULTS_MAX:
         raise UnsatisfiableError(
-            f"its {len(found)} selectors are more than the {SELECTOR_RESULTS_MAX} that are looked at"
+            f"the claim has {len(found)} CEL selectors, and at most {SELECTOR_RESULTS_MAX} are evaluated"
         )
 
 

@@ -1,6 +1,6 @@
 """Reasons: one value feeds the Event, the condition, the log line, the metric label and the CLI.
 
-Every text names the object first, then what is the case, what stays true, and what to do. A text may name only commands
+Every text names the object first, then the problem, what stays unchanged, and what to do. A text may name only commands
 that exist.
 """
 
@@ -77,181 +77,187 @@ class ReasonText(NamedTuple):
 
 REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     Code.WORKLOAD_ENTERED: ReasonText(
-        EventType.NORMAL, "is reserved for {workload}: any pod that references it may use it"
+        EventType.NORMAL, "is reserved for {workload}: any pod that references the claim may use it"
     ),
     Code.LIST_WINDOWED: ReasonText(
         EventType.NORMAL,
-        "is used by {consuming} pods; those that are starting are listed, a guard entry keeps the reservation",
+        "is used by {consuming} pods: starting pods are listed, and a guard entry keeps the claim allocated for the "
+        "others",
     ),
-    Code.WORKLOAD_RELEASED: ReasonText(EventType.NORMAL, "is no longer reserved for {workload}: {cause}"),
+    Code.WORKLOAD_RELEASED: ReasonText(EventType.NORMAL, "is no longer reserved for {workload}, which {cause}"),
     Code.OWNER_RELEASED: ReasonText(
-        EventType.NORMAL, "was released by the controller of {workload}; it is free when its last pod ends"
+        EventType.NORMAL,
+        "was released by the controller of {workload}; the claim is deallocated when its last pod ends",
     ),
     Code.RELEASE_WAITS: ReasonText(
         EventType.NORMAL,
-        "{workload} {cause}, but {pods} unfinished pods reference the claim; it stays reserved until they end",
+        "{workload} {cause}, but {pods} unfinished pods reference the claim; it stays reserved until the last pod ends",
     ),
-    Code.DEALLOCATED: ReasonText(EventType.NORMAL, "has no consumer left: its devices are free ({cause})"),
+    Code.DEALLOCATED: ReasonText(EventType.NORMAL, "was deallocated: {cause}"),
     Code.DEALLOCATION_WAITS: ReasonText(
         EventType.NORMAL,
-        "has no consumer left, but pods may still be bound (known: {pods}); it stays allocated for up to {seconds} s",
+        "is used by no pod, but a scheduler may still bind a pod to it ({pods} known); the claim stays allocated for "
+        "up to {seconds} s",
     ),
     Code.LEADER_CHANGED: ReasonText(
         EventType.NORMAL,
-        "is to be given back; it stays allocated for {seconds} s, in which late writes of the former leader may arrive",
+        "is deallocated in {seconds} s: until then, late writes of the previous leader may arrive",
     ),
     Code.WORKLOAD_PENDING: ReasonText(
-        EventType.NORMAL, "{workload} does not exist yet; the claim is reserved for it once it is created"
+        EventType.NORMAL, "{workload} does not exist yet; the claim is reserved once the workload is created"
     ),
     Code.WORKLOAD_GONE: ReasonText(
         EventType.NORMAL,
-        "{workload} with uid {expected} is gone, so nothing is reserved for it; pods use the claim as if it named "
-        "nobody. If another one is meant, correct annotation reserve.dra/reserved-for-uid",
+        "is not reserved: {workload} with uid {expected} was deleted, so pods use the claim without a reservation. "
+        "To reserve the claim for another object, correct annotation reserve.dra/reserved-for-uid",
     ),
     Code.WORKLOAD_UNREADABLE: ReasonText(
         EventType.WARNING,
-        "entry {workload} cannot be checked: no right to get, list and watch {kind}; it stays reserved. "
-        "Grant it as deploy/kustomize/base/workload-rights.yaml does for others",
+        "{workload} cannot be checked: the controller has no permission to get, list and watch {kind}; the claim stays "
+        "reserved. Grant the permission as deploy/kustomize/base/workload-rights.yaml does for other kinds",
     ),
     Code.WORKLOAD_UNKNOWN_KIND: ReasonText(
         EventType.WARNING,
-        "entry {workload} cannot be checked: the API server has no resource {kind}; it stays reserved. "
-        "See: kubectl api-resources",
+        "{workload} cannot be checked: the API server does not serve {kind}; the claim stays reserved. Correct the "
+        "reference, or install the CRD. See: kubectl api-resources",
     ),
     Code.WORKLOAD_KINDS_EXCEEDED: ReasonText(
         EventType.WARNING,
-        "entry {workload} cannot be checked: claims of namespace {namespace} name more than {limit} kinds of "
-        "workloads, and {kind} is not among those that are watched; it stays reserved. Delete claims that name kinds "
-        "which nobody needs, or ask the administrator for a release rule for {kind}",
+        "{workload} cannot be checked: claims of namespace {namespace} refer to more than {limit} kinds of workloads, "
+        "and {kind} is not watched; the claim stays reserved. Delete claims for kinds that are no longer used, or ask "
+        "an administrator to add a release rule for {kind}",
     ),
     Code.RULE_FAILED: ReasonText(
         EventType.WARNING,
-        "the release rule gives no answer for {workload}: {error}; the claim stays reserved until {workload} is "
+        "{workload} cannot be checked: its release rule failed: {error}; the claim stays reserved until {workload} is "
         "deleted, or its controller releases the claim",
     ),
     Code.IN_DOUBT: ReasonText(
         EventType.NORMAL,
-        "nobody can tell yet whether {workload} has the claim; it stays reserved until that is known or it is deleted. "
-        "Whoever is certain that nobody uses its devices can release it: kubectl dra release --help",
+        "stays reserved until {workload} is deleted or can be checked: the controller does not know whether {workload} "
+        "has released the claim. If you are certain that no process uses the devices, you can release the claim: "
+        "kubectl dra release --help",
     ),
     Code.MALFORMED_REFERENCE: ReasonText(EventType.WARNING, "the workload reference is ignored: {error}"),
     Code.ALLOCATION_STUCK: ReasonText(
         EventType.WARNING,
-        "no pod can use its allocation ({cause}) and {pods} pods wait; it is taken back within {seconds} s",
+        "no pod can use its allocation ({cause}) and {pods} pods wait; the claim is deallocated within {seconds} s, "
+        "and the scheduler then allocates it again",
     ),
     Code.ALLOCATION_UNUSABLE: ReasonText(
         EventType.WARNING,
-        "{pods} pods wait and no node of its allocation takes one; it stays allocated: {why}",
+        "{pods} pods wait, and no node of its allocation can run any of the pods; the claim stays allocated: {why}",
     ),
     Code.ALLOCATION_LOST: ReasonText(
         EventType.WARNING,
-        "is bound to node {node}, but claim {claim} has no allocation any more; its devices may be given away. "
-        "Delete the pod when its work may be interrupted: only its controller, if it has one, makes another one",
+        "is bound to node {node}, but claim {claim} is no longer allocated, and other claims may get its devices. "
+        "Delete the pod when its work can be interrupted; only a controller replaces a deleted pod",
     ),
     Code.POD_OFF_ALLOCATION: ReasonText(
         EventType.WARNING,
-        "is bound to node {node}, which the allocation of claim {claim} excludes; it is not listed and will not start. "
-        "Delete the pod: only its controller, if it has one, makes another one. "
-        "See: kubectl dra explain pod {name} -n {namespace}",
+        "cannot start on node {node}: the allocation of claim {claim} excludes the node. Delete the pod; only a "
+        "controller replaces a deleted pod. See: kubectl dra explain pod {name} -n {namespace}",
     ),
     Code.SANDBOX_NOT_READY: ReasonText(
         EventType.WARNING,
-        "is bound to node {node} for {seconds} s and has no sandbox; others take its turn in claim {claim}",
+        "is bound to node {node} for {seconds} s without a sandbox; other pods of claim {claim} are listed first. "
+        "See: kubectl describe pod {name} -n {namespace}",
     ),
     Code.CONSUMER_LIMIT: ReasonText(
         EventType.WARNING,
-        "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished; beside "
-        "the stock resourceclaim-controller a pod keeps its entry until it is deleted. "
-        "See: kubectl get pods -n {namespace} --field-selector status.phase=Succeeded",
+        "{pods} pods wait for an entry: {listed} of 256 entries are in use, {finished} of them by finished pods. "
+        "Beside the stock resourceclaim-controller, a pod keeps its entry until the pod is deleted: delete finished "
+        "pods that are no longer needed. See: kubectl get pods -n {namespace} --field-selector status.phase=Succeeded",
     ),
     Code.WAITS_FOR_SLOT: ReasonText(
         EventType.NORMAL,
-        "waits until claim {claim} has a slot: 256 entries are all that it can have. "
+        "waits for an entry in claim {claim}: all 256 entries are in use. "
         "See: kubectl describe resourceclaim -n {namespace} {claim}",
     ),
     Code.LIST_TAKEN: ReasonText(
         EventType.WARNING,
-        "{pods} pods wait: {taken} of 256 entries of its list were made by others, who alone may remove these entries: "
-        "{entries}",
+        "{pods} pods wait for an entry: {taken} of 256 entries belong to other clients, and only these clients may "
+        "remove the entries: {entries}",
     ),
     Code.STOCK_CONTROLLER_ACTIVE: ReasonText(
         EventType.WARNING,
-        "entries that were removed came back: the resourceclaim-controller of kube-controller-manager runs as well. "
-        "Add -resourceclaim-controller to its --controllers, or start this controller with --mode alongside",
+        "the resourceclaim-controller of kube-controller-manager is running and restores removed entries. Add "
+        "-resourceclaim-controller to --controllers of kube-controller-manager, or start this controller with --mode "
+        "alongside",
     ),
     Code.DEVICE_HELD_TWICE: ReasonText(
         EventType.WARNING,
-        "device {device} is also allocated to claim {other}; decide which claim keeps the device, end the pods of the "
-        "other claim, then delete that claim. See: kubectl dra explain claim {claim} -n {namespace}",
+        "device {device} is also allocated to claim {other}. Decide which claim keeps the device, end the pods of the "
+        "other claim, then delete the other claim. See: kubectl dra explain claim {claim} -n {namespace}",
     ),
     Code.DELETION_WAITS: ReasonText(EventType.NORMAL, "is being deleted and waits for {pods} pods that still use it"),
     Code.EVICTED: ReasonText(
         EventType.NORMAL,
-        "is deleted: device {device} of claim {claim} has the taint {taint} by {origin}, which was tolerated "
-        "for {seconds} s",
+        "was evicted: device {device} of claim {claim} has taint {taint} of {origin}, tolerated for {seconds} s",
     ),
     Code.GENERATION_FAILED: ReasonText(EventType.WARNING, "{kind} {entry}: {error}"),
     Code.WAITS_FOR_GROUP: ReasonText(
         EventType.WARNING,
-        "waits for its claims: PodGroup {group} may ask for the same claims and cannot be read: {error}",
+        "waits for its claims: PodGroup {group} may request the same claims and cannot be read: {error}",
     ),
     Code.KEPT_BY_OTHERS: ReasonText(
         EventType.NORMAL,
-        "stays allocated for {entries}, listed by other controllers; nobody else uses it. Whoever is certain that "
-        "those controllers are gone for good can release it: kubectl dra release --help",
+        "stays allocated only for entries of other controllers: {entries}. If these controllers were removed for "
+        "good, you can release the claim: kubectl dra release --help",
     ),
     Code.NODE_LOST: ReasonText(
         EventType.WARNING,
-        "stays reserved: pods that vanished from node {node} may still run there, since it did not report in; until "
-        "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If its machine is certainly off, "
-        "whoever runs the cluster can say so with the taint node.kubernetes.io/out-of-service, which ends all its pods",
+        "stays reserved: pods were deleted while node {node} did not report in, and may still run there. Bring the "
+        "node back: the wait ends when the node is Ready for {seconds} s, rebooted or deleted. If the machine is "
+        "certainly off, a cluster administrator can set the taint node.kubernetes.io/out-of-service, which ends all "
+        "pods of the node",
     ),
     Code.PODS_VANISHED: ReasonText(
         EventType.NORMAL,
-        "stays reserved: {pods} pods vanished before their kubelets told that the containers had ended; "
-        "their nodes are asked after the grace period, within {seconds} s",
+        "stays reserved for up to {seconds} s: {pods} pods vanished before a kubelet reported the end of their "
+        "containers; the controller checks their nodes after the grace period",
     ),
     Code.GUARD_FOUND: ReasonText(
         EventType.NORMAL,
-        "stays reserved: the guard in its list was there when the controller was started, and may stand for pods that "
-        "were deleted by force before; their containers have ended within {seconds} s",
+        "stays reserved for up to {seconds} s: its list had a guard entry when the controller started, and the guard "
+        "may stand for pods that were deleted by force and still run",
     ),
     Code.FORCE_RELEASED: ReasonText(
         EventType.WARNING,
-        "was released by force, as annotation reserve.dra/force-release asked; overridden: {overridden}",
+        "was released by force, as annotation reserve.dra/force-release requested; overridden: {overridden}",
     ),
     Code.FORCE_RELEASE_IGNORED: ReasonText(
         EventType.WARNING,
-        "annotation reserve.dra/force-release is not the uid of this claim, which is {uid}; nothing is done",
+        "annotation reserve.dra/force-release is ignored: its value is not {uid}, the uid of this claim",
     ),
     Code.FORCE_RELEASE_BLOCKED: ReasonText(
         EventType.WARNING,
-        "is not released by force: {pods} pods use it on nodes that are Ready ({names}); it stays reserved until "
-        "they end. See: kubectl get pods -n {namespace} -o wide",
+        "is not released by force: {pods} pods use the claim on Ready nodes ({names}); it stays reserved until the "
+        "last pod ends. See: kubectl get pods -n {namespace} -o wide",
     ),
     Code.FORCE_RELEASE_WAITS: ReasonText(
         EventType.NORMAL,
-        "is released by force as soon as no pod can be bound any more (known: {pods}), within {seconds} s",
+        "is released by force within {seconds} s, once no pod can be bound to the claim ({pods} known)",
     ),
     Code.HELD: ReasonText(
-        EventType.NORMAL, "is held for reservation {reservation}: its devices stay allocated for the owners to come"
+        EventType.NORMAL, "is held for Reservation {reservation}: the devices stay allocated for its owners"
     ),
     Code.HOLD_ENDED: ReasonText(
         EventType.NORMAL,
-        "is no longer held for reservation {reservation}, which is over; its devices are free when its last pod ends",
+        "is no longer held: Reservation {reservation} ended; the claim is deallocated when its last pod ends",
     ),
     Code.HOLD_LOST: ReasonText(
         EventType.WARNING,
-        "has no devices any more, though reservation {reservation} is Available: nothing is held for its owners. "
-        "Its owners keep what they run on; to hold devices again, delete the reservation and create it anew. "
-        "See: kubectl dra why reservation/{reservation}",
+        "is not allocated although Reservation {reservation} is Available: the Reservation holds no devices for new "
+        "owners; running owners keep their devices. To hold devices again, delete the Reservation and create a new "
+        "one. See: kubectl dra why reservation/{reservation}",
     ),
     Code.HANDED_OVER: ReasonText(
-        EventType.NORMAL, "is given to pod {pod}, an owner of reservation {reservation}, with the devices that it has"
+        EventType.NORMAL, "was handed over with its devices to pod {pod}, an owner of Reservation {reservation}"
     ),
     Code.WAITS_FOR_HELD: ReasonText(
         EventType.NORMAL,
-        "waits for claim {claim}, held for it by reservation {reservation}, until {former} has ended. "
+        "waits for claim {claim}, which Reservation {reservation} holds for it, until {former} ends. "
         "See: kubectl describe resourceclaim -n {namespace} {claim}",
     ),
 }

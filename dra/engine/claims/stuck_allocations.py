@@ -58,7 +58,7 @@ class StuckCause(StrEnum):
     """The cause for which no pod can use an allocation."""
 
     NODES_LOST = "its nodes are gone, not ready, cordoned or tainted"
-    NODES_FULL = "its nodes have no room, others have"
+    NODES_FULL = "its nodes are full, and other nodes have room"
     DEVICES_LOST = "its devices are gone or tainted"
     BINDING_FAILED = "a device reports a binding failure"
     BINDING_TIMED_OUT = "a device has not met its binding conditions in time"
@@ -138,7 +138,7 @@ def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
     judged = {c.uid for c in _unschedulable(view)}
     if not judged or judged & found.here or judged & found.elsewhere or not judged & found.pods:
         return
-    why = found.fault or "no other node has devices and room for one of them"
+    why = found.fault or "no other node has both such devices and room"
     yield view.reason(Code.ALLOCATION_UNUSABLE, pods=len(judged), why=why)
 
 

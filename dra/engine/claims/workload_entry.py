@@ -49,7 +49,7 @@ _STAYING = frozenset(
 )
 """Kinds of entries that do not make way for the workload's entry."""
 
-OVER_TEXTS = {WorkloadFate.FINISHED: "has finished", WorkloadFate.GONE: "is gone"}
+OVER_TEXTS = {WorkloadFate.FINISHED: "finished", WorkloadFate.GONE: "was deleted"}
 
 
 def workload_fate(view: ClaimView, reference: ConsumerReference) -> WorkloadFate:
@@ -164,7 +164,7 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
     if view.unfinished:
         waits = view.reason(Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
         return desired.but(workload=entry).because(waits)
-    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=f"it {desired.over}")
+    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=desired.over)
     return desired.but(urgent=True).because(released)
 
 

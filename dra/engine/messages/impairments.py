@@ -6,7 +6,7 @@ from typing import Final
 
 from dra.engine.messages.texts import Guidance
 
-_LOG: Final = "`kubectl logs -n dra-reserve-nodes POD` of the node's plugin says it again"
+_LOG: Final = "`kubectl logs -n dra-reserve-nodes POD` shows the error for the plugin pod of the node"
 
 
 class Impairment(StrEnum):
@@ -19,19 +19,19 @@ class Impairment(StrEnum):
 
 IMPAIRMENTS: Final[Mapping[Impairment, Guidance]] = {
     Impairment.NOT_RECOVERED: Guidance(
-        "The claims that have devices on the node are not known: none is prepared or unprepared, and while the "
-        "checkpoint cannot be read the node's devices are withdrawn.",
+        "The driver does not know the prepared claims of the node, so it prepares and unprepares no claim. While the "
+        "checkpoint cannot be read, the driver withdraws the node's devices.",
         "The driver's checkpoint cannot be read or written, or another instance of the plugin keeps it locked.",
-        f"The Event names the file and both ways out; {_LOG}.",
+        f"The Event names the file and both remedies; {_LOG}.",
     ),
     Impairment.DRIVER_IMPAIRED: Guidance(
-        "The driver gives no devices away on the node; those of prepared claims are given back as ever.",
-        "The kubelet manages CPUs itself (`cpuManagerPolicy`), or NVIDIA's driver is not there.",
-        f"As the Event says; {_LOG}.",
+        "The driver allocates no devices on the node; it still unprepares prepared claims.",
+        "The kubelet manages CPUs itself (`cpuManagerPolicy`), or NVIDIA's driver is not installed.",
+        f"Follow the Event; {_LOG}.",
     ),
     Impairment.NOT_ENFORCED: Guidance(
-        "The node is not as the prepared claims want it: containers may run on CPUs of others.",
+        "The node does not match its prepared claims: containers may run on CPUs of other claims.",
         "The cgroups cannot be found or written, or too few CPUs are left for containers without a claim.",
-        f"Look at what the driver needs of a node, in `docs/how-to/cpus.md`; {_LOG}.",
+        f"Check the requirements for nodes in `docs/how-to/cpus.md`; {_LOG}.",
     ),
 }

@@ -46,7 +46,7 @@ class WeighedChoice(Struct, frozen=True):
     def __post_init__(self) -> None:
         found = changing_commands(self.text)
         if found:
-            raise ValueError(f"{found[0]}: a decision is told in words; whoever reads a command pastes it")
+            raise ValueError(f"{found[0]}: describe a decision in words, since users paste commands")
 
 
 Remedy = SafeCommand | WeighedChoice

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 _ONE: Final = re.compile(
-    r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |more )?)(?P<noun>pod|node|device|claim|tombstone)s\b"
+    r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |unlisted |more )?)(?P<noun>pod|node|device|claim|tombstone)s\b"
     r"(?P<that>(?: that)?(?: still)?)(?: (?P<verb>use|wait|reference|end|have|are)\b(?: are\b(?= gone))?)?"
 )
 

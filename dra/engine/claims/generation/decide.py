@@ -65,8 +65,8 @@ class GenerationPlan(Struct, frozen=True):
 class MissingClaim(Enum):
     """The cause for which an entry has no claim, where none can be made now."""
 
-    FOREIGN = "the status names somebody else's claim"
-    GROUP = "the PodGroup's claim is not there yet"
+    FOREIGN = "the status names a claim of another owner"
+    GROUP = "the PodGroup's claim does not exist yet"
     TEMPLATE = "the template is missing"
 
 

@@ -233,7 +233,7 @@ class ClaimOwnerIndex:
         if others:
             return f"pod {others[0].name}"  # the pod is gone, and its entry will be
         entered = claim.status.allocation is None or bool(claim.entries)
-        return "" if entered else "its placeholder"
+        return "" if entered else "the Reservation's placeholder"
 
     def _claims(self, uid: Uid) -> tuple[ResourceClaim, ...]:
         return tuple(claim for _, claim in sorted(self._owned.get(uid, {}).items()))

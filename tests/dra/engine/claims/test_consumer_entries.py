@@ -367,8 +367,9 @@ def test_alongside_pods_may_fill_the_list_and_the_rest_is_told(of, slots, waits)
     plan = plan_for(of, started("p0000"), *many(waits, 300, prefix="w"), policy=ALONGSIDE)
     entries = listed(plan)
     assert len([name for name in entries if "/" not in name]) == slots
-    limit = f"{301 - slots} pods wait: {len(of.entries)} of 256 entries are taken, 0 of them by pods that have finished"
-    assert [note.partition(";")[0] for note in told(plan, Code.CONSUMER_LIMIT)] == [limit]
+    taken = f"{len(of.entries)} of 256 entries are in use, 0 of them by finished pods"
+    limit = f"{301 - slots} pods wait for an entry: {taken}"
+    assert [note.partition(". ")[0] for note in told(plan, Code.CONSUMER_LIMIT)] == [limit]
     next_ones = [f"w{number:04}" for number in range(slots - 1, slots - 1 + LIMIT_EVENTS)]
     assert [r.subject.key[1] for r in plan.reasons if r.code is Code.WAITS_FOR_SLOT] == next_ones
 
@@ -377,7 +378,7 @@ def test_alongside_pods_that_have_finished_take_slots_and_are_counted():
     done = many(finished, 200, node="n1")
     plan = plan_for(entered(*done, started("a")), *done, started("a"), *many(gated, 100, prefix="w"), policy=ALONGSIDE)
     assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE - 1
-    assert "202 of 256 entries are taken, 200 of them by pods that have finished" in told(plan, Code.CONSUMER_LIMIT)[0]
+    assert "202 of 256 entries are in use, 200 of them by finished pods" in told(plan, Code.CONSUMER_LIMIT)[0]
 
 
 def test_alongside_pods_that_have_finished_may_take_all_slots_and_the_rest_is_told():
@@ -494,7 +495,7 @@ def test_pods_that_entries_of_others_leave_no_slot_are_told(taken, told, pod, po
     assert (Code.LIST_TAKEN in codes(plan)) is told
     if told:
         (note,) = (r.note for r in plan.reasons if r.code is Code.LIST_TAKEN)
-        assert note.startswith(f"1 pod waits: {taken} of 256 entries")
+        assert note.startswith(f"1 pod waits for an entry: {taken} of 256 entries")
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])

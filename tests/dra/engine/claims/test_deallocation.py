@@ -373,7 +373,7 @@ def test_a_bound_pod_whose_claim_lost_its_allocation_is_warned_with_the_way_out(
         (Code.ALLOCATION_LOST, "a"),
         (Code.ALLOCATION_LOST, "b"),
     ]
-    assert "only its controller, if it has one, makes another one" in plan.reasons[0].note
+    assert "only a controller replaces a deleted pod" in plan.reasons[0].note
 
 
 def test_a_device_that_two_claims_hold_is_told():
@@ -385,7 +385,7 @@ def test_a_device_that_two_claims_hold_is_told():
     plan = decided(view(claim(), conflicts=(conflict,)))
     (reason,) = plan.reasons
     assert reason.note.startswith(
-        "device d/p/gpu-0 is also allocated to claim ml/other; decide which claim keeps the device"
+        "device d/p/gpu-0 is also allocated to claim ml/other. Decide which claim keeps the device"
     )
     assert reason.note.endswith("See: kubectl dra explain claim train -n ml")
     assert not plan.actions

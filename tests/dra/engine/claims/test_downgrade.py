@@ -134,17 +134,23 @@ def test_an_orphan_is_given_back(of, workload):
 @pytest.mark.parametrize(
     ("of", "pods", "workload", "detail"),
     [
-        pytest.param(entered(), [], PRESENT, "has no pods now", id="workload-without-pods"),
-        pytest.param(entered(), [], WorkloadState(), "cannot be told", id="doubt"),
-        pytest.param(entered(), [], WorkloadState(phase=WorkloadPhase.FORBIDDEN), "cannot be told", id="forbidden"),
-        pytest.param(claim(list=[FOREIGN]), [], PRESENT, "things.example.com/x is somebody else's", id="foreign"),
+        pytest.param(entered(), [], PRESENT, "has no pods", id="workload-without-pods"),
+        pytest.param(entered(), [], WorkloadState(), "it is unknown", id="doubt"),
+        pytest.param(entered(), [], WorkloadState(phase=WorkloadPhase.FORBIDDEN), "it is unknown", id="forbidden"),
         pytest.param(
-            entered(), [gated("a", gates=(FOREIGN_GATE,))], PRESENT, "wait behind gates or in gangs", id="suspended"
+            claim(list=[FOREIGN]), [], PRESENT, "another client made entry things.example.com/x", id="foreign"
         ),
-        pytest.param(entered(), [waiting("a", gang="g")], GONE, "wait behind gates or in gangs", id="gang"),
         pytest.param(
-            entered("guard", deleting=True), [started("a")], PRESENT, "cannot be listed any more", id="under-deletion"
+            entered(),
+            [gated("a", gates=(FOREIGN_GATE,))],
+            PRESENT,
+            "wait behind scheduling gates or for their PodGroup",
+            id="suspended",
         ),
+        pytest.param(
+            entered(), [waiting("a", gang="g")], GONE, "wait behind scheduling gates or for their PodGroup", id="gang"
+        ),
+        pytest.param(entered("guard", deleting=True), [started("a")], PRESENT, "cannot be listed", id="under-deletion"),
     ],
 )
 def test_what_waits_for_its_owner_is_left_alone(of, pods, workload, detail):

@@ -198,8 +198,8 @@ def test_it_tells_the_pod_why():
     (action,) = decided(started("a"), taints=[tainted(tolerating(3)), rule]).actions
     assert (action.source, action.reason.code, action.reason.done) == (TaintSource.RULE, Code.EVICTED, True)
     assert action.reason.text == (
-        "pod ml/a: is deleted: device gpu.example.com/pool/gpu-0 of claim train has the taint sick=ecc:NoExecute "
-        "by DeviceTaintRule r, which was tolerated for 3 s"
+        "pod ml/a: was evicted: device gpu.example.com/pool/gpu-0 of claim train has taint sick=ecc:NoExecute "
+        "of DeviceTaintRule r, tolerated for 3 s"
     )
 
 

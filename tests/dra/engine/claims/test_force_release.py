@@ -139,7 +139,7 @@ def test_what_is_known_is_not_overridden(of, pods, known, code):
 
 def test_who_is_in_the_way_is_named_but_not_hundreds_of_them():
     plan = asked(forced(list=[FOREIGN]), *many(started, 300))
-    assert "300 pods use it on nodes that are Ready (p0000, p0001, p0002, p0003, p0004 and 295 more)" in told(
+    assert "300 pods use the claim on Ready nodes (p0000, p0001, p0002, p0003, p0004 and 295 more)" in told(
         plan, Code.FORCE_RELEASE_BLOCKED
     )
 

@@ -215,7 +215,7 @@ def test_when_placements_are_looked_for(pods, placements, asks, wake_at):
 @pytest.mark.parametrize(
     ("placements", "why"),
     [
-        pytest.param(found(nowhere=["a"]), "no other node has devices and room for one of them", id="hopeless"),
+        pytest.param(found(nowhere=["a"]), "no other node has both such devices and room", id="hopeless"),
         pytest.param(found(nowhere=["a"], fault="no right"), "no right", id="not-to-be-found-out"),
         pytest.param(found(here=["a"]), None, id="the-scheduler-will-find-it"),
         pytest.param(found(nowhere=["b"]), None, id="said-of-pods-that-are-gone"),

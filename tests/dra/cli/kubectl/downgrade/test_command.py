@@ -111,7 +111,7 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     assert await cluster.get_claim("huge") == before
     assert await cluster.listed("small") == uids(pods)
     told = _format_report(report, PrintOptions())
-    assert "260 pods use it, a list has room for 256" in told
+    assert "260 pods use the claim, and its list has room for 256" in told
     assert "claim ml/huge: let at most 256 pods use the claim, by which the work of the others ends" in told
 
 
