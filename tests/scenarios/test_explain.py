@@ -22,6 +22,7 @@ from tests.scenarios.api import ApiError
 from tests.scenarios.claims import allocated, finished, started
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.eventually import eventually
+from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, JOBS, NODES, PODS, RESOURCE_SLICES
@@ -512,7 +513,8 @@ async def test_what_is_right_is_not_called_wrong(
     await steps.pods_run(namespace, count=3)
     await steps.claim_is(namespace, "c", lambda found: "jobs" in str(found["status"]), saying="it is reserved")
     told = await plugin_of_kubectl.explained(target.admin, "claim/c", namespace.name)
-    assert told["problems"] == []
+    stamped = Feature.ALLOCATION_TIMESTAMP.among(kubernetes_version())
+    assert [each["trouble"] for each in told["problems"]] == ([] if stamped else [ProblemCode.TIMELESS])
     assert "workload" in told["holds"]
     assert told["until"].startswith("jobs.batch/train completes or fails, or is deleted")
     code, _ = await plugin_of_kubectl.dra(target.admin, "audit", f"--namespace={namespace.name}")
