@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from dra.engine.cpus.cpusets import NO_CPUS, parse
-from dra.engine.cpus.topology import uniform_topology
 from dra.engine.reservations.node_reservation import reserved_cpus
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from kubeletplugin.node_topology import NodeTopologyReporter
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
+from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.dra.kube.virtual import LoopClock, seeded
 from tests.localplane.components import User, running
 

@@ -11,34 +11,12 @@ With a device for each CPU (``individual``) the scheduler chooses. The driver th
 a claim that requires whole cores must not silently get half of one; preferences have no effect.
 """
 
-from enum import StrEnum
 from typing import Self
 
 from pydantic import Field, model_validator
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.api.parameters.opaque import Parameters
-
-
-class CpuBindPolicy(StrEnum):
-    """The way in which CPUs are distributed over cores."""
-
-    FULL_PCPUS = "FullPCPUs"
-    SPREAD_BY_PCPUS = "SpreadByPCPUs"
-
-
-class CpuExclusivePolicy(StrEnum):
-    """The scope that claims with the same policy do not share, if possible."""
-
-    NONE = "None"
-    PCPU_LEVEL = "PCPULevel"
-    NUMA_NODE_LEVEL = "NUMANodeLevel"
-
-
-class NumaAllocateStrategy(StrEnum):
-    """The order in which several places that fit are considered."""
-
-    MOST_ALLOCATED = "MostAllocated"
-    LEAST_ALLOCATED = "LeastAllocated"
 
 
 class CpuConfig(Parameters):

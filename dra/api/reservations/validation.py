@@ -29,7 +29,7 @@ _LABEL_KEY: Final = re.compile(
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 _NODE_SELECTOR_SHAPE: Final = {"nodeSelectorTerms": list}
-_TEMPLATE_SHAPE: Final[dict[str, Any]] = {
+_TEMPLATE_SHAPE: Final[dict[str, Any]] = {  # field → type, or object with these fields; other fields are free
     "namespace": str,
     "metadata": {"namespace": str, "labels": dict, "annotations": dict},
     "spec": {

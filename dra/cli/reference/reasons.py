@@ -7,7 +7,7 @@ from typing import Final
 from dra.cli.reference import markdown
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import REASON_TEXTS, Code
-from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE, REPORTED_REASONS
+from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.messages.texts import Guidance
@@ -54,7 +54,7 @@ def page() -> str:
         "meanwhile.\n",
         _guidance_table(IMPAIRMENTS.items()),
         "## Why no CPUs are given\n",
-        _guidance_table((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS),
+        _guidance_table(CPU_FAILURE_GUIDANCE.items()),
     )
 
 

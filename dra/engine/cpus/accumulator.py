@@ -34,9 +34,10 @@ from itertools import combinations, zip_longest
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from dra.engine.cpus.bind_policies import CpuAllocationFailure, CpuBindPolicy, CpuExclusivePolicy, CpuFailureReason
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.topology import Cpu, NumaDomain
 
 CoreLists: TypeAlias = list[list[int]]
@@ -133,7 +134,7 @@ class _CpuAccumulator:
         self.shared = room.max_ref_count > 1
         self.exclusivity = request.exclusivity
         self.excluded_cpus = room.excluded_cpus(request.exclusivity)
-        self.sign = request.strategy.sign
+        self.sign = 1 if request.strategy is NumaAllocateStrategy.MOST_ALLOCATED else -1
         self.whole = request.policy is CpuBindPolicy.FULL_PCPUS or room.topology.threads_per_core == 1
         self.free = set(free)
         self.chosen: set[int] = set()

@@ -1,14 +1,11 @@
 """The input to the choice of CPUs: a machine at one moment, its allocatable CPUs, and the existing allocations."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
-from dra.engine.cpus.bind_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.cpus.topology import CpuTopology
 from dra.model.meta import Struct
@@ -30,10 +27,6 @@ class CpuRequest(Struct, frozen=True):
     """Whether the bind policy is required; a preferred policy gives way where it cannot be satisfied."""
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
     strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
-
-    def of(self, count: int) -> "CpuRequest":
-        """Return the same request for another number of CPUs."""
-        return msgspec.structs.replace(self, count=count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +50,6 @@ class CpuSnapshot:
         """CPUs that can be allocated now."""
         online = self.allocatable & self.topology.online
         return CpuSet(cpu for cpu in online if self.holders.get(cpu, 0) < self.max_ref_count)
-
-    def within(self, cpus: CpuSet) -> "CpuSnapshot":
-        """Return the snapshot with allocatable CPUs restricted to the given CPUs."""
-        return dataclasses.replace(self, allocatable=self.allocatable & cpus)
 
     def excluded_cpus(self, exclusivity: CpuExclusivePolicy) -> CpuSet:
         """Return the CPUs that a request with this policy avoids: near CPUs of allocations with the same policy."""

@@ -9,7 +9,7 @@ node spans the sockets. A *domain*, the part of a NUMA node in one socket, is th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -132,12 +132,6 @@ class CpuTopology:
         return self._grouped(lambda c: c.domain)
 
     @cached_property
-    def l3s(self) -> Mapping[int, CpuSet]:
-        """L3 cache → the CPUs that share the cache; empty where the kernel reports no caches."""
-        known = self._grouped(lambda c: -1 if c.l3 is None else c.l3)
-        return {number: cpus for number, cpus in known.items() if number >= 0}
-
-    @cached_property
     def threads_per_core(self) -> int:
         """The largest number of online threads of a core."""
         return max(map(len, self.cores.values()))
@@ -159,26 +153,3 @@ class CpuTopology:
         for cpu in self.cpus:
             groups[key(cpu)].append(cpu.id)
         return {k: CpuSet(groups[k]) for k in sorted(groups)}  # type: ignore[type-var]  # all keys are numbers or pairs
-
-
-def uniform_topology(*, sockets: int = 1, nodes: int = 1, cores: int, threads: int = 1) -> CpuTopology:
-    """Return a machine of equal parts: `nodes` NUMA nodes a socket, `cores` a NUMA node, `threads` a core.
-
-    CPUs are numbered core by core; each NUMA node has one L3 cache.
-    """
-    return CpuTopology(cpus=tuple(_uniform_cpus(sockets * nodes, per_socket=nodes, cores=cores, threads=threads)))
-
-
-def _uniform_cpus(all_nodes: int, *, per_socket: int, cores: int, threads: int) -> Iterable[Cpu]:
-    for core in range(all_nodes * cores):
-        node = core // cores
-        socket = node // per_socket
-        for thread in range(threads):
-            yield Cpu(
-                id=core * threads + thread,
-                core=core,
-                core_id=core - socket * per_socket * cores,
-                numa=node,
-                socket=socket,
-                l3=node,
-            )

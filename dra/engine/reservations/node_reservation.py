@@ -17,13 +17,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
+from dra.api.parameters.cpu_policies import NumaAllocateStrategy
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.cpus import cpusets
 from dra.engine.cpus.accumulator import take_cpus
-from dra.engine.cpus.bind_policies import CpuAllocationFailure, NumaAllocateStrategy
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError
+from dra.engine.cpus.failures import CpuAllocationFailure
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.reservations import amounts
 from dra.engine.reservations.amounts import (

@@ -9,18 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra.api.parameters.cpu import CpuConfig
+from dra.api.parameters.cpu_policies import CpuExclusivePolicy
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 from dra.engine.cpus.accumulator import satisfies_required_policy, take_cpus
-from dra.engine.cpus.bind_policies import (
-    CpuAllocationFailure,
-    CpuBindPolicy,
-    CpuExclusivePolicy,
-    CpuFailureReason,
-    NumaAllocateStrategy,
-)
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.devices.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
@@ -118,10 +113,10 @@ def _allocate_result(
     room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, holdings=tuple(taken))
     wish = CpuRequest(
         count=_allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of),
-        policy=CpuBindPolicy(config.bind_policy),
+        policy=config.bind_policy,
         required=config.required_bind_policy is not None,
-        exclusivity=CpuExclusivePolicy(config.exclusivity),
-        strategy=NumaAllocateStrategy(config.strategy),
+        exclusivity=config.exclusivity,
+        strategy=config.strategy,
     )
     if not is_grouped_device(result.device):
         _verify_scheduler_choice(room, request, wish, where=where)

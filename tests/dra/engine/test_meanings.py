@@ -6,8 +6,7 @@ import pytest
 
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import Code
-from dra.engine.cpus.bind_policies import CpuFailureReason
-from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE
+from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE, CpuFailureReason
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import IMPAIRMENTS, Impairment

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import list_names
-from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE, REPORTED_REASONS
+from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import Problem, ProblemCode
@@ -418,7 +418,7 @@ NOTHING_TO_DO: Final = "Nothing"
 def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
     for meanings in (CODES, PROBLEM_GUIDANCE, RESERVATION_REASON_GUIDANCE, REJECTION_GUIDANCE, IMPAIRMENTS):
         yield from meanings.items()
-    yield from ((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS)
+    yield from CPU_FAILURE_GUIDANCE.items()
 
 
 def reason_names() -> list[str]:

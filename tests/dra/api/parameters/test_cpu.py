@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.api.parameters.cpu import CpuBindPolicy, CpuConfig, CpuExclusivePolicy, NumaAllocateStrategy
+from dra.api.parameters.cpu import CpuConfig
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 
 

@@ -3,17 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.engine.cpus.accumulator import take_cpus
-from dra.engine.cpus.bind_policies import (
-    CpuAllocationFailure,
-    CpuBindPolicy,
-    CpuExclusivePolicy,
-    CpuFailureReason,
-    NumaAllocateStrategy,
-)
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import CpuTopology, uniform_topology
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.cpus.topology import CpuTopology
+from tests.dra.engine.cpus.uniform import uniform_topology
 
 SPREAD = CpuBindPolicy.SPREAD_BY_PCPUS
 LEAST = NumaAllocateStrategy.LEAST_ALLOCATED

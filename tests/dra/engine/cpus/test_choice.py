@@ -10,18 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
 from dra.engine.cpus.accumulator import take_cpus
-from dra.engine.cpus.affinity import split_over_numa_nodes, take_cpus_on_numa_nodes
-from dra.engine.cpus.bind_policies import (
-    CpuAllocationFailure,
-    CpuBindPolicy,
-    CpuExclusivePolicy,
-    CpuFailureReason,
-    NumaAllocateStrategy,
-)
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
-from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
-from dra.engine.cpus.topology import CpuTopology, uniform_topology
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.cpus.topology import CpuTopology
+from tests.dra.engine.cpus.uniform import uniform_topology
 
 FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 CORE, NODE = CpuExclusivePolicy.PCPU_LEVEL, CpuExclusivePolicy.NUMA_NODE_LEVEL
@@ -224,70 +219,7 @@ def test_preferred_cpus_are_taken_as_far_as_they_go(room, request, data):
             assert given_ == without
 
 
-@given(
-    available=st.lists(st.integers(0, 9), min_size=1, max_size=4),
-    amount=st.integers(0, 30),
-    step=st.sampled_from([1, 2]),
-)
-def test_a_split_gives_all_if_there_is_enough_and_is_even(available, amount, step):
-    by_node = dict(enumerate(available, start=3))
-    amount = amount // step * step
-    shares = split_over_numa_nodes(amount, available=by_node, nodes=by_node.keys(), step=step)
-    if isinstance(shares, CpuAllocationFailure):
-        assert sum(a // step * step for a in available) < amount
-        return
-    assert sum(shares.values()) == amount
-    for node, share in shares.items():
-        assert share <= by_node[node]
-        assert share % step == 0
-        if share + step <= by_node[node]:  # who could give more gives no less than anybody else, but for one step
-            assert all(other <= share + step for other in shares.values())
-
-
-@pytest.mark.parametrize(
-    ("amount", "available", "nodes", "expected"),
-    [
-        pytest.param(5, {0: 8, 1: 8}, {0, 1}, {0: 2, 1: 3}, id="even"),
-        pytest.param(8, {0: 8, 1: 2}, {0, 1}, {0: 6, 1: 2}, id="what-one-lacks-the-other-gives"),
-        pytest.param(4, {0: 1, 2: 9, 5: 4}, {2, 5}, {5: 2, 2: 2}, id="nodes-are-meant-not-places-in-the-hint"),
-    ],
-)
-def test_split(amount, available, nodes, expected):
-    assert split_over_numa_nodes(amount, available=available, nodes=nodes) == expected
-
-
-def test_a_split_that_does_not_fit_is_refused_with_numbers():
-    short = split_over_numa_nodes(9, available={0: 4, 1: 4}, nodes=[0, 1], resource="memory")
-    assert str(short) == "Insufficient NUMA memory: 9 wanted, 8 available on NUMA nodes [0, 1]"
-    unknown = split_over_numa_nodes(1, available={0: 4}, nodes=[0, 1])
-    assert str(unknown) == "insufficient resources on NUMA Node: nothing is known of NUMA nodes [1]"
-
-
 MACHINE = uniform_topology(sockets=1, nodes=2, cores=4, threads=2)
-
-
-@pytest.mark.parametrize(
-    ("request_", "used", "expected"),
-    [
-        pytest.param(CpuRequest(count=4), "", "0-1,8-9", id="half-on-each"),
-        pytest.param(CpuRequest(count=6, required=True), "", "0-1,8-11", id="whole-cores-on-each"),
-        pytest.param(CpuRequest(count=6, policy=SPREAD), "0-5", "6-8,10,12,14", id="less-on-the-fuller"),
-    ],
-)
-def test_a_request_over_given_nodes(request_, used, expected):
-    room = CpuSnapshot(topology=MACHINE, allocatable=MACHINE.online, holdings=(CpuAllocation(cpus=parse(used)),))
-    assert take_cpus_on_numa_nodes(room, request_, nodes=[0, 1]) == parse(expected)
-
-
-@given(room=rooms(), request=REQUESTS, data=st.data())
-def test_over_given_nodes_cpus_are_of_these_nodes_and_what_is_required(room, request, data):
-    nodes = data.draw(st.sets(st.sampled_from(list(room.topology.nodes)), min_size=1))
-    given_ = take_cpus_on_numa_nodes(room, request, nodes=nodes)
-    there = room.within(CpuSet(cpu for node in nodes for cpu in room.topology.nodes[node]))
-    if isinstance(given_, CpuSet):
-        assert frozenset(given_) in set(answers(there, request))
-    elif not request.required:
-        assert request.count > len(there.available)
 
 
 def test_a_negative_number_of_cpus_is_nobodys_request():

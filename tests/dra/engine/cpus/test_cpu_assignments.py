@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import CpuTopology, uniform_topology
+from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
 from dra.model.meta import Uid
+from tests.dra.engine.cpus.uniform import uniform_topology
 
 MACHINE = uniform_topology(cores=4, threads=2)
 

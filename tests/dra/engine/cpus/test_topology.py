@@ -3,7 +3,8 @@
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology, InvalidTopologyError, uniform_topology
+from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology, InvalidTopologyError
+from tests.dra.engine.cpus.uniform import uniform_topology
 
 HYBRID = CpuTopology(
     cpus=(
@@ -19,7 +20,6 @@ def test_a_regular_machine():
     assert {k: str(v) for k, v in machine.sockets.items()} == {0: "0-7", 1: "8-15"}
     assert {k: str(v) for k, v in machine.nodes.items()} == {0: "0-3", 1: "4-7", 2: "8-11", 3: "12-15"}
     assert {k: str(v) for k, v in machine.cores.items()}[7] == "14-15"
-    assert machine.l3s == machine.nodes
     assert [c.core_id for c in machine.cpus] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
     assert (machine.threads_per_core, machine.whole_core_step) == (2, 2)
     assert machine.whole_cores(parse("0-2,5-7")) == parse("0-1,6-7")
@@ -28,7 +28,6 @@ def test_a_regular_machine():
 def test_a_numa_node_that_spans_sockets_is_a_domain_in_each():
     machine = CpuTopology(cpus=tuple(Cpu(id=i, core=i, numa=0, socket=i // 2) for i in range(4)))
     assert {k: str(v) for k, v in machine.domains.items()} == {(0, 0): "0-1", (0, 1): "2-3"}
-    assert machine.l3s == {}
 
 
 def test_cores_of_different_size():

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
-from dra.engine.cpus.topology import uniform_topology
 from kubeletplugin.contract import DevicesInUse, PreparedClaim, Refused
 from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus, claim_allocations, prepared_state, request_cpusets
+from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
 
 MACHINE = uniform_topology(sockets=2, cores=4, threads=2)

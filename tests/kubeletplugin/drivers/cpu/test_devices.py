@@ -1,9 +1,10 @@
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import Cpu, CpuTopology, uniform_topology
+from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus, device_cpus
+from tests.dra.engine.cpus.uniform import uniform_topology
 
 SMT = uniform_topology(sockets=2, cores=2, threads=2)
 """CPUs 0-1, 2-3 | 4-5, 6-7."""

@@ -5,7 +5,7 @@ import pytest
 
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import CpuTopology, uniform_topology
+from dra.engine.cpus.topology import CpuTopology
 from dra.engine.reservations.amounts import NANOS_PER_UNIT
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
@@ -13,6 +13,7 @@ from kubeletplugin.contract import ContainerEdits, Refused
 from kubeletplugin.drivers.cpu import driver as module
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode
 from kubeletplugin.drivers.cpu.driver import CpuDriver
+from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups.trees import folders
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
 
