@@ -239,7 +239,6 @@ def _paths(place: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
         yield f"{inside}/{{name}}/{part.name}", _operations(kind, verbs, schema, [*namespace, _NAME_PARAMETER], part)
 
 
-_MANY: Final = (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
 _OBJECT_OPERATIONS: Final = (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
 _ACTIONS: Final = {"create": "post", "update": "put"}
 

@@ -17,7 +17,7 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of
 from dra.kube.errors import Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
 from dra.kube.rate_limiter import RateLimiter, RequestPriority
-from dra.kube.resources import REVIEWS, Resource
+from dra.kube.resources import Resource
 from dra.kube.sender import RequestObserver, Sender
 from dra.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
 from dra.model.claims import ResourceClaim
@@ -82,14 +82,6 @@ class ServerVersion(Struct, frozen=True):
     major: str = ""
     minor: str = ""
     git_version: str = ""
-
-
-class _SelfSubjectAccessReviewStatus(Struct, frozen=True):
-    allowed: bool = False
-
-
-class _SelfSubjectAccessReview(Struct, frozen=True):
-    status: _SelfSubjectAccessReviewStatus = _SelfSubjectAccessReviewStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -511,23 +503,6 @@ class Client:
     async def version(self) -> ServerVersion:
         """Return the version of the API server."""
         return await self.read("/version", ServerVersion)
-
-    async def can_i(
-        self, verb: str, resource: Resource, *, subresource: str = "", namespace: str = "", name: str = ""
-    ) -> bool:
-        """Return whether RBAC allows this process to `verb`; without a namespace: in all namespaces."""
-        attributes = {
-            "verb": verb,
-            "group": resource.group,
-            "resource": resource.plural,
-            "subresource": subresource,
-            "namespace": namespace,
-            "name": name,
-        }
-        review = await self.create(
-            REVIEWS, {"spec": {"resourceAttributes": attributes}}, model=_SelfSubjectAccessReview
-        )
-        return review.status.allowed
 
 
 def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:

@@ -113,9 +113,6 @@ TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "Devi
 """DeviceTaintRules, served by default from Kubernetes 1.37 on; for older servers, take the version from discovery."""
 
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
-REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
-)
 RESERVATIONS: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "reservations", "Reservation", namespaced=False)
 NODE_TOPOLOGIES: Final = Resource(
     "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", namespaced=False

@@ -1,13 +1,12 @@
 """Pods and workloads as their controllers read them; templates stay plain data, because they are only copied."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from dra.kube.resources import Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
+from dra.model.meta import ObjectMeta, OwnerReference, Struct
 from dra.model.pods import TERMINAL_PHASES
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
@@ -145,8 +144,3 @@ def pod_from_template(template: PodTemplateSpec, *, name: str, owners: list[dict
 def parse_time(text: str | None) -> datetime | None:
     """Return the datetime of an API timestamp; None if there is none."""
     return datetime.fromisoformat(text) if text else None
-
-
-def by_uid(objects: Iterable[Pod]) -> dict[Uid, Pod]:
-    """Return a mapping of pods by uid."""
-    return {each.metadata.uid: each for each in objects}

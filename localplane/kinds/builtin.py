@@ -41,6 +41,3 @@ def builtin_kinds(release: Release = NEWEST) -> tuple[Kind, ...]:
         storage_only.KINDS,
     )
     return tuple(chain.from_iterable(families))
-
-
-BUILTIN_KINDS = builtin_kinds()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localplane.kinds.builtin import BUILTIN_KINDS
+from localplane.kinds.builtin import builtin_kinds
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.kind import Kind
 from localplane.schemas import openapi_reader
@@ -64,7 +64,7 @@ def custom_kind() -> Kind:
 
 def catalog() -> Catalog:
     """Return the kinds of the recordings."""
-    found = Catalog(BUILTIN_KINDS)
+    found = Catalog(builtin_kinds())
     found.add(custom_kind())
     if found.find("apiextensions.k8s.io", "v1", "customresourcedefinitions") is None:
         found.add(

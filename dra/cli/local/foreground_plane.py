@@ -1,7 +1,6 @@
 """Runs a plane in this process until a signal stops it."""
 
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -21,8 +20,6 @@ from localplane.plane.local_plane import LocalPlane
 from localplane.plane.options import PlaneOptions
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ resource/helpers.go); devices of 1.36 have ``nodeAllocatableResourceMappings`` i
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -19,9 +19,6 @@ from dra.model import quantities
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
 from dra.model.slices import Device
-
-NodeResources: TypeAlias = Mapping[str, Fraction]
-"""Node resource → amount."""
 
 _NOTHING: Final = Fraction(0)
 

@@ -42,8 +42,6 @@ from dra.model.nodes import Node
 from dra.model.pods import POD_SCHEDULED
 from dra.model.scheduling import SchedulerPod
 
-UNSCHEDULABLE: Final = "Unschedulable"
-
 SHORTAGE_GRACE_PERIOD: Final = 10.0
 """Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
 

@@ -137,21 +137,6 @@ async def test_delete_means_the_object_and_not_its_name():
     assert body_of(request)["preconditions"] == {"uid": "u"}
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-async def test_whether_something_is_allowed_is_asked_of_the_server(allowed):
-    transport = Scripted(ok({"status": {"allowed": allowed}}, status=201))
-    assert await client_of(transport).can_i("patch", CLAIMS, subresource="status", namespace="ml") is allowed
-    attributes = body_of(transport.requests[0])["spec"]["resourceAttributes"]
-    assert attributes == {
-        "verb": "patch",
-        "group": "resource.k8s.io",
-        "resource": "resourceclaims",
-        "subresource": "status",
-        "namespace": "ml",
-        "name": "",
-    }
-
-
 async def test_the_version_is_that_of_the_server():
     got = await client_of(Scripted(ok({"major": "1", "minor": "36", "gitVersion": "v1.36.3"}))).version()
     assert (got.major, got.minor, got.git_version) == ("1", "36", "v1.36.3")

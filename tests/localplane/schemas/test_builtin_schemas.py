@@ -2,7 +2,7 @@
 
 import pytest
 
-from localplane.kinds.builtin import BUILTIN_KINDS
+from localplane.kinds.builtin import builtin_kinds
 from localplane.schemas import openapi_reader
 from localplane.schemas.builtin_schemas import OBJECT_META, Dialect, load_builtin_schemas
 from localplane.schemas.schema import ElementRelationship
@@ -11,7 +11,7 @@ STOCK = load_builtin_schemas(Dialect.STOCK)
 KEP = load_builtin_schemas(Dialect.KEP)
 
 
-@pytest.mark.parametrize("kind", BUILTIN_KINDS, ids=lambda kind: kind.label)
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.label)
 def test_every_built_in_kind_has_its_structure(kind):
     schema = STOCK.find(kind.group, kind.version, kind.name)
 

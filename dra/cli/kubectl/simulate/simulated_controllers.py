@@ -189,10 +189,6 @@ class SimulatedReservations:
 
     # Effects of the scheduler's decisions:
 
-    def arrived(self, pod: SchedulerPod) -> None:
-        """Add a waiting pod to the cache."""
-        self._picture.observe_pod(pod)
-
     def gone(self, pod: SchedulerPod) -> None:
         """Remove a pod that has ended from the cache, and from the reservation that it used."""
         seat = self._picture.books.seat(pod.metadata.uid)
