@@ -32,9 +32,9 @@ class EvaluationError(Exception):
     """An expression that has no value for the given data."""
 
 
-def environment(variables: Mapping[str, Any], *, pool: Any = library.DESCRIPTOR_POOL) -> Any:  # noqa: ANN401 - cel.Env
+def environment(variables: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Env
     """Return the environment in which expressions over variables of the given types are compiled."""
-    return cel.NewEnv(pool, variables=dict(variables), extensions=list(_EXTENSIONS))
+    return cel.NewEnv(library.DESCRIPTOR_POOL, variables=dict(variables), extensions=list(_EXTENSIONS))
 
 
 class Expression:

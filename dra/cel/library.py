@@ -37,7 +37,7 @@ Message: TypeAlias = Any
 _PACKAGE: Final = "kubernetes"
 
 
-def descriptors() -> Any:  # noqa: ANN401 - protobuf's pools have no type information
+def _descriptors() -> Any:  # noqa: ANN401 - protobuf's pools have no type information
     """Return a new descriptor pool with the messages of the functions."""
     pool = descriptor_pool.DescriptorPool()
     for known in (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2):
@@ -51,7 +51,7 @@ def descriptors() -> Any:  # noqa: ANN401 - protobuf's pools have no type inform
     return pool
 
 
-DESCRIPTOR_POOL: Final = descriptors()
+DESCRIPTOR_POOL: Final = _descriptors()
 
 
 def _class(name: str) -> Callable[..., Message]:

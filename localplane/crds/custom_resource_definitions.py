@@ -3,35 +3,34 @@
 A definition is deleted in two steps: deletion adds a finalizer, which is removed after the last custom object.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.crds import definition_types, pruning, structural_schemas
+from dra.cel.patterns import Pattern
+from localplane import status_errors
+from localplane.crds import validation_rules
 from localplane.crds.pruning import JsonSchemaProps
 from localplane.kinds import field_errors, name_validation
 from localplane.kinds.field_errors import invalid, required
 from localplane.kinds.kind import Kind, PrinterColumn, Strategy
 from localplane.objects import Object, metadata
+from localplane.schemas import go_decoder
+from localplane.schemas.builtin_schemas import Dialect, load_builtin_schemas
+from localplane.schemas.go_decoder import UnmarshalTypeError
 from localplane.status_errors import FieldError
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer of a deleted definition whose custom objects still exist."""
 
-_API_APPROVED_ANNOTATION: Final = "api-approved.kubernetes.io"
-_MAX_SELECTABLE_FIELDS: Final = 8
-_DEPRECATION_WARNING_MAX_LENGTH: Final = 256
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+JSON_SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 class CustomResourceDefinitionStrategy(Strategy):
     """The strategy of CustomResourceDefinitions: defaults, validation, deletion."""
 
     def default(self, obj: Object) -> None:
-        """Set defaults of names, conversion and versions; check the types of all fields."""
-        definition_types.check_definition_types(obj)
+        """Set defaults of names, conversion and versions; raises `StatusError` 400 for a schema of a wrong type."""
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
         kind = given.get("kind") or ""
@@ -44,6 +43,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         for version in spec.setdefault("versions", []):
             version.setdefault("served", False)
             version.setdefault("storage", False)
+            try:
+                _check_untyped_schemas((version.get("schema") or {}).get("openAPIV3Schema") or {})
+            except UnmarshalTypeError as error:
+                about = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'
+                raise status_errors.bad_request(f"{about}: {error}") from error
         if spec.get("preserveUnknownFields") is False:
             del spec["preserveUnknownFields"]
 
@@ -69,12 +73,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         found = []
         if metadata(obj)["name"] != f"{spec['names'].get('plural') or ''}.{spec.get('group') or ''}":
             found.append(invalid("metadata.name", metadata(obj)["name"], 'must be spec.names.plural+"."+spec.group'))
-        return [*found, *_validate_spec(spec), *_validate_stored_versions(obj), *_validate_api_approval(obj, None)]
+        return [*found, *_validate_spec(spec)]
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Validate an update: all rules of a create, and the fields that are immutable."""
         if new["spec"] == old["spec"]:
-            return list(_validate_stored_versions(new))
+            return []
         spec, before = new["spec"], old["spec"]
         found = list(_validate_spec(spec))
         if is_established(old):
@@ -86,7 +90,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         found += field_errors.validate_immutable(
             "spec.names.plural", spec["names"].get("plural"), before["names"].get("plural")
         )
-        return [*found, *_validate_stored_versions(new), *_validate_api_approval(new, old)]
+        return found
 
     def deleting(self, obj: Object) -> None:
         """Add the finalizer that holds the definition until its custom objects are gone."""
@@ -157,51 +161,6 @@ def _storage_versions(spec: JsonSchemaProps) -> list[str]:
     return [version["name"] for version in spec["versions"] if version.get("storage") and version.get("name")][:1]
 
 
-def _validate_stored_versions(obj: Object) -> Iterator[FieldError]:
-    path, stored = "status.storedVersions", (obj.get("status") or {}).get("storedVersions") or []
-    if not stored:
-        yield invalid(path, stored, "must have at least one stored version")
-        return
-    there = {version.get("name") for version in obj["spec"]["versions"]}
-    for index, name in enumerate(stored):
-        if name not in there:
-            detail = (
-                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
-                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
-                f"{name} from status.storedVersions"
-            )
-            yield invalid(f"{path}[{index}]", name, detail)
-
-
-def _validate_api_approval(new: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield an error if a group of the Kubernetes community (k8s.io, kubernetes.io) is used without approval."""
-    group = new["spec"].get("group") or ""
-    if not re.fullmatch(r"(.*\.)?(k8s|kubernetes)\.io", group):
-        return
-    path, (given, before) = (
-        f"metadata.annotations[{_API_APPROVED_ANNOTATION}]",
-        (_api_approved(new), old and _api_approved(old)),
-    )
-    if old is not None and bool(given) == bool(before):
-        return
-    if not given:
-        detail = (
-            f'protected groups must have approval annotation "{_API_APPROVED_ANNOTATION}", '
-            "see https://github.com/kubernetes/enhancements/pull/1111"
-        )
-        yield required(path, detail)
-    elif not given.startswith(("https://", "http://", "unapproved")):
-        detail = (
-            f'protected groups must have approval annotation "{_API_APPROVED_ANNOTATION}" with either a URL or a '
-            'reason starting with "unapproved", see https://github.com/kubernetes/enhancements/pull/1111'
-        )
-        yield invalid(path, given, detail)
-
-
-def _api_approved(obj: Object) -> str:
-    return (metadata(obj).get("annotations") or {}).get(_API_APPROVED_ANNOTATION) or ""
-
-
 def _validate_spec(spec: JsonSchemaProps) -> Iterator[FieldError]:
     group = spec.get("group") or ""
     if not group:
@@ -215,26 +174,12 @@ def _validate_spec(spec: JsonSchemaProps) -> Iterator[FieldError]:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
-    same = _shared_fields(versions)
-    for index, version in enumerate(versions):
-        yield from _validate_version(version, f"spec.versions[{index}]", but=same)
+        if faults := name_validation.dns1035_label(version.get("name") or ""):
+            yield invalid(f"spec.versions[{index}].name", version.get("name") or "", ",".join(faults))
     yield from _validate_version_set(versions)
     yield from _validate_names(spec["names"])
-    if versions:
-        yield from _validate_version_fields({name: versions[0].get(name) for name in same}, "spec")
+    yield from _validate_schemas(versions)
     yield from _validate_conversion(spec)
-
-
-_PER_VERSION_FIELDS: Final = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
-
-
-def _shared_fields(versions: list[JsonSchemaProps]) -> frozenset[str]:
-    """Return the fields that are equal in all versions: upstream moves these to spec, which shows in error paths."""
-    return frozenset(
-        name
-        for name in _PER_VERSION_FIELDS
-        if versions and all(each.get(name) == versions[0].get(name) for each in versions)
-    )
 
 
 def _validate_version_set(versions: list[JsonSchemaProps]) -> Iterator[FieldError]:
@@ -273,108 +218,64 @@ def _validate_names(given: JsonSchemaProps) -> Iterator[FieldError]:
         yield invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
 
 
-def _validate_version(version: JsonSchemaProps, path: str, *, but: frozenset[str]) -> Iterator[FieldError]:
-    name = version.get("name") or ""
-    if faults := name_validation.dns1035_label(name):
-        yield invalid(f"{path}.name", name, ",".join(faults))
-    warning = version.get("deprecationWarning")
-    if warning is not None:
-        where = f"{path}.deprecationWarning"
-        if not version.get("deprecated"):
-            yield invalid(where, warning, "can only be set for deprecated versions")
-        elif len(warning) > _DEPRECATION_WARNING_MAX_LENGTH:
-            yield invalid(where, warning, "must be <= 256 characters long")
-        elif not warning:
-            yield invalid(where, warning, "must not be an empty string")
-    yield from _validate_version_fields(
-        {name: version.get(name) for name in _PER_VERSION_FIELDS if name not in but}, path
-    )
-
-
-def _validate_version_fields(version: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if schema:
-        place = "validation" if path == "spec" else "schema"
-        yield from structural_schemas.check_schema(schema, f"{path}.{place}.openAPIV3Schema")
-    yield from _validate_scale((version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale")
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        yield from _validate_printer_column(column, f"{path}.additionalPrinterColumns[{index}]")
-    if selectable := version.get("selectableFields"):
-        yield from _validate_selectable_fields(selectable, schema or {}, f"{path}.selectableFields")
-
-
-def _validate_scale(scale: JsonSchemaProps | None, path: str) -> Iterator[FieldError]:
-    if scale is None:
+def _validate_schemas(versions: list[JsonSchemaProps]) -> Iterator[FieldError]:
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in versions]
+    if versions and all(each == schemas[0] for each in schemas):  # upstream moves an equal schema to spec
+        yield from _validate_schema(schemas[0], "spec.validation.openAPIV3Schema")
         return
-    for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
-        if not scale.get(name):
-            yield required(f"{path}.{name}")
-        else:
-            yield from _validate_simple_json_path(scale[name], f"{path}.{name}", roots)
-    if scale.get("labelSelectorPath"):
-        yield from _validate_simple_json_path(
-            scale["labelSelectorPath"], f"{path}.labelSelectorPath", (".spec.", ".status.")
-        )
+    for index, schema in enumerate(schemas):
+        yield from _validate_schema(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
-def _validate_simple_json_path(text: str, path: str, roots: tuple[str, ...]) -> Iterator[FieldError]:
-    if not text.startswith("."):
-        yield invalid(path, text, "must be a simple json path starting with .")
-    elif not text.startswith(roots):
-        place = "either .spec or .status" if len(roots) > 1 else roots[0].removesuffix(".")
-        yield invalid(path, text, f"should be a json path under {place}")
+def _validate_schema(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]:
+    """Yield the parts of a schema that cannot be enforced: lists of schemas in items, patterns and rules in error.
+
+    Upstream also refuses schemas that are not structural; this server prunes the fields that such a schema hides.
+    """
+    if not isinstance(schema.get("items"), dict | None):
+        yield field_errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if (pattern := schema.get("pattern")) and (error := Pattern.of(pattern).error):
+        yield invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+    for index, rule in enumerate(schema.get(validation_rules.VALIDATIONS) or ()):
+        try:
+            validation_rules.compile_rule(rule, schema)
+        except validation_rules.RuleCompilationError as error:
+            where = f"{path}.{validation_rules.VALIDATIONS}[{index}].{error.part}"
+            yield invalid(where, _rule_as_go(rule), error.detail)
+    for where, nested in _nested_schemas(schema):
+        yield from _validate_schema(nested, f"{path}.{where}")
 
 
-def _validate_printer_column(column: JsonSchemaProps, path: str) -> Iterator[FieldError]:
-    if not column.get("name"):
-        yield required(f"{path}.name")
-    kind, form, where = column.get("type") or "", column.get("format") or "", column.get("jsonPath") or ""
-    detail = f"must be one of {','.join(_COLUMN_TYPES)}"
-    if not kind:
-        yield required(f"{path}.type", detail)
-    elif kind not in _COLUMN_TYPES:
-        yield invalid(f"{path}.type", kind, detail)
-    if form and form not in _COLUMN_FORMATS:
-        yield invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
-    if not where:
-        yield required(f"{path}.JSONPath")
-    elif not where.startswith("."):
-        yield invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
+def _rule_as_go(rule: JsonSchemaProps) -> JsonSchemaProps:
+    """Return a rule as upstream prints it: with the Go names of its fields."""
+    return {
+        "Rule": rule["rule"],
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
 
 
-def _validate_selectable_fields(
-    fields: list[JsonSchemaProps], schema: JsonSchemaProps, path: str
-) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for index, field in enumerate(fields):
-        where, text = f"{path}[{index}].jsonPath", field.get("jsonPath") or ""
-        if not text:
-            yield required(where)
-            continue
-        found = _schema_at_path(schema, text)
-        if found is None:
-            yield invalid(where, text, "is an invalid path: does not refer to a valid field")
-            continue
-        if text.startswith(".metadata."):
-            yield invalid(where, text, "must not point to fields in metadata")
-        if found.get("type") not in ("string", "boolean", "integer"):
-            detail = (
-                "must point to a field of type string, boolean or integer. "
-                "Enum string fields and strings with formats are allowed."
-            )
-            yield invalid(where, text, detail)
-        if text in seen:
-            yield field_errors.duplicate(where, text)
-        seen.add(text)
-    if len(seen) > _MAX_SELECTABLE_FIELDS:
-        yield field_errors.too_many(path, len(seen), _MAX_SELECTABLE_FIELDS)
+def _nested_schemas(schema: JsonSchemaProps) -> Iterator[tuple[str, JsonSchemaProps]]:
+    """Yield the path and the schema of each schema inside of a schema."""
+    for name, each in (schema.get("properties") or {}).items():
+        yield f"properties[{name}]", each
+    for name in ("additionalProperties", "items", "not"):
+        if isinstance(each := schema.get(name), dict):
+            yield name, each
+    for name in ("allOf", "anyOf", "oneOf"):
+        yield from ((f"{name}[{index}]", each) for index, each in enumerate(schema.get(name) or ()))
 
 
-def _schema_at_path(schema: JsonSchemaProps, path: str) -> JsonSchemaProps | None:
-    place: Any = schema
-    for name in path.removeprefix(".").split("."):
-        place = pruning.field_schema(place, name)[1]
-        if place is None:
-            return None
-    found: JsonSchemaProps = place
-    return found
+def _check_untyped_schemas(schema: JsonSchemaProps) -> None:
+    """Check the fields of schemas in items and additionalProperties, which the codec passes as any JSON value.
+
+    Raises `UnmarshalTypeError`.
+    """
+    decoder = go_decoder.struct_decoder(load_builtin_schemas(Dialect.STOCK).definition(JSON_SCHEMA_PROPS))
+    for where, nested in _nested_schemas(schema):
+        if where in ("additionalProperties", "items"):
+            decoder.read(nested, "", [])
+        _check_untyped_schemas(nested)

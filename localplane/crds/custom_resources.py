@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from localplane import jsonpath
 from localplane.crds import defaults, embedded_resources, list_types, pruning, schema_validation, validation_rules
 from localplane.crds.custom_resource_scale import CustomResourceScale
 from localplane.crds.nested_fields import nested_field
@@ -214,7 +215,12 @@ def _openapi_schema(schema: JsonSchemaProps, kind: tuple[str, str, str]) -> Sche
 
 
 def _printer_columns(version: DefinitionVersion) -> tuple[PrinterColumn, ...]:
-    written = version.spec.get("additionalPrinterColumns")
+    written = version.spec.get("additionalPrinterColumns") or ()
+    try:
+        for each in written:
+            jsonpath.parse_path(each["jsonPath"])
+    except jsonpath.InvalidJsonPathError:  # as upstream: the default columns
+        return ()
     if not written:
         return ()
     return (NAME_COLUMN, *(_printer_column(each) for each in written))
