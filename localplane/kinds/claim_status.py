@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from ipaddress import ip_interface
 from typing import Any, Final, TypeAlias
 
-from localplane.kinds import device_validation, field_errors, go_format, name_validation, node_selectors
+from localplane.kinds import device_validation, field_errors, name_validation, node_selectors
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 
@@ -59,9 +59,7 @@ def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldErr
             f"{_PATH}.allocation", given, had, detail=field_errors.NO_MODIFY
         )
     if given is not None and had is not None:
-        return found + field_errors.validate_immutable(
-            f"{_PATH}.allocation", given, had, text=go_format.format_allocation(given)
-        )
+        return found + field_errors.validate_immutable(f"{_PATH}.allocation", given, had)
     if given is not None:
         found += _validate_allocation(
             f"{_PATH}.allocation", given, device_validation.request_names(claim["spec"].get("devices") or {})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.kinds import claim_status, columns, device_validation, field_errors, go_format, objectmeta
+from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta
 from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister, Strategy
 from localplane.objects import Object
 from localplane.schemas.releases import Traits
@@ -55,9 +55,7 @@ class ResourceClaimStrategy(Strategy):
         if self._generated:
             found = field_errors.validate_unmodified("spec", new["spec"], old["spec"])
         else:
-            found = field_errors.validate_immutable(
-                "spec", new["spec"], old["spec"], text=go_format.format_claim_spec(new["spec"])
-            )
+            found = field_errors.validate_immutable("spec", new["spec"], old["spec"])
         if new.get("status") != old.get("status"):
             found += claim_status.validate(new, old, generated=self._generated)
         return found
@@ -95,9 +93,7 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; the spec is immutable."""
-        return field_errors.validate_immutable(
-            "spec", new["spec"], old["spec"], text=go_format.format_template_spec(new["spec"])
-        )
+        return field_errors.validate_immutable("spec", new["spec"], old["spec"])
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourceclaimtemplates``."""
