@@ -6,10 +6,11 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
-from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Synced, Upserted
+from dra.kube.store import Synced
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
@@ -37,55 +38,58 @@ class ClaimInformers(Informers):
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
         self._world = world
         self._clock = clock
-        self._woken = woken
-        self.claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._claims, clock=clock)
-        self.pods = Reflector(client, PODS, Pod, sink=self._pods, keep=concerns_claims, clock=clock)
-        self.nodes = Reflector(client, NODES, Node, sink=self._nodes, clock=clock)
+        self.claims = Reflector(
+            client,
+            CLAIMS,
+            ResourceClaim,
+            handler=EventHandlerFuncs[ResourceClaim](
+                on_upsert=lambda claim: world.observe_claim(claim, now=clock.now()),
+                on_delete=lambda claim: world.forget_claim(claim.metadata.key, claim.metadata.uid),
+                on_sync=self._on_claims_listed,
+                on_batch_end=woken,
+            ),
+            clock=clock,
+        )
+        self.pods = Reflector(
+            client,
+            PODS,
+            Pod,
+            handler=EventHandlerFuncs[Pod](
+                on_upsert=self._on_pod,
+                on_delete=lambda pod: world.pod_deleted(pod, now=clock.now()),
+                on_leave=lambda pod: world.forget_pod(pod.metadata.uid, certain=False),
+                on_sync=self._on_pods_listed,
+                on_batch_end=woken,
+            ),
+            keep=concerns_claims,
+            clock=clock,
+        )
+        self.nodes = Reflector(
+            client,
+            NODES,
+            Node,
+            handler=EventHandlerFuncs[Node](
+                on_upsert=lambda node: world.observe_node(node, now=clock.now()),
+                on_delete=lambda node: world.forget_node(node.metadata.name),
+                on_sync=self._on_nodes_listed,
+                on_batch_end=woken,
+            ),
+            clock=clock,
+        )
         # Claims before pods: a pod without its claim in the cache looks like one whose claim is missing.
         super().__init__(self.nodes, self.claims, self.pods)
 
-    def _claims(self, changes: list[Change[ResourceClaim]]) -> None:
-        now = self._clock.now()
-        for change in changes:
-            match change:
-                case Upserted(obj=claim):
-                    self._world.observe_claim(claim, now=now)
-                case Deleted(obj=claim):
-                    self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
-                case Synced(resource_version=version):
-                    there = {key: claim.metadata.uid for key, claim in self.claims.objects.items()}
-                    self._world.claims_listed(there, version)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-        self._woken()
+    def _on_pod(self, pod: Pod) -> None:
+        annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too
+        self._world.observe_pod(pod, now=self._clock.now())
 
-    def _pods(self, changes: list[Change[Pod]]) -> None:
-        now = self._clock.now()
-        for change in changes:
-            match change:
-                case Upserted(obj=pod):
-                    annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too
-                    self._world.observe_pod(pod, now=now)
-                case Deleted(obj=pod, certain=True):
-                    self._world.pod_deleted(pod, now=now)
-                case Deleted(obj=pod):
-                    self._world.forget_pod(pod.metadata.uid, certain=False)
-                case Synced(resource_version=version):
-                    self._world.pods_listed({pod.metadata.uid for pod in self.pods.objects.values()}, version)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-        self._woken()
+    def _on_claims_listed(self, synced: Synced) -> None:
+        listed = {key: claim.metadata.uid for key, claim in self.claims.objects.items()}
+        self._world.claims_listed(listed, synced.resource_version)
 
-    def _nodes(self, changes: list[Change[Node]]) -> None:
-        now = self._clock.now()
-        for change in changes:
-            match change:
-                case Upserted(obj=node):
-                    self._world.observe_node(node, now=now)
-                case Deleted(obj=node):
-                    self._world.forget_node(node.metadata.name)
-                case Synced(resource_version=version):
-                    self._world.nodes_listed({name for _, name in self.nodes.objects}, version)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-        self._woken()
+    def _on_pods_listed(self, synced: Synced) -> None:
+        listed = {pod.metadata.uid for pod in self.pods.objects.values()}
+        self._world.pods_listed(listed, synced.resource_version)
+
+    def _on_nodes_listed(self, synced: Synced) -> None:
+        self._world.nodes_listed({name for _, name in self.nodes.objects}, synced.resource_version)

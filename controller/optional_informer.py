@@ -44,7 +44,7 @@ class OptionalInformer(Generic[T]):
         *,
         kind: GroupResource,
         model: type[T],
-        sink: EventHandler[T],
+        handler: EventHandler[T],
         served: Callable[[Resource | None], None] = lambda _: None,
         settled: Callable[[str], None] = lambda _: None,
         gone: Callable[[Iterable[T]], None],
@@ -58,7 +58,7 @@ class OptionalInformer(Generic[T]):
         self._client = client
         self._kind = kind
         self._model = model
-        self._sink = sink
+        self._handler = handler
         self._served = served
         self._settled = settled
         self._gone = gone
@@ -102,7 +102,7 @@ class OptionalInformer(Generic[T]):
     async def _reflect(self, resource: Resource) -> bool:
         """Watch until the kind is no longer found under its path; return whether it was ever listed there."""
         self._served(resource)
-        reflector = Reflector(self._client, resource, self._model, sink=self._sink, clock=self._clock)
+        reflector = Reflector(self._client, resource, self._model, handler=self._handler, clock=self._clock)
         running = asyncio.create_task(reflector.run(), name=f"reflect {self._kind}")
         try:
             while not running.done():

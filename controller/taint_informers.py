@@ -12,10 +12,10 @@ from controller.optional_informer import OptionalInformer
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import SLICES
-from dra.kube.store import Change, Deleted, Synced, Upserted
 from dra.model.references import GroupResource
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
@@ -31,9 +31,32 @@ class TaintInformers:
     def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
         self._world = world
         self._woken = woken
-        self.slices = Reflector(client, SLICES, ResourceSliceTaints, sink=self._slices, clock=clock)
+        taints = world.taints
+        self.slices = Reflector(
+            client,
+            SLICES,
+            ResourceSliceTaints,
+            handler=EventHandlerFuncs[ResourceSliceTaints](
+                on_upsert=lambda found: world.taints_changed(taints.observe_slice(found)),
+                on_delete=lambda found: world.taints_changed(taints.forget_slice(found.metadata.name)),
+                on_sync=lambda _: world.taints_changed(taints.slices_known()),
+                on_restore=ignore,
+                on_batch_end=woken,
+            ),
+            clock=clock,
+        )
         self.rules = OptionalInformer(
-            client, kind=RULES, model=DeviceTaintRule, sink=self._rules, gone=self._forget_rules, clock=clock
+            client,
+            kind=RULES,
+            model=DeviceTaintRule,
+            handler=EventHandlerFuncs(
+                on_upsert=lambda rule: world.taints_changed(taints.observe_rule(rule)),
+                on_delete=self._forget_rule,
+                on_restore=ignore,
+                on_batch_end=woken,
+            ),
+            gone=self._forget_rules,
+            clock=clock,
         )
 
     async def run(self) -> None:
@@ -46,32 +69,11 @@ class TaintInformers:
         """Return the staleness of the slices; empty when ready. Rules are optional."""
         return [text for text in [staleness(self.slices)] if text]
 
+    def _forget_rule(self, rule: DeviceTaintRule) -> None:
+        self._world.taints_changed(self._world.taints.forget_rule(rule.metadata.name))
+
     def _forget_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
         """Remove rules that are not in force any more, perhaps since their kind is not served."""
         for rule in rules:
-            self._world.taints_changed(self._world.taints.forget_rule(rule.metadata.name))
-        self._woken()
-
-    def _slices(self, changes: list[Change[ResourceSliceTaints]]) -> None:
-        taints = self._world.taints
-        for change in changes:
-            match change:
-                case Upserted(obj=found):
-                    self._world.taints_changed(taints.observe_slice(found))
-                case Deleted(obj=found):
-                    self._world.taints_changed(taints.forget_slice(found.metadata.name))
-                case Synced():
-                    self._world.taints_changed(taints.slices_known())
-        self._woken()
-
-    def _rules(self, changes: list[Change[DeviceTaintRule]]) -> None:
-        taints = self._world.taints
-        for change in changes:
-            match change:
-                case Upserted(obj=rule):
-                    self._world.taints_changed(taints.observe_rule(rule))
-                case Deleted(obj=rule):
-                    self._world.taints_changed(taints.forget_rule(rule.metadata.name))
-                case _:
-                    pass
+            self._forget_rule(rule)
         self._woken()

@@ -7,10 +7,10 @@ from controller.optional_informer import OptionalInformer
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import TEMPLATES, Resource
-from dra.kube.store import Change, Deleted, Upserted
 from dra.model.references import POD_GROUPS
 from dra.model.templates import PodGroup, ResourceClaimTemplate
 
@@ -22,12 +22,28 @@ class TemplateInformers:
         self._owners = owners
         owners.groups_known = False
         self._woken = woken
-        self.templates = Reflector(client, TEMPLATES, ResourceClaimTemplate, sink=self._templates, clock=clock)
+        self.templates = Reflector(
+            client,
+            TEMPLATES,
+            ResourceClaimTemplate,
+            handler=EventHandlerFuncs(
+                on_upsert=owners.observe_template,
+                on_delete=lambda template: owners.forget_template(template.metadata.key),
+                on_restore=ignore,
+                on_batch_end=woken,
+            ),
+            clock=clock,
+        )
         self.groups = OptionalInformer(
             client,
             kind=POD_GROUPS,
             model=PodGroup,
-            sink=self._groups,
+            handler=EventHandlerFuncs(
+                on_upsert=owners.observe_group,
+                on_delete=lambda group: owners.forget(group.metadata.uid),
+                on_restore=ignore,
+                on_batch_end=woken,
+            ),
             served=self._groups_served,
             settled=self._groups_settled,
             gone=self._groups_gone,
@@ -50,28 +66,6 @@ class TemplateInformers:
     def troubles(self) -> list[str]:
         """Return the staleness of the templates; empty when ready."""
         return [text for text in [staleness(self.templates)] if text]
-
-    def _templates(self, changes: list[Change[ResourceClaimTemplate]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=template):
-                    self._owners.observe_template(template)
-                case Deleted(obj=template):
-                    self._owners.forget_template(template.metadata.key)
-                case _:
-                    pass
-        self._woken()
-
-    def _groups(self, changes: list[Change[PodGroup]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=group):
-                    self._owners.observe_group(group)
-                case Deleted(obj=group):
-                    self._owners.forget(group.metadata.uid)
-                case _:
-                    pass
-        self._woken()
 
     def _groups_served(self, resource: Resource | None) -> None:
         if self._owners.observe_groups_version(resource.version if resource is not None else ""):

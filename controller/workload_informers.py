@@ -12,7 +12,7 @@ time at most.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from dra.cel.object_rules import CompiledRule, RuleError
 from dra.engine.claims.claim_cache import ClaimCache
@@ -22,15 +22,18 @@ from dra.engine.instants import Instant
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import OBJECT_DECODE_ERRORS, decode_object
+from dra.kube.codec import OBJECT_DECODE_ERRORS, ApiObject, decode_object
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.fair_queue import FairQueue
 from dra.kube.reflector import Reflector
 from dra.kube.resources import InvalidNameError, Resource
-from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.kube.store import Synced
 from dra.model.meta import PartialObjectMetadata, RawObject, Uid, UnstructuredObject
 from dra.model.references import ConsumerReference, GroupResource
+
+M = TypeVar("M", bound=ApiObject)
 
 RETRY: Final = (5.0, 60.0)
 """Seconds, minimum and maximum, between discoveries of a kind that is not served: CRDs may be installed later."""
@@ -205,17 +208,26 @@ class WorkloadInformers:
         rule = self._rules.get(kind)
         self._resources[kind] = resource
 
-        def take(changes: list[Change[RawObject]] | list[Change[PartialObjectMetadata]]) -> None:
-            for change in changes:
-                self._take(kind, change)
-                if isinstance(change, Synced):
-                    self._world.workloads_listed(kind, reflector.objects.keys())
-            self._woken()
+        def on_sync(_: Synced) -> None:
+            if self._readable(kind):
+                self._world.kind_is(kind, WorkloadPhase.ABSENT)
+            self._world.workloads_listed(kind, reflector.objects.keys())
+
+        def reflector_of(model: type[M], observe: Callable[[WorkloadKey, M], None]) -> Reflector[M]:
+            handler = EventHandlerFuncs[M](
+                on_upsert=lambda found: observe(_key_of(kind, found), found),
+                on_delete=lambda found: self._world.forget_workload(_key_of(kind, found), found.metadata.uid),
+                on_leave=ignore,
+                on_sync=on_sync,
+                on_restore=ignore,
+                on_batch_end=self._woken,
+            )
+            return Reflector(self._client, resource, model, handler=handler, clock=self._clock)
 
         reflector: Reflector[RawObject] | Reflector[PartialObjectMetadata] = (
-            Reflector(self._client, resource, RawObject, sink=take, clock=self._clock)
-            if rule is not None
-            else Reflector(self._client, resource, PartialObjectMetadata, sink=take, clock=self._clock)
+            reflector_of(PartialObjectMetadata, self._observe)
+            if rule is None
+            else reflector_of(RawObject, self._observe_raw)
         )
         running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
         try:
@@ -247,24 +259,12 @@ class WorkloadInformers:
         self._world.kind_is(kind, phase)
         self._woken()
 
-    def _take(self, kind: GroupResource, change: Change[RawObject] | Change[PartialObjectMetadata]) -> None:
-        match change:
-            case Upserted(obj=RawObject() as found):
-                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
-                if len(found.raw) > LARGE_OBJECT_BYTES:
-                    found.raw = b""
-                    self._enqueue_large_object(key, found.metadata.uid)
-                else:
-                    self._judge(key, found)
-            case Upserted(obj=PartialObjectMetadata() as found):
-                self._observe(WorkloadKey(kind, found.metadata.namespace, found.metadata.name), found)
-            case Deleted(obj=found, certain=True):
-                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
-                self._world.forget_workload(key, found.metadata.uid)
-            case Synced() if self._readable(kind):
-                self._world.kind_is(kind, WorkloadPhase.ABSENT)
-            case _:
-                pass
+    def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:
+        if len(found.raw) > LARGE_OBJECT_BYTES:
+            found.raw = b""
+            self._enqueue_large_object(key, found.metadata.uid)
+        else:
+            self._judge(key, found)
 
     def _judge(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
         """Decode an object and store its phase in the cache; an undecodable object exists.
@@ -336,3 +336,7 @@ class WorkloadInformers:
             return rule.holds(found.content)
         finally:
             found.content.clear()  # the reflector stores this object, and needs only its metadata
+
+
+def _key_of(kind: GroupResource, found: ApiObject) -> WorkloadKey:
+    return WorkloadKey(kind, found.metadata.namespace, found.metadata.name)

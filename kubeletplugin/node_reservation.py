@@ -18,10 +18,10 @@ from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
-from dra.kube.store import Change, Upserted
 from dra.model.scheduling import SchedulerNode
 from kubeletplugin.contract import NodeReservationAware
 from kubeletplugin.node_events import CONTROLLER
@@ -49,7 +49,8 @@ class NodeReservationWatcher:
         self._topology = NodeTopologyReporter(client, node=node)
         self._recorder = EventRecorder(client, instance=node, controller=CONTROLLER, clock=clock)
         selection = Selection(fields=f"metadata.name={node}")
-        self._reflector = Reflector(client, NODES, SchedulerNode, sink=self._take, selection=selection, clock=clock)
+        handler = EventHandlerFuncs[SchedulerNode](on_upsert=self._heed, on_restore=ignore)
+        self._reflector = Reflector(client, NODES, SchedulerNode, handler=handler, selection=selection, clock=clock)
 
     async def run(self) -> NoReturn:
         """Watch the Node until cancelled."""
@@ -76,11 +77,6 @@ class NodeReservationWatcher:
                 f"node {self._node}: changes of its annotation {ANNOTATION_NODE_RESERVATION} are not seen: {failure}"
             ]
         return []
-
-    def _take(self, changes: list[Change[SchedulerNode]]) -> None:
-        for change in changes:
-            if isinstance(change, Upserted):
-                self._heed(change.obj)
 
     def _heed(self, node: SchedulerNode) -> None:
         annotation = node.metadata.annotation(ANNOTATION_NODE_RESERVATION)

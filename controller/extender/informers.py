@@ -14,10 +14,11 @@ from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
+from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Synced, Upserted
+from dra.kube.store import Synced
 from dra.model.meta import UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
@@ -62,10 +63,35 @@ class SchedulerInformers(Informers):
         self._picture = picture
         self._freed = freed
         self._reservations = Reflector(
-            client, RESERVATIONS, UnstructuredObject, sink=self._take_reservations, clock=clock
+            client,
+            RESERVATIONS,
+            UnstructuredObject,
+            handler=EventHandlerFuncs(
+                on_upsert=self._on_reservation,
+                on_delete=self._on_reservation_deleted,
+                on_sync=self._on_reservations_listed,
+            ),
+            clock=clock,
         )
-        self._pods = Reflector(client, PODS, SchedulerPod, sink=self._take_pods, keep=_is_unfinished, clock=clock)
-        nodes = Reflector(client, NODES, SchedulerNode, sink=self._take_nodes, clock=clock)
+        self._pods = Reflector(
+            client,
+            PODS,
+            SchedulerPod,
+            handler=EventHandlerFuncs(
+                on_upsert=self._on_pod, on_delete=picture.forget_pod, on_sync=self._on_pods_listed
+            ),
+            keep=_is_unfinished,
+            clock=clock,
+        )
+        nodes = Reflector(
+            client,
+            NODES,
+            SchedulerNode,
+            handler=EventHandlerFuncs(
+                on_upsert=self._on_node, on_delete=lambda node: picture.forget_node(node.metadata.name)
+            ),
+            clock=clock,
+        )
         super().__init__(nodes, self._reservations, self._pods)
 
     async def catch_up(self) -> None:
@@ -91,56 +117,38 @@ class SchedulerInformers(Informers):
                     if pod.metadata.key not in self._pods.objects:
                         self._picture.note_read_pod(pod)
 
-    def _take_nodes(self, changes: list[Change[SchedulerNode]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=node):
-                    before = self._picture.faults.get(node.metadata.name)
-                    self._picture.observe_node(node)
-                    fault = self._picture.faults.get(node.metadata.name)
-                    if fault is not None and fault != before:
-                        self._reporting.unreadable(node, fault)
-                case Deleted(obj=node):
-                    self._picture.forget_node(node.metadata.name)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-                case _:
-                    pass
+    def _on_node(self, node: SchedulerNode) -> None:
+        before = self._picture.faults.get(node.metadata.name)
+        self._picture.observe_node(node)
+        fault = self._picture.faults.get(node.metadata.name)
+        if fault is not None and fault != before:
+            self._reporting.unreadable(node, fault)
 
-    def _take_reservations(self, changes: list[Change[UnstructuredObject]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=found):
-                    uid = found.metadata.uid
-                    before = self._picture.books.holding(uid)
-                    self._picture.observe_reservation(found)
-                    after = self._picture.books.holding(uid)
-                    if _frees_capacity(before, after):
-                        self._freed()
-                case Deleted(obj=found):
-                    self._picture.forget_reservation(found.metadata.uid)
-                    self._freed()
-                case Synced(resource_version=version):
-                    shown = {each.metadata.uid for each in self._reservations.objects.values()}
-                    if self._picture.replace_reservations(shown, version):
-                        self._freed()
-                case ServerRestored():
-                    raise ServerRestoredError(change)
+    def _on_reservation(self, found: UnstructuredObject) -> None:
+        uid = found.metadata.uid
+        before = self._picture.books.holding(uid)
+        self._picture.observe_reservation(found)
+        after = self._picture.books.holding(uid)
+        if _frees_capacity(before, after):
+            self._freed()
 
-    def _take_pods(self, changes: list[Change[SchedulerPod]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=pod):
-                    asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
-                    self._picture.observe_pod(pod)
-                    room = self._picture.books.room(pod.spec.node_name)
-                    if self._known and not asked and room is not None:
-                        self._reporting.overfull(pod, room)
-                case Deleted(obj=pod):
-                    self._picture.forget_pod(pod)
-                case Synced(resource_version=version):
-                    self._known = True
-                    shown = {each.metadata.uid for each in self._pods.objects.values()}
-                    self._picture.listed_pods(shown, version)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
+    def _on_reservation_deleted(self, found: UnstructuredObject) -> None:
+        self._picture.forget_reservation(found.metadata.uid)
+        self._freed()
+
+    def _on_reservations_listed(self, synced: Synced) -> None:
+        listed = {each.metadata.uid for each in self._reservations.objects.values()}
+        if self._picture.replace_reservations(listed, synced.resource_version):
+            self._freed()
+
+    def _on_pod(self, pod: SchedulerPod) -> None:
+        asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
+        self._picture.observe_pod(pod)
+        room = self._picture.books.room(pod.spec.node_name)
+        if self._known and not asked and room is not None:
+            self._reporting.overfull(pod, room)
+
+    def _on_pods_listed(self, synced: Synced) -> None:
+        self._known = True
+        listed = {each.metadata.uid for each in self._pods.objects.values()}
+        self._picture.listed_pods(listed, synced.resource_version)

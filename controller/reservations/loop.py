@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
@@ -44,11 +45,12 @@ from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_correlator import EventType as EventSeverity
+from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.events import EventRecorder
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Upserted
+from dra.kube.store import ServerRestoredError
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 from dra.telemetry.logs import reconcile_id
@@ -137,14 +139,29 @@ class ReservationLoop:
         self._queue: WorkQueue[Uid] = WorkQueue(clock)
         self._retries: ItemBackoff[Uid] = ItemBackoff()
         self._refusals: ItemBackoff[Uid] = ItemBackoff()
-        self._reservations = Reflector(client, RESERVATIONS, UnstructuredObject, sink=self._take, clock=clock)
+        self._reservations = Reflector(
+            client,
+            RESERVATIONS,
+            UnstructuredObject,
+            handler=EventHandlerFuncs(
+                on_upsert=self._observe,
+                on_delete=lambda found: self._forget(found.metadata.uid),
+                on_batch_end=self._wake,
+            ),
+            clock=clock,
+        )
         self._reflectors = Informers(
             self._reservations,
             Reflector(
                 client,
                 PODS,
                 SchedulerPod,
-                sink=self._take_pods,
+                handler=EventHandlerFuncs(
+                    on_upsert=self.roster.observe_pod,
+                    on_delete=partial(self.roster.forget_pod, certain=True),
+                    on_leave=partial(self.roster.forget_pod, certain=False),
+                    on_batch_end=self._wake,
+                ),
                 keep=is_reservation_or_pending_pod if placeholders is PlaceholderMode.YIELDING else is_reservation_pod,
                 clock=clock,
             ),
@@ -189,32 +206,6 @@ class ReservationLoop:
         return self._reflectors.troubles()
 
     # Events from watches
-
-    def _take(self, changes: list[Change[UnstructuredObject]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=found):
-                    self._observe(found)
-                case Deleted(obj=found):
-                    self._forget(found.metadata.uid)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-                case _:
-                    pass
-        self._wake()
-
-    def _take_pods(self, changes: list[Change[SchedulerPod]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=pod):
-                    self.roster.observe_pod(pod)
-                case Deleted(obj=pod, certain=certain):
-                    self.roster.forget_pod(pod, certain=certain)
-                case ServerRestored():
-                    raise ServerRestoredError(change)
-                case _:
-                    pass
-        self._wake()
 
     def _observe(self, obj: UnstructuredObject) -> None:
         uid = obj.metadata.uid

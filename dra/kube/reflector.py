@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         resource: Resource,
         model: type[T],
         *,
-        sink: EventHandler[T],
+        handler: EventHandler[T],
         keep: Callable[[T], bool] | None = None,
         selection: Selection = EVERYTHING,
         clock: Clock = SYSTEM,
@@ -101,7 +101,7 @@ class Reflector(Generic[T]):
         self._client = client
         self._model = model
         self._codec = codec_of(resource, model)
-        self._sink = sink
+        self._handler = handler
         self._selection = selection
         self._clock = clock
         self._random = random or JITTER
@@ -165,7 +165,7 @@ class Reflector(Generic[T]):
             if not page.token:
                 self._store.end_list(version, changes)
             if changes:
-                self._sink(changes)
+                self._handler(changes)
         self._version = version
         self._in_doubt = False
         self._alive()
@@ -203,7 +203,7 @@ class Reflector(Generic[T]):
         try:
             async with asyncio.timeout(WATCH_IDLE_TIMEOUT) as limit:
                 async for block in blocks:
-                    self._take(block)
+                    self._handle_block(block)
                     self._backoff.reset()
                     self._alive()
                     limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
             return False
         return True
 
-    def _take(self, block: bytes) -> None:
+    def _handle_block(self, block: bytes) -> None:
         """Decode a block of frames into one batch of changes."""
         changes: list[Change[T]] = []
         version = self._version
@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
         finally:  # events before an ERROR are valid
             self._version = version
             if changes:
-                self._sink(changes)
+                self._handler(changes)
 
     def _handle_event(self, event: _WatchEvent, changes: list[Change[T]]) -> str:
         """Apply one event and return its resourceVersion."""

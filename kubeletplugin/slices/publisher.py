@@ -24,9 +24,10 @@ from dra.kube.backoff import JITTER, Backoff
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError, NotFound
+from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, SLICES
-from dra.kube.store import Change, Deleted, ServerRestored, Upserted
+from dra.kube.store import ServerRestored
 from dra.model.meta import OwnerReference, PartialObjectMetadata, Uid
 from dra.model.resource_versions import is_older
 from dra.model.slices import ResourceSlice
@@ -111,7 +112,9 @@ class ResourceSlicePublisher:
             client,
             SLICES,
             ResourceSlice,
-            sink=self._take,
+            handler=EventHandlerFuncs(
+                on_upsert=self._on_slice, on_delete=self._on_slice_deleted, on_restore=self._on_server_restored
+            ),
             selection=Selection(fields=fields),
             clock=clock,
             random=random,
@@ -259,27 +262,25 @@ class ResourceSlicePublisher:
                 "ResourceSlice %s: device %s: the API server has dropped the field %s%s", name, device, field, feature
             )
 
-    def _take(self, changes: list[Change[ResourceSlice]]) -> None:
-        for change in changes:
-            match change:
-                case Deleted(obj=found):
-                    self._accepted.pop(found.metadata.name, None)
-                    if found.metadata.uid not in self._deleted:
-                        self._on_foreign_delete()
-                case Upserted(obj=found):
-                    name, version = found.metadata.name, found.metadata.resource_version
-                    answer = self._answers.get(name)
-                    if answer is not None and answer.metadata.resource_version == version:
-                        continue
-                    if self._written:
-                        self._schedule_in(FOREIGN_CHANGE_DELAY)
-                    else:
-                        self._unattributed[name] = version
-                case ServerRestored():  # restored from a backup: later writes are lost, their versions are invalid
-                    self._answers.clear()
-                    self._schedule_in(0.0)
-                case _:
-                    pass
+    def _on_slice(self, found: ResourceSlice) -> None:
+        name, version = found.metadata.name, found.metadata.resource_version
+        answer = self._answers.get(name)
+        if answer is not None and answer.metadata.resource_version == version:
+            return
+        if self._written:
+            self._schedule_in(FOREIGN_CHANGE_DELAY)
+        else:
+            self._unattributed[name] = version
+
+    def _on_slice_deleted(self, found: ResourceSlice) -> None:
+        self._accepted.pop(found.metadata.name, None)
+        if found.metadata.uid not in self._deleted:
+            self._on_foreign_delete()
+
+    def _on_server_restored(self, _: ServerRestored) -> None:
+        """Discard the responses to writes that the restored API server has lost, and publish again."""
+        self._answers.clear()
+        self._schedule_in(0.0)
 
     def _on_foreign_delete(self) -> None:
         """Schedule a write after a deletion by another writer.

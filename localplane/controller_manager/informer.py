@@ -14,9 +14,9 @@ import msgspec
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.codec import ApiObject
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import Resource
-from dra.kube.store import Change, Deleted, Upserted
 from dra.model.meta import Key, ObjectMeta, Uid
 from localplane.controller_manager.api_types import controller_of
 
@@ -38,7 +38,12 @@ class Informer(Generic[T]):
 
     def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, chance: Random) -> None:
         self.resource = resource
-        self.reflector = Reflector(client, resource, model, sink=self._take, clock=clock, random=chance)
+        self.handle = EventHandlerFuncs[T](
+            on_upsert=self.observe, on_delete=lambda obj: self.forget(obj.metadata), on_restore=ignore
+        )
+        """Handles the batches of the watch."""
+
+        self.reflector = Reflector(client, resource, model, handler=self.handle, clock=clock, random=chance)
         self.objects: dict[Key, T] = {}
         self._owned: dict[Uid, dict[Uid, T]] = {}
         self._gone: OrderedDict[Uid, None] = OrderedDict()
@@ -116,13 +121,3 @@ class Informer(Generic[T]):
     def _announce(self, obj: T, *, gone: bool) -> None:
         for observer in self._observers:
             observer(obj, gone=gone)
-
-    def _take(self, changes: list[Change[T]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=obj):
-                    self.observe(obj)
-                case Deleted(obj=obj):
-                    self.forget(obj.metadata)
-                case _:
-                    pass

@@ -19,10 +19,10 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
-from dra.kube.store import Change, Deleted, Upserted
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
@@ -101,12 +101,19 @@ class Kubelets:
             client,
             PODS,
             KubeletPod,
-            sink=self._take_pods,
+            handler=EventHandlerFuncs(on_upsert=self._observe, on_delete=self._on_pod_deleted, on_restore=ignore),
             keep=lambda pod: pod.spec.node_name in self._machines,
             clock=clock,
             random=chance,
         )
-        self._nodes = Reflector(client, NODES, Node, sink=self._take_nodes, clock=clock, random=chance)
+        self._nodes = Reflector(
+            client,
+            NODES,
+            Node,
+            handler=EventHandlerFuncs(on_upsert=self._on_node, on_restore=ignore),
+            clock=clock,
+            random=chance,
+        )
         self._asked: dict[str, tuple[str | None, str | None]] = {}
 
     async def run(self) -> None:
@@ -160,35 +167,27 @@ class Kubelets:
     async def _claim(self, key: Key) -> ResourceClaim:
         return await self._client.get(CLAIMS, key, ResourceClaim)
 
-    def _take_nodes(self, changes: list[Change[Node]]) -> None:
-        """Act on the annotations of nodes; a reboot value that is older than this process counts as done."""
-        for change in changes:
-            if not isinstance(change, Upserted) or change.obj.metadata.name not in self._machines:
-                continue
-            meta = change.obj.metadata
-            asked = (meta.annotation(REBOOT), meta.annotation(SILENT))
-            before = self._asked.get(meta.name, (asked[0], None))
-            self._asked[meta.name] = asked
-            if asked[0] is not None and asked[0] != before[0]:
-                self.reboot(meta.name)
-            unknown = any(c.type == "Ready" and c.status == "Unknown" for c in change.obj.status.conditions or ())
-            if unknown and self._machines[meta.name].alive(self._clock.now()):
-                self._machines.renew(meta.name)
-            if asked[1] != before[1]:
-                (self.silence if asked[1] == "true" else self.resume)(meta.name)
+    def _on_node(self, node: Node) -> None:
+        """Act on the annotations of a node; a reboot value that is older than this process counts as done."""
+        meta = node.metadata
+        if meta.name not in self._machines:
+            return
+        asked = (meta.annotation(REBOOT), meta.annotation(SILENT))
+        before = self._asked.get(meta.name, (asked[0], None))
+        self._asked[meta.name] = asked
+        if asked[0] is not None and asked[0] != before[0]:
+            self.reboot(meta.name)
+        unknown = any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions or ())
+        if unknown and self._machines[meta.name].alive(self._clock.now()):
+            self._machines.renew(meta.name)
+        if asked[1] != before[1]:
+            (self.silence if asked[1] == "true" else self.resume)(meta.name)
 
-    def _take_pods(self, changes: list[Change[KubeletPod]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=pod):
-                    self._observe(pod)
-                case Deleted(obj=pod):
-                    resident = self._pod_workers.get(pod.metadata.uid)
-                    if resident is not None:
-                        resident.gone = True
-                        self._agenda.touch(pod.metadata.uid)
-                case _:
-                    pass
+    def _on_pod_deleted(self, pod: KubeletPod) -> None:
+        resident = self._pod_workers.get(pod.metadata.uid)
+        if resident is not None:
+            resident.gone = True
+            self._agenda.touch(pod.metadata.uid)
 
     def _observe(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid

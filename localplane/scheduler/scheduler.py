@@ -20,10 +20,11 @@ from dra.engine.scheduling.node_info import unresolvable_reason
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError
+from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES, TAINT_RULES, Resource
-from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Upserted
+from dra.kube.store import ServerRestoredError
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerNode, SchedulerPod
@@ -225,24 +226,11 @@ class _SchedulerRun:
     def _reflector(
         self, resource: Resource, model: type[Any], put: Callable[[Any], None], gone: Callable[[Any], None]
     ) -> Reflector[Any]:
-        def sink(changes: list[Change[Any]]) -> None:
-            for change in changes:
-                match change:
-                    case Upserted(obj=obj):
-                        put(obj)
-                    case Deleted(obj=obj):
-                        gone(obj)
-                    case ServerRestored():
-                        raise ServerRestoredError(change)
-                    case _:
-                        pass
-            self._news.set()
-
         return Reflector(
             self._client,
             resource,
             model,
-            sink=sink,
+            handler=EventHandlerFuncs(on_upsert=put, on_delete=gone, on_batch_end=self._news.set),
             clock=self._clock,
             random=Random(self._chance.random()),  # noqa: S311
         )

@@ -7,9 +7,10 @@ from typing import Any, Final, Self
 
 from dra.cli.demo.safety_check import ClaimVersion, PodVersion
 from dra.kube.client import Client
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, PODS
-from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.kube.store import Synced
 from dra.kube.tasks import background_task
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
@@ -26,8 +27,28 @@ class WriteHistory:
         self.versions: Final[list[ClaimVersion | PodVersion]] = []
         self.gaps = 0
         """Number of times that a watch missed changes and had to list again."""
-        self._claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._take_claims)
-        self._pods = Reflector(client, PODS, Pod, sink=self._take_pods)
+        self._claims = Reflector(
+            client,
+            CLAIMS,
+            ResourceClaim,
+            handler=EventHandlerFuncs[ResourceClaim](
+                on_upsert=lambda claim: self.versions.append(_claim_version(claim, gone=False)),
+                on_delete=lambda claim: self.versions.append(_claim_version(claim, gone=True)),
+                on_sync=self._count_gap,
+                on_restore=ignore,
+            ),
+        )
+        self._pods = Reflector(
+            client,
+            PODS,
+            Pod,
+            handler=EventHandlerFuncs[Pod](
+                on_upsert=lambda pod: self.versions.append(_pod_version(pod, gone=False)),
+                on_delete=lambda pod: self.versions.append(_pod_version(pod, gone=True)),
+                on_sync=self._count_gap,
+                on_restore=ignore,
+            ),
+        )
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[Self]:
@@ -71,20 +92,8 @@ class WriteHistory:
         pods = (pod for key, pod in self._pods.objects.items() if key[0] == namespace and key[1].startswith(prefix))
         return Counter(pod.status.phase or "Pending" for pod in pods)
 
-    def _take_claims(self, changes: list[Change[ResourceClaim]]) -> None:
-        for change in changes:
-            self._note(change)
-            if isinstance(change, Upserted | Deleted):
-                self.versions.append(_claim_version(change.obj, gone=isinstance(change, Deleted)))
-
-    def _take_pods(self, changes: list[Change[Pod]]) -> None:
-        for change in changes:
-            self._note(change)
-            if isinstance(change, Upserted | Deleted):
-                self.versions.append(_pod_version(change.obj, gone=isinstance(change, Deleted)))
-
-    def _note(self, change: object) -> None:
-        self.gaps += isinstance(change, Synced) and not change.first
+    def _count_gap(self, synced: Synced) -> None:
+        self.gaps += not synced.first
 
 
 def _claim_version(claim: ResourceClaim, *, gone: bool) -> ClaimVersion:

@@ -14,9 +14,9 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.codec import ApiObject
 from dra.kube.errors import Conflict, NotFound
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
-from dra.kube.store import Change, Deleted, Upserted
 from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Struct, Uid
 from localplane.controller_manager.garbage_collector.graph import (
     DeleteObject,
@@ -105,7 +105,11 @@ class GarbageCollector:
             client,
             CUSTOM_RESOURCE_DEFINITIONS,
             CustomResourceDefinition,
-            sink=self._take_definitions,
+            handler=EventHandlerFuncs[CustomResourceDefinition](
+                on_upsert=lambda definition: self._watch_custom(definition, definition.resource),
+                on_delete=lambda definition: self._watch_custom(definition, None),
+                on_restore=ignore,
+            ),
             clock=clock,
             random=chance,
         )
@@ -130,9 +134,13 @@ class GarbageCollector:
 
     def _reflector(self, resource: Resource) -> Reflector[PartialObjectMetadata]:
         self._know(resource)
-        sink = partial(self._take, resource)
+        handler = EventHandlerFuncs[PartialObjectMetadata](
+            on_upsert=partial(self._observed, resource, gone=False),
+            on_delete=partial(self._observed, resource, gone=True),
+            on_restore=ignore,
+        )
         return Reflector(
-            self._client, resource, PartialObjectMetadata, sink=sink, clock=self._clock, random=self._chance
+            self._client, resource, PartialObjectMetadata, handler=handler, clock=self._clock, random=self._chance
         )
 
     def _know(self, resource: Resource) -> None:
@@ -143,33 +151,18 @@ class GarbageCollector:
         for uid in news:
             self._agenda.touch(uid)
 
-    def _take(self, resource: Resource, changes: list[Change[PartialObjectMetadata]]) -> None:
-        for change in changes:
-            match change:
-                case Upserted(obj=obj):
-                    self._observed(resource, obj, gone=False)
-                case Deleted(obj=obj):
-                    self._observed(resource, obj, gone=True)
-                case _:
-                    pass
-
-    def _take_definitions(self, changes: list[Change[CustomResourceDefinition]]) -> None:
-        """Watch exactly the custom kinds that are defined."""
+    def _watch_custom(self, definition: CustomResourceDefinition, wanted: Resource | None) -> None:
+        """Watch the kind of a definition in the wanted version, or not at all."""
         assert self._group is not None  # noqa: S101 - the reflector runs in it
-        for change in changes:
-            if not isinstance(change, Upserted | Deleted):
-                continue
-            name, wanted = change.obj.metadata.name, change.obj.resource
-            if isinstance(change, Deleted):
-                wanted = None
-            known = self._custom.get(name)
-            if known is not None and known[0] != wanted:
-                known[1].cancel()
-                del self._custom[name]
-                self._resources.pop((known[0].group, known[0].kind), None)
-            if wanted is not None and name not in self._custom:
-                task = self._group.create_task(self._reflector(wanted).run(), name=f"reflect {name} for garbage")
-                self._custom[name] = (wanted, task)
+        name = definition.metadata.name
+        known = self._custom.get(name)
+        if known is not None and known[0] != wanted:
+            known[1].cancel()
+            del self._custom[name]
+            self._resources.pop((known[0].group, known[0].kind), None)
+        if wanted is not None and name not in self._custom:
+            task = self._group.create_task(self._reflector(wanted).run(), name=f"reflect {name} for garbage")
+            self._custom[name] = (wanted, task)
 
     async def _sync(self, uid: Uid) -> float | None:
         """Carry out the actions for an object; return when to try again."""

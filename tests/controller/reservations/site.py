@@ -100,7 +100,7 @@ class Site:
     async def _start_controller(self):
         _, client = self.client("controller")
         recorder = EventRecorder(client, instance="test", clock=self.clock)
-        nodes = Reflector(client, NODES, Node, sink=lambda _: None, clock=self.clock)
+        nodes = Reflector(client, NODES, Node, handler=lambda _: None, clock=self.clock)
         self.controller = ReservationLoop(
             client, recorder=recorder, nodes=nodes, clock=self.clock, leadership=Leadership()
         )

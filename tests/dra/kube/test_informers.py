@@ -29,7 +29,7 @@ class Reflector:
         if self._fails_after is None:
             await asyncio.Event().wait()
         await asyncio.sleep(self._fails_after)
-        raise KeyError("a sink's mistake")
+        raise KeyError("a handler's mistake")
 
 
 async def test_they_are_synced_when_the_slowest_is():
@@ -44,7 +44,7 @@ async def test_they_are_synced_when_the_slowest_is():
     assert running.cancelled()
 
 
-async def test_what_a_sink_raises_ends_all():
+async def test_what_a_handler_raises_ends_all():
     group = Informers(Reflector(NODES), Reflector(PODS, fails_after=1.0))
     with pytest.raises(ExceptionGroup) as failed:
         await group.run()

@@ -40,7 +40,7 @@ class Watching:
             client_of(transport),
             PODS,
             options.pop("model", PartialObjectMetadata),
-            sink=self.batches.append,
+            handler=self.batches.append,
             clock=clock,
             random=seeded(1),
             **options,
@@ -192,14 +192,16 @@ async def test_a_restored_server_is_told_of_before_anything_that_it_shows(clock)
         assert work.told[3:] == ["pods: 5 after 11", "+c:c@1", "-b:b@11", "synced@5 again"]
 
 
-async def test_a_sink_may_end_it_all_then(clock):
-    def sink(changes):
+async def test_a_handler_may_end_it_all_then(clock):
+    def handler(changes):
         for change in changes:
             if isinstance(change, ServerRestored):
                 raise ServerRestoredError(change)
 
     transport = Scripted(page(), page(version=5), page(version=5), streams=[[bookmark(11), BROKEN]])
-    reflector = Reflector(client_of(transport), PODS, PartialObjectMetadata, sink=sink, clock=clock, random=seeded(1))
+    reflector = Reflector(
+        client_of(transport), PODS, PartialObjectMetadata, handler=handler, clock=clock, random=seeded(1)
+    )
     with pytest.raises(
         ServerRestoredError, match=r"^pods: the API server shows version 5 after it had shown 11; was it "
     ):

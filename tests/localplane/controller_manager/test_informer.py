@@ -32,7 +32,7 @@ class Watched:
 def test_answers_to_own_writes_count_at_once_and_their_echo_is_no_news():
     watched = Watched()
     watched.mirror.observe(pod(5))
-    watched.mirror._take([Upserted(pod(4)), Upserted(pod(5))])
+    watched.mirror.handle([Upserted(pod(4)), Upserted(pod(5))])
     assert watched.told == [("5", False)]
     assert watched.owned == ["5"]
 
@@ -40,7 +40,7 @@ def test_answers_to_own_writes_count_at_once_and_their_echo_is_no_news():
 def test_what_is_gone_stays_gone():
     watched = Watched()
     watched.mirror.observe(pod(5))
-    watched.mirror._take([Deleted(pod(6), certain=True)])
+    watched.mirror.handle([Deleted(pod(6), certain=True)])
     watched.mirror.observe(pod(7))
     assert not watched.mirror.objects
     assert watched.owned == []

@@ -86,7 +86,7 @@ def watch_kind(
             first = [item async for page in connection.client.list_pages(resource, model) for item in page.items]
             tell(first)
             news = asyncio.Event()
-            reflector: Reflector[Any] = Reflector(connection.client, resource, model, sink=lambda _: news.set())
+            reflector: Reflector[Any] = Reflector(connection.client, resource, model, handler=lambda _: news.set())
             async with asyncio.TaskGroup() as group:
                 group.create_task(reflector.run())
                 await reflector.synced.wait()
@@ -135,7 +135,7 @@ async def follow_cluster(
             connection.client,
             resource,
             model,
-            sink=lambda _: news.set(),
+            handler=lambda _: news.set(),
             selection=selection if resource.namespaced else Selection(),
         )
         for field, (resource, model) in _WATCHED_KINDS.items()
