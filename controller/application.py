@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import secrets
-import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -15,15 +13,14 @@ from controller.claim_informers import ClaimInformers
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
 from controller.eviction import Evictor
-from controller.leadership import Leadership
+from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.placement_reader import PlacementReader
 from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
 from controller.workload_informers import WorkloadInformers
-from controller.workqueue import WorkQueue
-from dra.api.configuration import ControllerConfiguration, ControllerMode
+from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import CompiledRule, MalformedRuleError
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
@@ -34,12 +31,11 @@ from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
-from dra.kube.leader_election import LeaderElector
-from dra.kube.lease_rules import ElectionTimings
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
+from dra.kube.workqueue import BATCH_DELAY, WorkQueue
 from dra.model.references import GroupResource, MalformedReferenceError
 from dra.telemetry.telemetry_server import TelemetryServer
 
@@ -47,10 +43,6 @@ ACTION: Final = "Reserve"
 """Value of the ``action`` field in all Events of the controller."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-class MalformedConfigurationError(ValueError):
-    """A configuration that is well-formed but invalid."""
 
 
 def policy_from(configuration: ControllerConfiguration) -> Policy:
@@ -127,8 +119,8 @@ class Application:
         self._transport = transport
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
-        identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._election = _election(configuration, client, identity, clock)
+        identity = identity or process_identity()
+        self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
         leadership = Leadership(self._election)
         self._recorder = EventRecorder(
             client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc
@@ -153,7 +145,7 @@ class Application:
         )
         self._loop = ClaimLoop(
             world=self.world,
-            queue=WorkQueue(clock),
+            queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
             writer=writer,
             publisher=publisher,
             metrics=self.metrics,
@@ -239,14 +231,7 @@ class Application:
         if self._election is None:
             await self._act()
             return
-        await self._election.acquire()
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._election.hold(), name="lease")
-                group.create_task(self._act(), name="act")
-        finally:
-            self.metrics.leading.set(0)
-            await asyncio.shield(self._election.release())
+        await run_as_leader(self._election, self._act)
 
     async def _act(self) -> None:
         self.world.mark_synced(now=self._clock.now())
@@ -255,13 +240,16 @@ class Application:
         self._workloads.follow()
         self._loop.wake()
         _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._loop.run(), name="claims")
-            group.create_task(self._placements.run(), name="placements")
-            if self._policy.generate_claims:
-                group.create_task(self._generate(), name="generation")
-            if self._reservations is not None:
-                group.create_task(self._reservations.run(), name="reservations")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._loop.run(), name="claims")
+                group.create_task(self._placements.run(), name="placements")
+                if self._policy.generate_claims:
+                    group.create_task(self._generate(), name="generation")
+                if self._reservations is not None:
+                    group.create_task(self._reservations.run(), name="reservations")
+        finally:
+            self.metrics.leading.set(0)
 
     async def _generate(self) -> None:
         """Generate claims once all templates and Reservations are known.
@@ -301,19 +289,3 @@ class Application:
             self._generation.wake()
         else:
             self.world.owners.dirty.clear()
-
-
-def _election(
-    configuration: ControllerConfiguration, client: Client, identity: str, clock: Clock
-) -> LeaderElector | None:
-    settings = configuration.leader_election
-    if not settings.enabled:
-        return None
-    try:
-        terms = ElectionTimings(
-            duration=settings.lease_seconds, renew_deadline=settings.renew_seconds, retry=settings.retry_seconds
-        )
-    except ValueError as error:
-        raise MalformedConfigurationError(f"leaderElection: {error}") from error
-    key = (settings.namespace, settings.name)
-    return LeaderElector(client, key=key, identity=identity, terms=terms, clock=clock)

@@ -17,10 +17,8 @@ from typing import Final
 
 from controller.claim_events import ClaimEvents
 from controller.claim_patcher import ClaimPatcher
-from controller.item_backoff import ItemBackoff
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from controller.workqueue import WorkQueue
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
@@ -32,11 +30,13 @@ from dra.engine.claims.generation.decide import (
     decide,
     handed_over_reason,
 )
+from dra.engine.instants import Instant
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, Resource
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
@@ -77,36 +77,35 @@ class ClaimGenerationLoop:
         self._clock = clock
         self._leadership = leadership
         self._patching = ClaimPatcher(client)
-        self._queue: WorkQueue[Uid] = WorkQueue(clock)
+        self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[Uid] = ItemBackoff()
 
     def wake(self) -> None:
         """Enqueue the owners that the cache has marked dirty."""
         dirty = self._world.owners.dirty
         while dirty:
-            self._queue.touch(dirty.pop())
+            self._queue.add(dirty.pop())
 
     async def run(self) -> None:
         """Reconcile owners until cancelled."""
-        await self._queue.serve(self._turn, workers=WORKERS)
+        await self._queue.run(self._process_item, workers=WORKERS)
 
-    async def _turn(self, uid: Uid) -> float:
-        """Reconcile one owner and requeue it after a failure; the cost is too low to be measured."""
+    async def _process_item(self, uid: Uid) -> Instant | None:
+        """Reconcile one owner; return when it is due again after a failure."""
         try:
             settled = await self.reconcile(uid)
         except ApiError as error:
-            _log.warning("owner %s of claims: not done, again soon: %s", uid, error)
+            _log.warning("owner %s of claims: not reconciled, retrying soon: %s", uid, error)
             settled = False
         except Exception:  # noqa: BLE001 - one owner must not stop all others
-            _log.exception("owner %s of claims: cannot be decided, again soon", uid)
+            _log.exception("owner %s of claims: internal error, retrying soon", uid)
             self._metrics.failures.inc()
             settled = False
-        if settled:
-            self._retries.succeeded(uid)
-        else:
-            self._queue.at(uid, self._clock.now() + self._retries.failed(uid, RETRY))
         self.wake()
-        return 0.0
+        if settled:
+            self._retries.forget(uid)
+            return None
+        return self._clock.now() + self._retries.next_delay(uid, RETRY)
 
     async def reconcile(self, uid: Uid) -> bool:
         """Execute the plan for one owner; return whether nothing is left to retry."""

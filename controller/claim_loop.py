@@ -9,10 +9,8 @@ from controller.claim_events import ClaimEvents
 from controller.claim_writer import ClaimWriter, PartialFailureError
 from controller.deallocation_check import BoundMeanwhileError
 from controller.eviction import Evictor
-from controller.item_backoff import ItemBackoff
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from controller.workqueue import WorkQueue
 from dra.engine.claims import scheduling_gates
 from dra.engine.claims.actions import ClaimPlan, Deallocate, DeleteClaim
 from dra.engine.claims.claim_cache import ClaimCache
@@ -20,9 +18,11 @@ from dra.engine.claims.decide import decide, without_precondition
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView
+from dra.engine.instants import NEVER, Instant
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
 from dra.kube.store import ServerRestoredError
+from dra.kube.workqueue import ItemBackoff, WorkQueue
 from dra.model.meta import Key
 from dra.telemetry.logs import reconcile_id
 
@@ -86,46 +86,46 @@ class ClaimLoop:
         """Enqueue the claims that the cache has marked dirty."""
         dirty = self._world.dirty
         while dirty:
-            self._queue.touch(dirty.pop())
+            self._queue.add(dirty.pop())
 
     async def run(self) -> None:
         """Reconcile claims until cancelled."""
-        await self._queue.serve(self._serve, workers=WORKERS)
+        await self._queue.run(self._process_item, workers=WORKERS)
 
-    async def _serve(self, key: Key) -> float:
+    async def _process_item(self, key: Key) -> Instant:
+        """Reconcile one claim; return when it is due again."""
         self._metrics.queue.set(len(self._queue))
-        cost = await self._turn(key)
-        self._queue.at(key, await self._evictor.reconcile(key))
+        cost, again = await self._reconcile_or_back_off(key)
+        again = min(again, await self._evictor.reconcile(key))
         self.wake()
-        return cost
+        self._queue.set_cost(key, cost)
+        return again
 
-    async def _turn(self, key: Key) -> float:
-        """Reconcile one claim and requeue it after a failure; return the cost of its decisions."""
+    async def _reconcile_or_back_off(self, key: Key) -> tuple[float, Instant]:
+        """Return the cost of a claim's decisions and, after a failure, when to retry."""
         reconcile_id.set(f"{key[0]}/{key[1]}#{next(_reconcile_numbers)}")
         try:
             cost = await self.reconcile(key)
         except (ApiError, BoundMeanwhileError, PartialFailureError) as error:
             if isinstance(error, PartialFailureError):
-                self._retries.succeeded(key)
-            delay = self._retries.failed(key, _backoff_bounds(error))
+                self._retries.forget(key)
+            delay = self._retries.next_delay(key, _backoff_bounds(error))
             passing = type(error) in RETRY_AFTER and delay < _backoff_bounds(error)[1]
             level = logging.DEBUG if passing else logging.WARNING
-            _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
-            self._queue.at(key, self._clock.now() + delay)
-            return 0.0
+            _log.log(level, "claim %s/%s: not reconciled, retrying in %.2f s: %s", *key, delay, error)
         except ServerRestoredError:
             raise  # the cache is void: no claim can be decided
         except Exception:  # noqa: BLE001 - see the comment
             # One claim must not stop all others: it is retried with a growing delay, whatever is wrong with it.
-            delay = self._retries.failed(key, RETRY)
-            _log.exception("claim %s/%s: cannot be decided, again in %.2f s", *key, delay)
+            delay = self._retries.next_delay(key, RETRY)
+            _log.exception("claim %s/%s: internal error, retrying in %.2f s", *key, delay)
             self._metrics.failures.inc()
-            self._queue.at(key, self._clock.now() + delay)
-            return 0.0
+        else:
+            self._retries.forget(key)
+            return cost, NEVER
         finally:
             self.wake()
-        self._retries.succeeded(key)
-        return cost
+        return 0.0, self._clock.now() + delay
 
     async def reconcile(self, key: Key) -> float:
         """Execute the plan for one claim; return the seconds that its most expensive decision took."""
@@ -151,7 +151,7 @@ class ClaimLoop:
             rounds -= 1
             now = self._clock.now()
             self._publisher.publish(key, plan.reasons, now=now)  # only now: a reason may report a completed action
-            self._queue.at(key, plan.wake_at)
+            self._queue.add_at(key, plan.wake_at)
             if not plan.claim_writes:
                 break
         return dearest

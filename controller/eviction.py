@@ -70,10 +70,10 @@ class Evictor:
             )
         except (ApiError, PartialFailureError) as error:
             pause = self._pause(key)
-            _log.warning("claim %s/%s: not all pods evicted, again in %.1f s: %s", *key, pause, error)
+            _log.warning("claim %s/%s: not all pods evicted, retrying in %.1f s: %s", *key, pause, error)
         except Exception:  # noqa: BLE001 - one claim must not stop all others
             pause = self._pause(key)
-            _log.exception("claim %s/%s: evictions cannot be decided, again in %.1f s", *key, pause)
+            _log.exception("claim %s/%s: internal error in evictions, retrying in %.1f s", *key, pause)
             self._metrics.failures.inc()
         else:
             self._failing.pop(key, None)

@@ -187,7 +187,7 @@ class WorkloadInformers:
             except ApiError as error:
                 _log.warning("workloads %s: not resolved (%s)", kind, error)
             except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
-                _log.exception("workloads %s: not watched any more, again soon", kind)
+                _log.exception("workloads %s: watch failed, retrying soon", kind)
                 self._world.forget_kind(kind)
             await asyncio.sleep(backoff.next())
             resolve = self._resolve_in_turn

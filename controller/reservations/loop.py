@@ -9,7 +9,6 @@ from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 
-from controller.item_backoff import ItemBackoff
 from controller.leadership import Leadership
 from controller.reservations.pod_writer import PodWriter, StalePodError
 from controller.reservations.reservation_cache import (
@@ -18,7 +17,6 @@ from controller.reservations.reservation_cache import (
     is_reservation_pod,
 )
 from controller.reservations.scheduling_gates import SchedulingGateRemover
-from controller.workqueue import WorkQueue
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import NEVER, Instant
@@ -51,6 +49,7 @@ from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.store import ServerRestoredError
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 from dra.telemetry.logs import reconcile_id
@@ -136,7 +135,7 @@ class ReservationLoop:
         self._gates = SchedulingGateRemover(self._giving, roster=self.roster, nodes=nodes, clock=clock)
         self._listener = listener
         self._acting = False
-        self._queue: WorkQueue[Uid] = WorkQueue(clock)
+        self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[Uid] = ItemBackoff()
         self._refusals: ItemBackoff[Uid] = ItemBackoff()
         self._reservations = Reflector(
@@ -184,7 +183,7 @@ class ReservationLoop:
         self._wake()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._queue.serve(self._turn, workers=WORKERS), name="turns")
+                group.create_task(self._queue.run(self._process_item, workers=WORKERS), name="turns")
                 group.create_task(self._check_nodes(), name="nodes")
                 group.create_task(self._gates.run(), name="gates")
         finally:
@@ -248,36 +247,36 @@ class ReservationLoop:
         if dirty or self.roster.waiting.news:
             self._gates.wake()
         while dirty:
-            self._queue.touch(dirty.pop())
+            self._queue.add(dirty.pop())
         now = self._clock.now()
         while settling:
             uid = settling.pop()
-            self._queue.at(uid, max(now + STATUS_DEBOUNCE, self._written.get(uid, float("-inf")) + STATUS_INTERVAL))
+            self._queue.add_at(uid, max(now + STATUS_DEBOUNCE, self._written.get(uid, float("-inf")) + STATUS_INTERVAL))
 
     # Reconciliation
 
-    async def _turn(self, uid: Uid) -> float:
+    async def _process_item(self, uid: Uid) -> Instant | None:
+        """Reconcile one reservation; return when it is due again after a failure."""
         found = self.roster.get(uid)
         name = found[0].metadata.name if found is not None else uid
         reconcile_id.set(f"reservation {name}")
+        delay = None
         try:
             await self.reconcile(uid)
         except ApiError as error:
-            delay = self._retries.failed(uid, RETRY_BACKOFF)
-            _log.warning("reservation %s: not done, again in %.2f s: %s", name, delay, error)
-            self._queue.at(uid, self._clock.now() + delay)
+            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
+            _log.warning("reservation %s: not reconciled, retrying in %.2f s: %s", name, delay, error)
         except ServerRestoredError:
             raise
         except _ReservationGoneError:  # deleted while a request was in flight
-            self._retries.succeeded(uid)
+            self._retries.forget(uid)
         except Exception:  # noqa: BLE001 - one reservation must not stop all others
-            delay = self._retries.failed(uid, RETRY_BACKOFF)
-            _log.exception("reservation %s: cannot be decided, again in %.2f s", name, delay)
-            self._queue.at(uid, self._clock.now() + delay)
+            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
+            _log.exception("reservation %s: internal error, retrying in %.2f s", name, delay)
         else:
-            self._retries.succeeded(uid)
+            self._retries.forget(uid)
         self._wake()
-        return 0.0
+        return None if delay is None else self._clock.now() + delay
 
     async def reconcile(self, uid: Uid) -> None:
         """Bring one reservation to the state that the engine decides. Raises ApiError."""
@@ -305,7 +304,7 @@ class ReservationLoop:
             self.roster.record_shortage(uid, wall.timestamp() if plan.short else None)
             self._sleep(uid, plan, wall=wall)
             if view.expected:
-                self._queue.at(uid, self.roster.expected_bound_until(uid))
+                self._queue.add_at(uid, self.roster.expected_bound_until(uid))
             if not any(isinstance(action, PatchReservationStatus | GetPod) for action in plan.actions):
                 return
 
@@ -318,9 +317,9 @@ class ReservationLoop:
     def _sleep(self, uid: Uid, plan: ReservationPlan, *, wall: datetime) -> None:
         now = self._clock.now()
         if plan.wake_at != NEVER:
-            self._queue.at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP))
+            self._queue.add_at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP))
         again, _ = self.roster.ask_again(uid)
-        self._queue.at(uid, again)
+        self._queue.add_at(uid, again)
 
     async def _reread_unbound_pods(self, uid: Uid) -> None:
         again, consumers = self.roster.ask_again(uid)
@@ -380,10 +379,10 @@ class ReservationLoop:
         except ApiError as error:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
                 raise
-            self._queue.at(uid, self._clock.now() + self._refusals.failed(uid, CREATE_BACKOFF))
+            self._queue.add_at(uid, self._clock.now() + self._refusals.next_delay(uid, CREATE_BACKOFF))
             self.roster.refused(uid, error.message)
             return
-        self._refusals.succeeded(uid)
+        self._refusals.forget(uid)
         self.roster.observe_pod(made)
 
     async def _ask(self, uid: Uid, action: GetPod) -> None:
@@ -395,7 +394,7 @@ class ReservationLoop:
             pod = None
         now = self._clock.now()
         self.roster.answer(uid, action.uid, pod, now=now)
-        self._queue.at(uid, self.roster.eligible_from(action.uid))
+        self._queue.add_at(uid, self.roster.eligible_from(action.uid))
 
     async def _remove(self, uid: Uid) -> None:
         reservation, _ = self._known(uid)

@@ -7,11 +7,11 @@ from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from dra.kube.resources import EVENTS, PODS, Resource
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.slow_start import slow_start_batch
-from localplane.workqueue import WorkQueue
 
 RETRY_SECONDS: Final = 1.0
 """Seconds until a namespace that still has contents is checked again."""
@@ -36,21 +36,21 @@ class NamespaceController:
         self._accounts = accounts
         self._kinds = kinds
         self._clock = clock
-        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock)
         namespaces.tell(self._namespace_changed)
         accounts.tell(self._account_changed)
 
     async def run(self) -> None:
         """Reconcile namespaces until cancelled; start this when both informers have synced."""
-        await self._agenda.serve(self._sync)
+        await self._queue.run(self._sync)
 
     def _namespace_changed(self, namespace: PartialObjectMetadata, *, gone: bool) -> None:
         if not gone:
-            self._agenda.touch(namespace.metadata.name)
+            self._queue.add(namespace.metadata.name)
 
     def _account_changed(self, account: PartialObjectMetadata, *, gone: bool) -> None:
         if gone and account.metadata.name == DEFAULT_SERVICE_ACCOUNT:
-            self._agenda.touch(account.metadata.namespace)
+            self._queue.add(account.metadata.namespace)
 
     async def _sync(self, name: str) -> float | None:
         namespace = self._namespaces.get(("", name))

@@ -13,6 +13,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.resources import PODS
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
 from localplane.controller_manager.api_types import (
     REPLICA_SETS,
@@ -25,7 +26,6 @@ from localplane.controller_manager.api_types import (
 )
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.slow_start import slow_start_batch
-from localplane.workqueue import WorkQueue
 
 BATCH_SECONDS: Final = 0.1
 """Seconds that changes of pods are batched."""
@@ -103,23 +103,23 @@ class ReplicaSetController:
         self._sets = sets
         self._pods = pods
         self._clock = clock
-        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
         sets.tell(self._set_changed)
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile ReplicaSets until cancelled; start this when both informers have synced."""
-        await self._agenda.serve(self._sync)
+        await self._queue.run(self._sync)
 
     def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
         if not gone:
-            self._agenda.touch(replicas.metadata.key)
+            self._queue.add(replicas.metadata.key)
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
         del gone
         owner = controller_of(pod.metadata)
         if owner is not None and owner.kind == "ReplicaSet":
-            self._agenda.at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
+            self._queue.add_at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
 
     async def _sync(self, key: Key) -> float | None:
         while (replicas := self._sets.get(key)) is not None:

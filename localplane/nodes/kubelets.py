@@ -23,6 +23,7 @@ from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
+from dra.kube.workqueue import WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
@@ -38,7 +39,6 @@ from localplane.nodes.pod_status import READY_TO_START, generate_pod_status
 from localplane.nodes.pod_types import KubeletPod, needs_update
 from localplane.nodes.pod_workers import ContainerRun, PodAction, PodWorker, PodWorkerState
 from localplane.schemas.releases import NEWEST, Release
-from localplane.workqueue import WorkQueue
 
 LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
 """Annotation of a pod: each new value destroys the pod's sandbox."""
@@ -95,7 +95,7 @@ class Kubelets:
 
         self._pod_workers: dict[Uid, PodWorker] = {}
         self._unadopted: set[Uid] = set()
-        self._agenda: WorkQueue[Uid] = WorkQueue(clock)
+        self._queue: WorkQueue[Uid] = WorkQueue(clock)
         self._recorder = EventRecorder(client, instance="local", controller="kubelet", clock=clock)
         self._pods = Reflector(
             client,
@@ -122,7 +122,7 @@ class Kubelets:
             group.create_task(self._machines.run(), name="machines")
             group.create_task(self._nodes.run(), name="reflect nodes for kubelets")
             group.create_task(self._pods.run(), name="reflect pods for kubelets")
-            group.create_task(self._agenda.serve(self._sync), name="kubelets")
+            group.create_task(self._queue.run(self._sync), name="kubelets")
             group.create_task(self._recorder.run(), name="events of kubelets")
             if self._containers is not None:
                 group.create_task(self._containers.run(), name="containers of kubelets")
@@ -155,11 +155,11 @@ class Kubelets:
 
     def _lose_pod_sandbox(self, resident: PodWorker) -> None:
         pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
-        self._agenda.touch(resident.pod.metadata.uid)
+        self._queue.add(resident.pod.metadata.uid)
 
     def _wake_node(self, node: str) -> None:
         for resident in self._on(node):
-            self._agenda.touch(resident.pod.metadata.uid)
+            self._queue.add(resident.pod.metadata.uid)
 
     def _wall(self) -> str:
         return rfc3339(self._clock.wall())
@@ -187,7 +187,7 @@ class Kubelets:
         resident = self._pod_workers.get(pod.metadata.uid)
         if resident is not None:
             resident.gone = True
-            self._agenda.touch(pod.metadata.uid)
+            self._queue.add(pod.metadata.uid)
 
     def _observe(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid
@@ -203,7 +203,7 @@ class Kubelets:
             pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
         if needs_update(pod, before):
             pod_workers.pod_updated(resident, now=self._clock.now())
-            self._agenda.touch(uid)
+            self._queue.add(uid)
 
     def _welcome(self, pod: KubeletPod) -> None:
         """Add a worker for a pod that is bound to one of these nodes, now or before this process started."""
@@ -223,7 +223,7 @@ class Kubelets:
             _adopt_containers(resident, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:
             resident.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
-        self._agenda.touch(uid)
+        self._queue.add(uid)
 
     async def _sync(self, uid: Uid) -> float | None:
         """Perform all due actions of a pod; return when the next one is due."""
@@ -281,7 +281,7 @@ class Kubelets:
     def _ended(self, resident: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
         now = self._clock.now()
         pod_workers.container_exited(resident, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
-        self._agenda.touch(resident.pod.metadata.uid)
+        self._queue.add(resident.pod.metadata.uid)
 
     async def _do(self, step: PodAction, resident: PodWorker) -> None:
         """Perform one action for a pod."""

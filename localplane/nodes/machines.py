@@ -14,6 +14,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339_micro
 from dra.kube.errors import AlreadyExists, NotFound
 from dra.kube.resources import LEASES, NODES, SLICES, Resource
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import Node
 from localplane.nodes.node_objects import (
@@ -25,7 +26,6 @@ from localplane.nodes.node_objects import (
     resource_slices,
 )
 from localplane.schemas.releases import Release
-from localplane.workqueue import WorkQueue
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
@@ -78,10 +78,10 @@ class Machines:
         self._chance = chance
         self._leases = leases
         self._woken = woken
-        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock)
         self._machines = {spec.name: Machine(spec, number) for number, spec in enumerate(nodes)}
         for name in self._machines:
-            self._agenda.touch(name)
+            self._queue.add(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._machines
@@ -91,7 +91,7 @@ class Machines:
 
     async def run(self) -> None:
         """Register the machines and renew their leases until cancelled."""
-        await self._agenda.serve(self._serve)
+        await self._queue.run(self._serve)
 
     def reboot(self, name: str, *, seconds: float) -> None:
         """Take a machine down; after some seconds, the machine comes back with another bootID."""
@@ -99,7 +99,7 @@ class Machines:
         machine.boots += 1
         machine.boot_id, machine.registered = self._uuid(), False
         machine.down_until = self._clock.now() + seconds
-        self._agenda.touch(name)
+        self._queue.add(name)
 
     def silence(self, name: str) -> None:
         """Stop all writes of a machine to the API server."""
@@ -113,7 +113,7 @@ class Machines:
     def renew(self, name: str) -> None:
         """Write a machine's node status again, because the Node says otherwise."""
         self._machines[name].registered = False
-        self._agenda.touch(name)
+        self._queue.add(name)
 
     async def _serve(self, name: str) -> float | None:
         """Write what is due for a machine; return when the next write is due."""

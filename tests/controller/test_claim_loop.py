@@ -8,7 +8,6 @@ from controller.claim_events import ClaimEvents
 from controller.claim_loop import CONFLICTS_MAX, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop
 from controller.claim_writer import PartialFailureError
 from controller.leadership import Leadership
-from controller.workqueue import WorkQueue
 from dra.engine.claims.actions import AddEntries, Deallocate, SetReservedFor, Ungate
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import REPLACE
@@ -16,6 +15,7 @@ from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from dra.kube.store import ServerRestored, ServerRestoredError
+from dra.kube.workqueue import BATCH_DELAY, WorkQueue
 from dra.telemetry.logs import reconcile_id
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 
@@ -91,7 +91,7 @@ def loop_of(world, writes, evictions, told, metrics, clock):
     def make(leadership=None):
         return ClaimLoop(
             world=world,
-            queue=WorkQueue(clock),
+            queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
             writer=writes,
             publisher=ClaimEvents(told, metrics),
             metrics=metrics,

@@ -221,7 +221,7 @@ async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, ev
     assert 30.0 <= pauses[-1] <= 60.0
     assert steps(cluster, "b")[:3] == ["GET", "PATCH", "DELETE"]  # the failure of one is not that of another
     assert told.reasons == []
-    assert "claim ml/train: not all pods evicted, again in " in caplog.text
+    assert "claim ml/train: not all pods evicted, retrying in " in caplog.text
 
     cluster.answer = {}
     assert await evictor.reconcile(KEY) == NEVER
@@ -238,7 +238,7 @@ async def test_a_refused_eviction_is_no_failure_to_decide(cluster, world, evicto
     cluster.answer = {of_a: refusal(403, "Forbidden", "pods is forbidden")}
     assert await evictor_of().reconcile(KEY) > clock.now()
     assert "deletionTimestamp" in state(cluster, "b")["metadata"]
-    assert "claim ml/train: not all pods evicted, again in " in caplog.text
+    assert "claim ml/train: not all pods evicted, retrying in " in caplog.text
     assert b"dra_reserve_decision_failures_total 0.0" in metrics.render()
 
 
@@ -249,7 +249,7 @@ async def test_a_claim_that_cannot_be_decided_stops_no_other(cluster, world, evi
     put_taint(world)
     assert await evictor_of().reconcile(KEY) > clock.now()
     assert steps(cluster, "a") == []
-    assert "claim ml/train: evictions cannot be decided" in caplog.text
+    assert "claim ml/train: internal error in evictions" in caplog.text
 
 
 async def test_writes_end_before_the_lease_does(cluster, world, evictor_of):

@@ -208,7 +208,7 @@ async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cl
     workloads.follow()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
-    assert "workloads jobs.batch: not watched any more, again soon" in caplog.messages
+    assert "workloads jobs.batch: watch failed, retrying soon" in caplog.messages
     await settle(2 * RETRY[0])
     assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
 

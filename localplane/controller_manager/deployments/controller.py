@@ -5,12 +5,12 @@ from typing import Any
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, NotFound
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
 from localplane.controller_manager.api_types import DEPLOYMENTS, REPLICA_SETS, Pod, ReplicaSet, controller_of
 from localplane.controller_manager.deployments.decision import DeploymentPlan, decide
 from localplane.controller_manager.deployments.deployment_types import Deployment, template_contents
 from localplane.controller_manager.informer import Informer
-from localplane.workqueue import WorkQueue
 
 
 class DeploymentController:
@@ -30,24 +30,24 @@ class DeploymentController:
         self._sets = sets
         self._pods = pods
         self._clock = clock
-        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
         deployments.tell(self._deployment_changed)
         sets.tell(self._set_changed)
         pods.tell(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile Deployments until cancelled; start this when the informers have synced."""
-        await self._agenda.serve(self._sync)
+        await self._queue.run(self._sync)
 
     def _deployment_changed(self, deployment: Deployment, *, gone: bool) -> None:
         if not gone:
-            self._agenda.touch(deployment.metadata.key)
+            self._queue.add(deployment.metadata.key)
 
     def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
         del gone
         owner = controller_of(replicas.metadata)
         if owner is not None and owner.kind == "Deployment":
-            self._agenda.touch((replicas.metadata.namespace, owner.name))
+            self._queue.add((replicas.metadata.namespace, owner.name))
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
         """Sync the Deployment of a deleted pod: Recreate waits for old pods, whose end no ReplicaSet reports."""

@@ -17,6 +17,7 @@ from dra.kube.errors import Conflict, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Struct, Uid
 from localplane.controller_manager.garbage_collector.graph import (
     DeleteObject,
@@ -28,7 +29,6 @@ from localplane.controller_manager.garbage_collector.graph import (
     RemoveOwnerReferences,
 )
 from localplane.controller_manager.informer import Informer
-from localplane.workqueue import WorkQueue
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
@@ -91,7 +91,7 @@ class GarbageCollector:
         self._client = client
         self._clock = clock
         self._chance = chance
-        self._agenda: WorkQueue[Uid] = WorkQueue(clock)
+        self._queue: WorkQueue[Uid] = WorkQueue(clock)
         self._resources: dict[tuple[str, str], Resource] = {}
         """Watched kinds, by group and kind."""
         self._custom: dict[str, tuple[Resource, asyncio.Task[None]]] = {}
@@ -130,7 +130,7 @@ class GarbageCollector:
                 await reflector.synced.wait()
             for mirror in self._mirrors:
                 await mirror.reflector.synced.wait()
-            group.create_task(self._agenda.serve(self._sync), name="garbage")
+            group.create_task(self._queue.run(self._sync), name="garbage")
 
     def _reflector(self, resource: Resource) -> Reflector[PartialObjectMetadata]:
         self._know(resource)
@@ -149,7 +149,7 @@ class GarbageCollector:
     def _observed(self, resource: Resource, obj: ApiObject, /, *, gone: bool) -> None:
         news = self.graph.remove(obj.metadata.uid) if gone else self.graph.put(GraphNode(resource, obj.metadata))
         for uid in news:
-            self._agenda.touch(uid)
+            self._queue.add(uid)
 
     def _watch_custom(self, definition: CustomResourceDefinition, wanted: Resource | None) -> None:
         """Watch the kind of a definition in the wanted version, or not at all."""
@@ -209,7 +209,7 @@ class GarbageCollector:
                 self._observed(resource, found, gone=False)
             else:
                 self.graph.absent(owner.uid)
-        self._agenda.touch(item.meta.uid)
+        self._queue.add(item.meta.uid)
         return True
 
     async def _patch(self, item: GraphNode, metadata: dict[str, Any]) -> None:
@@ -236,4 +236,4 @@ class GarbageCollector:
 
     def _forget(self, item: GraphNode) -> None:
         for uid in self.graph.remove(item.meta.uid):
-            self._agenda.touch(uid)
+            self._queue.add(uid)

@@ -13,6 +13,7 @@ from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.event_correlator import EventRecord, EventType, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import JOBS, PODS
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid
 from localplane.controller_manager.api_types import (
     Pod,
@@ -31,7 +32,6 @@ from localplane.controller_manager.jobs.job_types import (
 )
 from localplane.controller_manager.jobs.pod_failures import BackoffRecord
 from localplane.controller_manager.slow_start import slow_start_batch
-from localplane.workqueue import WorkQueue
 
 BATCH_SECONDS: Final = 0.25
 """Seconds that changes of pods are batched, so that ten thousand changes become a few writes of the Job."""
@@ -51,7 +51,7 @@ class JobController:
         self._pods = pods
         self._recorder = recorder
         self._clock = clock
-        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._orphans: WorkQueue[Key] = WorkQueue(clock)
         self._failures: dict[Uid, BackoffRecord] = {}
         self._unknown_owners: dict[Key, set[Uid]] = {}
@@ -62,8 +62,8 @@ class JobController:
     async def run(self) -> None:
         """Reconcile Jobs until cancelled; start this when both informers have synced."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._agenda.serve(self._sync), name="jobs")
-            group.create_task(self._orphans.serve(self._let_go), name="orphans of jobs")
+            group.create_task(self._queue.run(self._sync), name="jobs")
+            group.create_task(self._orphans.run(self._let_go), name="orphans of jobs")
 
     def _job_changed(self, job: Job, *, gone: bool) -> None:
         if gone:
@@ -71,19 +71,19 @@ class JobController:
             self._unknown_owners.setdefault(job.metadata.key, set()).add(job.metadata.uid)
             for pod in self._pods.owned(job.metadata.uid):
                 self._pod_changed(pod, gone=False)
-        self._agenda.touch(job.metadata.key)
+        self._queue.add(job.metadata.key)
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
         owner = controller_of(pod.metadata)
         if owner is None and not gone and has_tracking_finalizer(pod):
-            self._orphans.touch(pod.metadata.key)
+            self._orphans.add(pod.metadata.key)
         elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
             key = (pod.metadata.namespace, owner.name)
             job = self._jobs.get(key)
             if job is None or job.metadata.uid != owner.uid:
                 self._unknown_owners.setdefault(key, set()).add(owner.uid)
             gathering = max(BATCH_SECONDS, BATCH_SECONDS_PER_POD * self._pods.count(owner.uid))
-            self._agenda.at(key, self._clock.now() + gathering)
+            self._queue.add_at(key, self._clock.now() + gathering)
 
     async def _sync(self, key: Key) -> float | None:
         """Carry out all possible steps for a Job; return when to sync the Job again."""

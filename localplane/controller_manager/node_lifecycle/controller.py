@@ -10,12 +10,12 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.resources import NODES, PODS
+from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, Uid
 from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.node_lifecycle import rules
 from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
-from localplane.workqueue import WorkQueue
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 RESYNC_SECONDS: Final = 1.0
@@ -33,7 +33,7 @@ class NodeLifecycleController:
         self._client = client
         self._nodes = nodes
         self._clock = clock
-        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock)
         self._pods: dict[str, dict[Uid, Pod]] = {}
         self._lease_renewals: dict[str, tuple[str | None, float]] = {}
         self._tainted: dict[tuple[str, str], float] = {}
@@ -45,11 +45,11 @@ class NodeLifecycleController:
 
     async def run(self) -> None:
         """Reconcile nodes until cancelled; start this when the informers have synced."""
-        await self._agenda.serve(self._sync)
+        await self._queue.run(self._sync)
 
     def _node_changed(self, node: Node, *, gone: bool) -> None:
         del gone
-        self._agenda.touch(node.metadata.name)
+        self._queue.add(node.metadata.name)
 
     def _lease_changed(self, lease: Lease, *, gone: bool) -> None:
         meta = lease.metadata
@@ -61,7 +61,7 @@ class NodeLifecycleController:
             first = meta.name not in self._lease_renewals
             self._lease_renewals[meta.name] = (lease.spec.renew_time, self._clock.now())
             if first:
-                self._agenda.touch(meta.name)
+                self._queue.add(meta.name)
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
         node = pod.spec.node_name
@@ -75,7 +75,7 @@ class NodeLifecycleController:
         here[pod.metadata.uid] = pod
         known = self._nodes.get(("", node))
         if known is None or (known.evicting and (new or pod.metadata.deleting)):
-            self._agenda.touch(node)
+            self._queue.add(node)
 
     async def _sync(self, name: str) -> float | None:
         """Reconcile a node; return when to sync the node again."""

@@ -154,4 +154,4 @@ async def test_a_reservation_that_goes_while_its_status_is_being_written_is_deci
         await site.delete(f"{RESERVATIONS}/r")
         await site.settle(2.0)
         assert site.faults.counts[Fault.CONFLICT] == 1
-        assert "cannot be decided" not in caplog.text
+        assert "internal error" not in caplog.text
