@@ -1,7 +1,52 @@
-"""Leadership as the writer checks it before each write: whether writing is allowed, and until when."""
+"""Leader election of the controller and of the extender, and the time limits that leadership sets for writes."""
 
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+
+from dra.api.configuration import LeaderElection, MalformedConfigurationError
 from dra.engine.instants import NEVER, Instant
+from dra.kube.client import Client
+from dra.kube.clock import Clock
 from dra.kube.leader_election import LeaderElector
+from dra.kube.lease_rules import SAFETY_MARGIN, ElectionTimings
+
+
+def process_identity() -> str:
+    """Return an identity that is unique to this process: the host plus a random part."""
+    return f"{socket.gethostname()}_{secrets.token_hex(4)}"
+
+
+def leader_elector(settings: LeaderElection, client: Client, *, identity: str, clock: Clock) -> LeaderElector | None:
+    """Return the candidate of this process, or None without leader election; raise MalformedConfigurationError."""
+    if not settings.enabled:
+        return None
+    try:
+        timings = ElectionTimings(
+            duration=settings.lease_seconds, renew_deadline=settings.renew_seconds, retry=settings.retry_seconds
+        )
+    except ValueError as error:
+        raise MalformedConfigurationError(
+            f"leaderElection: retrySeconds ({settings.retry_seconds:g}) must be less than renewSeconds "
+            f"({settings.renew_seconds:g}), and renewSeconds less than leaseSeconds - {SAFETY_MARGIN:g} "
+            f"({settings.lease_seconds - SAFETY_MARGIN:g})"
+        ) from error
+    return LeaderElector(client, key=(settings.namespace, settings.name), identity=identity, terms=timings, clock=clock)
+
+
+async def run_as_leader(election: LeaderElector, work: Callable[[], Awaitable[None]]) -> None:
+    """Acquire the lease, do the work for as long as this process holds the lease, and release the lease.
+
+    Raises LeadershipLostError when another replica took over.
+    """
+    await election.acquire()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(election.hold(), name="lease")
+            await work()
+    finally:
+        await asyncio.shield(election.release())
 
 
 class Leadership:

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import secrets
-import socket
 from typing import Final
 
 from controller.extender.binder import Binder
@@ -19,13 +17,11 @@ from controller.extender.server import ExtenderServer
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import ExtenderWriter
-from controller.leadership import Leadership
+from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import EventRecorder
-from dra.kube.leader_election import LeaderElector
-from dra.kube.lease_rules import ElectionTimings
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.telemetry.telemetry_server import TelemetryServer
@@ -62,8 +58,8 @@ class Extender:
 
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
-        identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._election = _election(configuration, client, identity, clock)
+        identity = identity or process_identity()
+        self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
         leadership = Leadership(self._election)
         writing = ExtenderWriter(client, picture=self.picture, clock=clock, leadership=leadership)
         self._refused = UnschedulablePods(picture=self.picture, writing=writing, clock=clock)
@@ -145,15 +141,7 @@ class Extender:
             await asyncio.sleep(self._quiet)  # writes of the previous process have ended by then
             await self._bind()
             return
-        await self._election.acquire()
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._election.hold(), name="lease")
-                group.create_task(self._bind_after_previous_leader(), name="bind")
-        finally:
-            self.binds = False
-            self.metrics.leading.set(0)
-            await asyncio.shield(self._election.release())
+        await run_as_leader(self._election, self._bind_after_previous_leader)
 
     async def _bind_after_previous_leader(self) -> None:
         """Start binding after the last write of the previous leader has arrived and has been read."""
@@ -168,12 +156,16 @@ class Extender:
         self.binds = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.picture.available())))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._doubts.run(), name="doubts")
-            group.create_task(self._refused.run(), name="refused")
-            group.create_task(self._resizing.run(), name="resizing")
-            group.create_task(self._recorder.run(), name="events")
-            group.create_task(self._remembering.run(), name="memory of nodes")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._doubts.run(), name="doubts")
+                group.create_task(self._refused.run(), name="refused")
+                group.create_task(self._resizing.run(), name="resizing")
+                group.create_task(self._recorder.run(), name="events")
+                group.create_task(self._remembering.run(), name="memory of nodes")
+        finally:
+            self.binds = False
+            self.metrics.leading.set(0)
 
     async def _measure(self) -> None:
         while True:
@@ -189,17 +181,3 @@ class Extender:
         A replica that does not bind is not ready, so that the Service routes to the one that does.
         """
         return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
-
-
-def _election(
-    configuration: ExtenderConfiguration, client: Client, identity: str, clock: Clock
-) -> LeaderElector | None:
-    settings = configuration.leader_election
-    if not settings.enabled:
-        return None
-    terms = ElectionTimings(
-        duration=settings.lease_seconds,
-        renew_deadline=settings.renew_seconds,
-        retry=settings.retry_seconds,
-    )
-    return LeaderElector(client, key=(settings.namespace, settings.name), identity=identity, terms=terms, clock=clock)

@@ -79,6 +79,10 @@ class Endpoint(ConfigurationSection):
     port: Port = 0
 
 
+class MalformedConfigurationError(ValueError):
+    """A configuration whose fields are valid and do not fit together."""
+
+
 class LeaderElection(ConfigurationSection):
     """The Lease that keeps two replicas from acting at the same time."""
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from controller.application import Application, MalformedConfigurationError
-from dra.api.configuration import ControllerConfiguration, ControllerMode
+from controller.application import Application
+from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.server_process import run_until_stopped

@@ -83,7 +83,10 @@ class ElectionTimings:
 
     def __post_init__(self) -> None:
         if not self.retry < self.renew_deadline < self.duration - SAFETY_MARGIN:
-            raise ValueError(f"lease terms {self}: must be retry < renew_deadline < duration - {SAFETY_MARGIN:g}")
+            raise ValueError(
+                f"election timings: retry ({self.retry:g}) must be less than renew_deadline ({self.renew_deadline:g}), "
+                f"and renew_deadline less than duration - {SAFETY_MARGIN:g} ({self.duration - SAFETY_MARGIN:g})"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from controller.application import Application, MalformedConfigurationError, compiled_rules, policy_from
-from dra.api.configuration import ControllerConfiguration
+from controller.application import Application, compiled_rules, policy_from
+from dra.api.configuration import ControllerConfiguration, MalformedConfigurationError
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.kube.clock import SYSTEM, SystemClock
@@ -65,12 +65,6 @@ def test_rules_are_compiled_by_kind():
 def test_a_bad_rule_is_named(rule, named):
     with pytest.raises(MalformedConfigurationError, match=f"^{named}"):
         compiled_rules(configuration(releaseRules=[rule]))
-
-
-def test_a_lease_that_cannot_be_kept_is_refused():
-    content = {"leaderElection": {"leaseSeconds": 10, "renewSeconds": 10}}
-    with pytest.raises(MalformedConfigurationError, match=r"^leaderElection: "):
-        Application(configuration(**content), Cluster())
 
 
 async def test_what_is_there_is_decided_at_the_start_though_nothing_happens():

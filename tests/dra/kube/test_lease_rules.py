@@ -114,7 +114,7 @@ def test_a_tenure_that_cannot_be_renewed_is_over(now, over):
     "terms", [{"retry": 10.0}, {"renew_deadline": 14.0}, {"duration": 10}, {"renew_deadline": 1.0}], ids=str
 )
 def test_terms_that_do_not_fit_each_other_are_refused(terms):
-    with pytest.raises(ValueError, match=r"^lease terms "):
+    with pytest.raises(ValueError, match=r"^election timings: retry "):
         ElectionTimings(**terms)
 
 
