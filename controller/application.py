@@ -26,7 +26,6 @@ from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Reason
-from dra.kube import event_correlator
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
@@ -87,7 +86,7 @@ class ReasonEventRecorder:
                 reason=reason.code.value,
                 action=ACTION,
                 note=reason.note,
-                severity=event_correlator.EventType(reason.severity.value),
+                severity=reason.severity,
             )
         )
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Final, Protocol, TypeAlias
 
 from controller.metrics import ControllerMetrics
-from dra.engine.claims.reasons import Code, EventType, Reason
+from dra.engine.claims.reasons import Code, Reason
 from dra.engine.instants import Instant
+from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
 
 REPEAT_AFTER: Final = 600.0

@@ -19,7 +19,7 @@ from dra.engine.instants import Instant
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
-from dra.telemetry import connection_metrics, exposition
+from dra.telemetry.metrics import dropped_connections_observer, render_metrics
 
 _WAIT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -150,7 +150,7 @@ class ControllerMetrics:
             ["method", "resource", "code"],
             registry=self.registry,
         )
-        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "probes", "metrics")
+        self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
             "From the first sight of a pod and its allocated claim to its first entry, by whether the list had room",
@@ -219,4 +219,4 @@ class ControllerMetrics:
 
     def render(self) -> bytes:
         """Return all metrics in the text format."""
-        return exposition.render_metrics(self.registry)
+        return render_metrics(self.registry)

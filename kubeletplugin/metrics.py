@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dra.telemetry import connection_metrics, exposition
+from dra.telemetry.metrics import dropped_connections_observer, render_metrics
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
 
@@ -63,7 +63,7 @@ class PluginMetrics:
             ["driver", "reason"],
             registry=self.registry,
         )
-        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "probes", "metrics")
+        self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.orphans = Gauge(
             "dra_reserve_plugin_orphans",
             "Claims that have devices here still, though they are gone or not allocated any more",
@@ -78,4 +78,4 @@ class PluginMetrics:
 
     def render(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
-        return exposition.render_metrics(self.registry)
+        return render_metrics(self.registry)

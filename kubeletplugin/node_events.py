@@ -5,9 +5,10 @@ from typing import Final, NoReturn
 from dra.engine.messages.impairments import Impairment
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES
+from dra.model.event_type import EventType
 from dra.model.meta import Uid
 
 CONTROLLER: Final = "reserve.dra/kubelet-plugin"

@@ -17,11 +17,12 @@ from dra.engine.reservations import amounts
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
+from dra.model.event_type import EventType
 from dra.model.scheduling import SchedulerNode
 from kubeletplugin.contract import NodeReservationAware
 from kubeletplugin.node_events import CONTROLLER

@@ -7,9 +7,10 @@ from controller.extender.scheduler_cache import CachedReservation
 from dra.engine.reservations.amounts import format_quantity
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import ReservationReason
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.model.event_type import EventType
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 ACTION: Final = "Reserve"

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra.telemetry import connection_metrics, exposition
+from dra.telemetry.metrics import dropped_connections_observer, render_metrics
 
 _COST_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
@@ -79,7 +79,7 @@ class ExtenderMetrics:
             "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
             registry=self.registry,
         )
-        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "extender", "probes", "metrics")
+        self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:
             self.binds.labels(outcome)
 
@@ -90,4 +90,4 @@ class ExtenderMetrics:
 
     def render(self) -> bytes:
         """Return all metrics in the text format."""
-        return exposition.render_metrics(self.registry)
+        return render_metrics(self.registry)

@@ -43,6 +43,7 @@ from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations
 from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 TOMBSTONES_MAX: Final = 16_384
@@ -160,7 +161,7 @@ class SchedulerCache:
         """Add or update a reservation, from the informer or from the answer to a write."""
         meta = obj.metadata
         before = self._reservations.get(meta.uid)
-        if meta.uid in self._gone or (before is not None and _older(meta.resource_version, before.version)):
+        if meta.uid in self._gone or (before is not None and is_older(meta.resource_version, before.version)):
             return
         if before is not None and meta.resource_version == before.version:
             return  # already known from the answer to a write: parsing it again takes half a millisecond
@@ -205,7 +206,7 @@ class SchedulerCache:
     def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
         """Remove reservations that a complete list should have shown and did not; return whether there were any."""
         known = {uid: each.version for uid, each in self._reservations.items()} | self._unread
-        gone = [uid for uid, each in known.items() if uid not in shown and not _older(version, each)]
+        gone = [uid for uid, each in known.items() if uid not in shown and not is_older(version, each)]
         for uid in gone:
             self.forget_reservation(uid)
         return bool(gone)
@@ -285,7 +286,7 @@ class SchedulerCache:
         for uid, each in learned.items():
             if uid in shown:
                 continue
-            if _older(version, each):  # the read is later than the list
+            if is_older(version, each):  # the read is later than the list
                 self._read_pods[uid] = each
                 continue
             self._drop(uid)
@@ -396,7 +397,3 @@ class SchedulerCache:
         for each in self._reservations.values():
             found[each.reservation.status.phase.value] += 1
         return found
-
-
-def _older(version: str, known: str) -> bool:
-    return version.isdecimal() and known.isdecimal() and int(version) < int(known)

@@ -29,7 +29,6 @@ from dra.engine.reservations.lifecycle import (
     GetPod,
     PatchReservationStatus,
     ReservationEvent,
-    ReservationEventType,
     ReservationPlan,
 )
 from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
@@ -42,7 +41,6 @@ from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.event_correlator import EventType as EventSeverity
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.events import EventRecorder
 from dra.kube.informers import Informers
@@ -50,6 +48,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.model.event_type import EventType
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 from dra.telemetry.logs import reconcile_id
@@ -445,7 +444,7 @@ class ReservationLoop:
         )
         self._tell(
             obj.metadata,
-            ReservationEvent(reason=ReservationReason.INVALID, text=text, severity=ReservationEventType.WARNING),
+            ReservationEvent(reason=ReservationReason.INVALID, text=text, severity=EventType.WARNING),
         )
 
     def _known(self, uid: Uid) -> tuple[Any, str]:
@@ -455,7 +454,7 @@ class ReservationLoop:
         return found
 
     def _tell(self, metadata: ObjectMeta, told: ReservationEvent) -> None:
-        level = logging.WARNING if told.severity is ReservationEventType.WARNING else logging.INFO
+        level = logging.WARNING if told.severity is EventType.WARNING else logging.INFO
         _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason.value})
         self._recorder.record(
             EventRecord(
@@ -463,7 +462,7 @@ class ReservationLoop:
                 reason=told.reason.value,
                 action=ACTION,
                 note=told.text,
-                severity=EventSeverity(told.severity.value),
+                severity=told.severity,
             )
         )
 

@@ -6,10 +6,10 @@ The count is written slowly: a waiting claim is reconciled every second, and no 
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from dra.kube.resources import Resource
+from dra.model.event_type import EventType
 from dra.model.meta import ObjectMeta, Struct, Uid
 
 SERIES_WINDOW: Final = 600.0
@@ -22,13 +22,6 @@ SERIES_MAX: Final = 2048
 
 NOTE_MAX: Final = 1024
 """Maximum number of bytes in a note; the API server refuses longer notes."""
-
-
-class EventType(StrEnum):
-    """The ``type`` of an Event."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
 
 
 class Regarding(Struct, frozen=True):

@@ -36,10 +36,6 @@ class FairQueue(Generic[T]):
         self._length += 1
         return refused
 
-    def first(self) -> T:
-        """Return the next item without removing it."""
-        return next(iter(self._turns.values()))[0]
-
     def pop(self) -> T:
         """Remove and return the next item; another namespace is served after it."""
         namespace, items = self._turns.popitem(last=False)

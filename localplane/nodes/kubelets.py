@@ -18,13 +18,14 @@ from typing import Final
 from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.kube.workqueue import WorkQueue
 from dra.model.claims import ResourceClaim
+from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from localplane.nodes import pod_workers

@@ -5,9 +5,10 @@ from typing import Final
 from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import PODS
+from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata
 from dra.model.pods import POD_SCHEDULED
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerPod

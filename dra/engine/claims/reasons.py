@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from dra.engine.messages.remedies import without_commands
 from dra.engine.messages.texts import singularize
+from dra.model.event_type import EventType
 from dra.model.meta import Key, Struct, Uid
 
 
@@ -59,13 +60,6 @@ class Code(StrEnum):
     HOLD_LOST = "HoldLost"
     HANDED_OVER = "HandedOver"
     WAITS_FOR_HELD = "WaitsForHeldClaim"
-
-
-class EventType(StrEnum):
-    """Event types of the core/v1 API."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
 
 
 class ReasonText(NamedTuple):

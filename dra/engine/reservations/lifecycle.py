@@ -12,7 +12,6 @@ read shows that, never its absence from a watch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from dra.api.configuration import PlaceholderMode
@@ -37,6 +36,7 @@ from dra.engine.reservations.placeholder_handover import (
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
+from dra.model.event_type import EventType
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import POD_SCHEDULED
@@ -46,19 +46,12 @@ SHORTAGE_GRACE_PERIOD: Final = 10.0
 """Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
 
 
-class ReservationEventType(StrEnum):
-    """The type of an Event, as in ``type`` of events.k8s.io/v1."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
-
-
 class ReservationEvent(Struct, frozen=True):
     """An Event on the reservation, recorded once the write that it reports has succeeded."""
 
     reason: ReservationReason
     text: str
-    severity: ReservationEventType = ReservationEventType.NORMAL
+    severity: EventType = EventType.NORMAL
 
 
 class PatchReservationStatus(Struct, frozen=True):
@@ -200,7 +193,7 @@ def _sync_readable_condition(reservation: Reservation, fault: str, *, now: WallT
     told = ReservationEvent(
         reason=ReservationReason.INVALID,
         text=f"{fault}; nobody may use it until that is corrected",
-        severity=ReservationEventType.WARNING,
+        severity=EventType.WARNING,
     )
     return _patch_status(reservation, status, *([told] if fault else []))
 
@@ -224,9 +217,7 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
     status = phases.next_status(reservation.status, Trigger.UNSCHEDULABLE, now=now, message=text)
     if status is None:
         return again
-    told = ReservationEvent(
-        reason=ReservationReason.FAILED_SCHEDULING, text=text, severity=ReservationEventType.WARNING
-    )
+    told = ReservationEvent(reason=ReservationReason.FAILED_SCHEDULING, text=text, severity=EventType.WARNING)
     return (*again, _patch_status(reservation, status, told))
 
 
@@ -367,7 +358,7 @@ def _sync_held_condition(
     status = phases.next_status(reservation.status, happening, now=now, message=text)
     if status is None:
         return (), NEVER
-    told = ReservationEvent(reason=ReservationReason.TAKEN, text=text, severity=ReservationEventType.WARNING)
+    told = ReservationEvent(reason=ReservationReason.TAKEN, text=text, severity=EventType.WARNING)
     return (_patch_status(reservation, status, *([told] if lacking else [])),), NEVER
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound
-from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import JOBS, PODS
 from dra.kube.workqueue import WorkQueue
+from dra.model.event_type import EventType
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid
 from localplane.controller_manager.api_types import (
     Pod,

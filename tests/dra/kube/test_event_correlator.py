@@ -7,11 +7,11 @@ from dra.kube.event_correlator import (
     SERIES_WINDOW,
     EventCorrelator,
     EventRecord,
-    EventType,
     Regarding,
     truncated_note,
 )
 from dra.kube.resources import NODES, PODS
+from dra.model.event_type import EventType
 from dra.model.meta import ObjectMeta
 
 

@@ -4,8 +4,9 @@ import contextlib
 import msgspec
 import pytest
 
-from dra.kube.event_correlator import SERIES_UPDATE_INTERVAL, EventType
+from dra.kube.event_correlator import SERIES_UPDATE_INTERVAL
 from dra.kube.events import ATTEMPTS, FLUSH_TIMEOUT, QUEUE_MAX, EventRecorder
+from dra.model.event_type import EventType
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, Scripted, body_of, client_of, ok, pod, refusal
 from tests.dra.kube.test_event_correlator import fact
 

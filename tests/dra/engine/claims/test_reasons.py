@@ -8,11 +8,11 @@ from dra.engine.claims.reasons import (
     LONGEST_ARGUMENT,
     REASON_TEXTS,
     Code,
-    EventType,
     claim_reason,
     list_names,
     pod_reason,
 )
+from dra.model.event_type import EventType
 from tests.commands import unknown_commands
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
 
