@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from dra.api.release_rules import BUILT_IN_RELEASE_RULES
+from dra.model.workload_types import RELEASE_RULES
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -102,7 +102,7 @@ class Logging(ConfigurationSection):
 
 
 BUILT_IN_RULES: Final = tuple(
-    ReleaseRule(resource=resource, expression=expression) for resource, expression in BUILT_IN_RELEASE_RULES.items()
+    ReleaseRule(resource=resource, expression=expression) for resource, expression in RELEASE_RULES.items()
 )
 
 

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from dra.model.workload_types import WORKLOAD_TYPES
+
 
 class RolePurpose(StrEnum):
     """The purpose of a permission; values are the names of the roles in deploy/."""
@@ -60,10 +62,10 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule(_DRA, ("resourceslices", "deviceclasses"), ("list",)),
         PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
     ),
-    RolePurpose.WORKLOADS: (
-        PolicyRule("batch", ("jobs",), ("get", "list", "watch")),
-        PolicyRule("jobset.x-k8s.io", ("jobsets",), ("get", "list", "watch")),
-        PolicyRule("apps", ("deployments", "statefulsets", "replicasets"), ("get", "list", "watch")),
+    RolePurpose.WORKLOADS: tuple(
+        PolicyRule(each.resource.group, (each.resource.resource,), ("get", "list", "watch"))
+        for each in WORKLOAD_TYPES
+        if each.readable
     ),
     RolePurpose.EVICTION: (
         PolicyRule(_DRA, ("resourceslices", "devicetaintrules"), ("list", "watch")),

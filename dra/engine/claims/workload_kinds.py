@@ -9,25 +9,12 @@ and kinds built into Kubernetes are exempt: their number is fixed.
 from collections import OrderedDict
 from typing import Final
 
-from dra.model.references import POD_GROUPS, GroupResource
+from dra.model.references import GroupResource
+from dra.model.workload_types import WORKLOAD_TYPES
 
 KINDS_PER_NAMESPACE: Final = 16
 """Maximum number of kinds of workloads, beside the exempt kinds, that are watched for the claims of one namespace. The
 kinds referred to first are watched, until no claim of the namespace refers to them any longer."""
-
-BUILT_IN_KINDS: Final = frozenset(
-    {
-        GroupResource(resource="jobs", group="batch"),
-        GroupResource(resource="cronjobs", group="batch"),
-        GroupResource(resource="deployments", group="apps"),
-        GroupResource(resource="replicasets", group="apps"),
-        GroupResource(resource="statefulsets", group="apps"),
-        GroupResource(resource="daemonsets", group="apps"),
-        GroupResource(resource="pods"),
-        POD_GROUPS,
-    }
-)
-"""Kinds that do not count against any bound."""
 
 
 class _Namespace:
@@ -50,7 +37,7 @@ class WatchedKinds:
     """The watched kinds, counted by namespace and kind; each change costs the same, however many kinds there are."""
 
     def __init__(self) -> None:
-        self._exempt = BUILT_IN_KINDS
+        self._exempt = frozenset(each.resource for each in WORKLOAD_TYPES if each.always_watched)
         self._namespaces: dict[str, _Namespace] = {}
         self._followed: dict[GroupResource, int] = {}
         """Kind → number of namespaces in which the kind is within the bound."""

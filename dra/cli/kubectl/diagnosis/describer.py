@@ -20,6 +20,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, S
 from dra.engine.messages.remedies import Remedy, WeighedChoice
 from dra.engine.messages.texts import singularize
 from dra.model.meta import Key
+from dra.model.workload_types import WORKLOAD_TYPES
 
 SEVERITY_COLOURS: Final = {
     ProblemSeverity.ERROR: "red",
@@ -28,11 +29,7 @@ SEVERITY_COLOURS: Final = {
     ProblemSeverity.INFO: "cyan",
 }
 
-WORKLOAD_ENDS: Final = {
-    "jobs.batch": "completes or fails, or is deleted",
-    "jobsets.jobset.x-k8s.io": "completes or fails, or is deleted",
-    "pods": "ends",
-}
+WORKLOAD_ENDS: Final = {str(each.resource): each.end for each in WORKLOAD_TYPES if each.end}
 """Condition under which a workload of a kind ends by itself."""
 
 OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller takes its entry out of the list"

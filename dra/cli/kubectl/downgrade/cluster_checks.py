@@ -21,6 +21,7 @@ from dra.kube.lease_rules import Lease
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.references import GroupResource
 from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+from dra.model.workload_types import JOBS, WORKLOAD_TYPES
 
 _LEASE_FLAGS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
 """Options that name the controllers' lease → their defaults."""
@@ -50,15 +51,7 @@ def adopt_command(lease: Key) -> SafeCommand:
     return SafeCommand(f"kubectl dra adopt{repeated_flags(namespace=None, lease=lease)}")
 
 
-_SCALABLE_KINDS: Final = frozenset(
-    {
-        GroupResource(resource="deployments", group="apps"),
-        GroupResource(resource="statefulsets", group="apps"),
-        GroupResource(resource="replicasets", group="apps"),
-    }
-)
-
-_JOB_KIND: Final = GroupResource(resource="jobs", group="batch")
+_SCALABLE_KINDS: Final = frozenset(each.resource for each in WORKLOAD_TYPES if each.scalable)
 
 
 def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | None:
@@ -80,7 +73,7 @@ def _scale_down_text(assessment: DowngradeAssessment) -> str:
     """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
     namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
     ending = f"let at most {room} pods use the claim, by which the work of the others ends, or wait for them to end"
-    if workload is not None and workload.group_resource == _JOB_KIND:
+    if workload is not None and workload.group_resource == JOBS:
         return f"{ending}: spec.parallelism {room} of {workload} in {namespace}"
     if workload is not None and workload.group_resource in _SCALABLE_KINDS:
         return f"{ending}: spec.replicas {room} of {workload} in {namespace}"

@@ -17,48 +17,19 @@ from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS
 from dra.model.meta import Struct, UnstructuredObject
 from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
-
-POD_KIND: Final = GroupResource(resource="pods", group="")
+from dra.model.workload_types import PODS, WORKLOAD_TYPES
 
 POD_CONTROLLER_KINDS: Final[Mapping[str, tuple[str, str]]] = {
-    "jobs.batch": ("batch/v1", "Job"),
-    "replicasets.apps": ("apps/v1", "ReplicaSet"),
-    "statefulsets.apps": ("apps/v1", "StatefulSet"),
-    "daemonsets.apps": ("apps/v1", "DaemonSet"),
-    "replicationcontrollers": ("v1", "ReplicationController"),
+    str(each.resource): (each.api_version, each.kind) for each in WORKLOAD_TYPES if each.controls_pods
 }
 """Kinds that control pods, with apiVersion and kind; other kinds must be looked up in the cluster."""
 
 _INDIRECT_CONTROLLERS: Final = {
-    "deployments.apps": "its ReplicaSets, whose names change",
-    "cronjobs.batch": "its Jobs, whose names change",
-    "jobsets.jobset.x-k8s.io": "its Jobs",
+    str(each.resource): each.pods_belong_to for each in WORKLOAD_TYPES if each.pods_belong_to
 }
 """Kinds that never control pods directly."""
 
-_RESOURCE_ALIASES: Final = {
-    "po": "pods",
-    "pod": "pods",
-    "job": "jobs.batch",
-    "jobs": "jobs.batch",
-    "rs": "replicasets.apps",
-    "replicaset": "replicasets.apps",
-    "replicasets": "replicasets.apps",
-    "sts": "statefulsets.apps",
-    "statefulset": "statefulsets.apps",
-    "statefulsets": "statefulsets.apps",
-    "ds": "daemonsets.apps",
-    "daemonset": "daemonsets.apps",
-    "daemonsets": "daemonsets.apps",
-    "deploy": "deployments.apps",
-    "deployment": "deployments.apps",
-    "deployments": "deployments.apps",
-    "rc": "replicationcontrollers",
-    "replicationcontroller": "replicationcontrollers",
-    "cj": "cronjobs.batch",
-    "cronjob": "cronjobs.batch",
-    "cronjobs": "cronjobs.batch",
-}
+_RESOURCE_ALIASES: Final = {alias: str(each.resource) for each in WORKLOAD_TYPES for alias in each.aliases}
 
 
 class InvalidReserveOptionsError(ValueError):
@@ -86,7 +57,7 @@ class ReserveOptions(Struct, frozen=True, kw_only=True):
 def unknown_owner_kinds(wish: ReserveOptions) -> tuple[GroupResource, ...]:
     """Return the kinds of owners to look up in the cluster; raise InvalidReserveOptionsError."""
     kinds = (_parse_owner(each).group_resource for each in wish.owners)
-    return tuple(kind for kind in dict.fromkeys(kinds) if kind != POD_KIND and str(kind) not in POD_CONTROLLER_KINDS)
+    return tuple(kind for kind in dict.fromkeys(kinds) if kind != PODS and str(kind) not in POD_CONTROLLER_KINDS)
 
 
 def build_manifest(
@@ -162,7 +133,7 @@ def _parse_owner(text: str) -> ConsumerReference:
 
 def _owner_object(text: str, namespace: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     found = _parse_owner(text)
-    if found.group_resource == POD_KIND:
+    if found.group_resource == PODS:
         return {"object": {"kind": "Pod", "namespace": namespace, "name": found.name}}
     known = kinds.get(str(found.group_resource))
     if known is None:

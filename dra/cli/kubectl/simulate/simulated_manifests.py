@@ -22,6 +22,7 @@ from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, Priority
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
+from dra.model.workload_types import WORKLOAD_TYPES
 
 Json = dict[str, Any]
 
@@ -84,7 +85,7 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "PriorityClass": ("classes_of_priority", PriorityClass, False),
 }
 
-_REPLICATED_KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+_SCALABLE_KINDS: Final = frozenset(each.kind for each in WORKLOAD_TYPES if each.scalable)
 
 
 def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
@@ -134,7 +135,7 @@ def _pod_count(kind: str, spec: Json) -> int | None:
         wanted = int(spec.get("parallelism", 1))
         completions = spec.get("completions")
         return wanted if completions is None else min(wanted, int(completions))
-    if kind in _REPLICATED_KINDS:
+    if kind in _SCALABLE_KINDS:
         return int(spec.get("replicas", 1))
     return None
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
-from dra.api.release_rules import BUILT_IN_RELEASE_RULES
 from dra.cel.object_rules import CompiledRule, RuleError
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
@@ -41,6 +40,7 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_reservations import workload_reservation
+from dra.model.workload_types import RELEASE_RULES
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
@@ -224,9 +224,7 @@ class SnapshotReader:
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[ReferencedWorkload] = []
-        rules = {
-            GroupResource.parse(each): CompiledRule(expression) for each, expression in BUILT_IN_RELEASE_RULES.items()
-        }
+        rules = {GroupResource.parse(each): CompiledRule(expression) for each, expression in RELEASE_RULES.items()}
         for kind, keys in sorted(wanted.items(), key=_kind_name):
             found += await self._kind(kind, keys, rules.get(kind))
         return found

@@ -1,0 +1,135 @@
+"""The workload types that dra-reserve knows: one row for each, read by all parts that treat a type specially.
+
+A claim may be reserved for an object of any kind. For the kinds below, the release rule, the permission to read them,
+or the way from the object to its pods is built in.
+"""
+
+from typing import Final
+
+from dra.model.meta import Struct
+from dra.model.references import POD_GROUPS, GroupResource
+
+
+class WorkloadType(Struct, frozen=True, kw_only=True):
+    """One kind of workload."""
+
+    resource: GroupResource
+    version: str = ""
+    """Version of the API, for kinds whose objects a Reservation names as controller."""
+
+    kind: str = ""
+    aliases: tuple[str, ...] = ()
+    """Names without a group that kubectl accepts for the resource."""
+
+    always_watched: bool = True
+    """Whether the kind does not count against the bound on watched kinds."""
+
+    readable: bool = False
+    """Whether the manifests in deploy/ let the controller get, list and watch the kind."""
+
+    release_rule: str = ""
+    """CEL on ``object``, for kinds that end by themselves. A Deployment never does: its claim is released by its owner,
+    or when it is deleted."""
+
+    end: str = ""
+    """The event that ends a workload with a release rule."""
+
+    controls_pods: bool = False
+    """Whether its pods have an object of this kind as controller."""
+
+    pods_belong_to: str = ""
+    """The controller of its pods, for kinds whose pods have another one."""
+
+    scalable: bool = False
+    """Whether ``spec.replicas`` is the number of its pods."""
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.resource.group}/{self.version}" if self.resource.group else self.version
+
+
+JOBS: Final = GroupResource(resource="jobs", group="batch")
+PODS: Final = GroupResource(resource="pods")
+
+_COMPLETES: Final = "completes or fails, or is deleted"
+
+WORKLOAD_TYPES: Final = (
+    WorkloadType(
+        resource=JOBS,
+        version="v1",
+        kind="Job",
+        aliases=("job", "jobs"),
+        readable=True,
+        release_rule="object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
+        end=_COMPLETES,
+        controls_pods=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="jobsets", group="jobset.x-k8s.io"),
+        kind="JobSet",
+        always_watched=False,
+        readable=True,
+        release_rule="object.status.conditions.exists(c, c.type in ['Completed', 'Failed'] && c.status == 'True')",
+        end=_COMPLETES,
+        pods_belong_to="its Jobs",
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="deployments", group="apps"),
+        kind="Deployment",
+        aliases=("deploy", "deployment", "deployments"),
+        readable=True,
+        pods_belong_to="its ReplicaSets, whose names change",
+        scalable=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="statefulsets", group="apps"),
+        version="v1",
+        kind="StatefulSet",
+        aliases=("sts", "statefulset", "statefulsets"),
+        readable=True,
+        controls_pods=True,
+        scalable=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="replicasets", group="apps"),
+        version="v1",
+        kind="ReplicaSet",
+        aliases=("rs", "replicaset", "replicasets"),
+        readable=True,
+        controls_pods=True,
+        scalable=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="daemonsets", group="apps"),
+        version="v1",
+        kind="DaemonSet",
+        aliases=("ds", "daemonset", "daemonsets"),
+        controls_pods=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="replicationcontrollers"),
+        version="v1",
+        kind="ReplicationController",
+        aliases=("rc", "replicationcontroller"),
+        always_watched=False,
+        controls_pods=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="cronjobs", group="batch"),
+        kind="CronJob",
+        aliases=("cj", "cronjob", "cronjobs"),
+        pods_belong_to="its Jobs, whose names change",
+    ),
+    WorkloadType(
+        resource=PODS,
+        kind="Pod",
+        aliases=("po", "pod"),
+        release_rule="object.status.phase in ['Succeeded', 'Failed']",
+        end="ends",
+    ),
+    WorkloadType(resource=POD_GROUPS, kind="PodGroup"),
+)
+
+RELEASE_RULES: Final = {str(each.resource): each.release_rule for each in WORKLOAD_TYPES if each.release_rule}
+"""Resource → CEL on ``object``, in the order in which the rules are listed."""
