@@ -28,8 +28,7 @@ from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
-from dra.model.scheduling import SchedulerNode, SchedulerPod
-from dra.model.scheduling_constraints import FullSchedulerPod
+from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
 READ_PAUSE_MIN: Final = 5.0

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
 
-from dra.cel import library, nesting
+from dra.cel import library
 
 _EXTENSIONS: Final = (
     ext_bindings.ExtBindings(),
@@ -22,6 +22,13 @@ _EXTENSIONS: Final = (
     ext_strings.ExtStrings(),
     library.FUNCTIONS,
 )
+
+NESTING_MAX: Final = 256
+"""Maximum levels of maps and lists in data. The deepest objects that users write, schemas of CRDs, have about forty.
+
+The evaluator converts data recursively, in C++, and a recursion that is too deep ends the process: on the 8 MiB stack
+of a thread, 6,500 levels do. Any object with free-form fields may be nested 10,000 levels deep.
+"""
 
 
 class MalformedExpressionError(ValueError):
@@ -56,7 +63,7 @@ class Expression:
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return the expression's value as plain Python. Raises EvaluationError."""
-        return self.evaluate_flat(data) if not nesting.is_nested_too_deep(data) else _raise_too_deep()
+        return self.evaluate_flat(data) if not is_nested_too_deep(data) else _raise_too_deep()
 
     def evaluate_flat(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return the expression's value for data that are known not to be nested deep. Raises EvaluationError."""
@@ -68,13 +75,13 @@ class Expression:
 
 def evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
     """Return the evaluator's result, which may be an error of the expression. Raises EvaluationError without result."""
-    if nesting.is_nested_too_deep(data):
+    if is_nested_too_deep(data):
         _raise_too_deep()
     return _evaluate_raw(compiled, data)
 
 
 def _raise_too_deep() -> NoReturn:
-    raise EvaluationError(f"the object is nested more than {nesting.NESTING_MAX} levels deep")
+    raise EvaluationError(f"the object is nested more than {NESTING_MAX} levels deep")
 
 
 def _evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
@@ -121,3 +128,19 @@ def _as_cel_go(text: str) -> str:
         if pattern.fullmatch(text):
             return pattern.sub(words, text)
     return text
+
+
+def is_nested_too_deep(value: object) -> bool:
+    """Report whether plain data are nested deeper than `NESTING_MAX`; each map and list is visited once."""
+    level = [value]
+    for _ in range(NESTING_MAX + 1):
+        below: list[object] = []
+        for each in level:
+            if type(each) is dict:
+                below += [child for child in each.values() if type(child) in (dict, list)]
+            elif type(each) is list:
+                below += [child for child in each if type(child) in (dict, list)]
+        if not below:
+            return False
+        level = below
+    return True

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
-import dra.cel.nesting
+import dra.cel.expressions
 import dra.engine.allocator.resource_slice_tracker
 import dra.engine.claims.workload_kinds
 import dra.kube.client
@@ -238,7 +238,7 @@ _CONTROLLER: Final = (
     ),
     ProcessLimit(
         "levels of maps and lists in an object that a release rule is evaluated for",
-        str(dra.cel.nesting.NESTING_MAX),
+        str(dra.cel.expressions.NESTING_MAX),
         "the same",
         "Event `ReleaseRuleFailed` on the claim",
     ),

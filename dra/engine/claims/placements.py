@@ -50,8 +50,7 @@ from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
 from dra.model.pods import POD_SCHEDULED, claim_names
-from dra.model.scheduling import SchedulerPod
-from dra.model.scheduling_constraints import has_undecided_constraints
+from dra.model.scheduling import SchedulerPod, has_undecided_constraints
 
 MAX_STEPS: Final = 1_000
 """Picks per node after which the allocator gives up: the result may be too cautious, but never blocks the process."""

@@ -12,10 +12,9 @@ from dra.engine.claims.stuck_allocations import StuckCause, find_stuck_cause, wa
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.diagnosis import annotations
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
+from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem, unknown_annotations
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
 from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
@@ -345,7 +344,7 @@ class _ClaimProblems:
         others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
         if meta.deleting and others and not self.view.consuming:
             yield self.claim_has(ProblemCode.FINALIZER_FOREIGN, finalizers=", ".join(others))
-        for key, meant in annotations.unknown_annotations(meta.annotations):
+        for key, meant in unknown_annotations(meta.annotations):
             yield self.claim_has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
 
     def _not_entered(self) -> Iterator[Problem]:

@@ -6,11 +6,11 @@ from typing import Final
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
-from dra.engine.diagnosis import annotations, claims
+from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem, unknown_annotations
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
@@ -130,7 +130,7 @@ def _own_problems(scene: ClusterState, pod: SchedulerPod, stage: Stage, consumer
     if stage is Stage.FINISHED:
         return
     yield from _missing_claims(scene, pod)
-    for key, meant in annotations.unknown_annotations(pod.metadata.annotations):
+    for key, meant in unknown_annotations(pod.metadata.annotations):
         yield has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
     others = [gate for gate in pod.gates if gate != SCHEDULING_GATE]
     if others:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.cel.nesting import NESTING_MAX
+from dra.cel.expressions import NESTING_MAX
 from dra.cel.object_rules import CompiledRule, MalformedRuleError, RuleError
 
 JOB_DONE = "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"

@@ -14,8 +14,7 @@ from dra.model.claims import AllocationResult, ResourceClaimStatus
 from dra.model.device_classes import DeviceClass, DeviceClassSpec
 from dra.model.meta import ObjectMeta
 from dra.model.references import ConsumerReference
-from dra.model.scheduling import SchedulerNode, SchedulerPod
-from dra.model.scheduling_constraints import FullSchedulerPod
+from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaint
 from tests.dra.engine.allocator.strategies import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
