@@ -61,6 +61,16 @@ class Feature(Enum):
         "writing a list needs a right of its own, `resourceclaims/binding`",
         "it is granted all the same, and does nothing",
     )
+    CONSUMABLE_CAPACITY = (
+        36,
+        "several claims share the capacity of one device, by default (`DRAConsumableCapacity`)",
+        "the CPU driver prepares no devices of many CPUs; publish one device per CPU (`--cpu-devices individual`)",
+    )
+    EXTENDED_RESOURCES = (
+        36,
+        "devices serve extended resources of pods, by default (`DRAExtendedResource`)",
+        "such pods get no claim",
+    )
     DEVICE_TAINTS = (36, "drivers may taint devices, by default", "no pod is evicted from a device")
     NOMINATION = (
         35,

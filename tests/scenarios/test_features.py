@@ -145,6 +145,17 @@ async def has_taint_rules(namespace: Namespace, target: Target) -> bool:
     return beta or await serves_taint_rules(namespace, target)
 
 
+async def shares_capacity(namespace: Namespace, target: Target) -> bool:
+    del namespace
+    return not await _has_gate(target, "DRAConsumableCapacity=true|false (ALPHA")
+
+
+async def serves_extended_resources(namespace: Namespace, target: Target) -> bool:
+    """A feature that is always on is not listed among the gates."""
+    del namespace
+    return not await _has_gate(target, "DRAExtendedResource=true|false (ALPHA")
+
+
 async def has_claims_of_groups(namespace: Namespace, target: Target) -> bool:
     """Alpha in 1.36, beta in 1.37, off by default in both."""
     del namespace
@@ -164,6 +175,8 @@ PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] 
     Feature.UNBLOCKING_CLAIMS: makes_unblocking_claims,
     Feature.ALLOCATION_TIMESTAMP: stamps_allocations,
     Feature.BINDING_RIGHT: asks_for_a_right_to_bind,
+    Feature.CONSUMABLE_CAPACITY: shares_capacity,
+    Feature.EXTENDED_RESOURCES: serves_extended_resources,
     Feature.DEVICE_TAINTS: keeps_taints,
     Feature.NOMINATION: nominates,
     Feature.PARTLY_ALLOCATED_PODS: places_partly_allocated_pods,

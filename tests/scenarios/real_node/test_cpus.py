@@ -15,6 +15,7 @@ import pytest
 from tests.cluster.node import RealNode
 from tests.scenarios import objects
 from tests.scenarios.eventually import eventually
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node import plugin as gpus
 from tests.scenarios.real_node.cpus import DRIVER, WITHIN, Sight, StartCpus, device_class, kill, run, sees, sights
@@ -97,6 +98,7 @@ async def test_owners_and_others_are_apart_from_their_first_line_through_churn_a
     )
 
 
+@pytest.mark.needs(Feature.CONSUMABLE_CAPACITY)
 async def test_cpus_of_a_numa_node_are_taken_by_number(
     start_cpus: StartCpus, namespace: Namespace, real_node: RealNode
 ) -> None:
