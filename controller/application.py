@@ -112,7 +112,7 @@ class Application:
         self.metrics = ControllerMetrics()
         self.world = ClaimCache()
         if configuration.reservations:
-            self.world.follow_reservations()
+            self.world.watch_reservations()
         self._acting = False
         self._clock = clock
         self._transport = transport
@@ -125,7 +125,7 @@ class Application:
             client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc
         )
         rules = compiled_rules(configuration)
-        self.world.always_follow(frozenset(rules))
+        self.world.always_watch(frozenset(rules))
         self._workloads = WorkloadInformers(client, world=self.world, rules=rules, woken=self._wake, clock=clock)
         self._watches = ClaimInformers(client, world=self.world, clock=clock, woken=self._wake)
         self._taints = TaintInformers(client, world=self.world, clock=clock, woken=self._wake)

@@ -128,7 +128,7 @@ class ClaimGenerationLoop:
             for action in plan.create:
                 if not await self._create(action, view):
                     return False
-            for taken in plan.take:
+            for taken in plan.hand_over:
                 await self._take(taken)
             if plan.record is not None:
                 await self._record(plan.record)

@@ -56,7 +56,7 @@ class ClaimInformers(Informers):
             Pod,
             handler=EventHandlerFuncs[Pod](
                 on_upsert=self._on_pod,
-                on_delete=lambda pod: world.pod_deleted(pod, now=clock.now()),
+                on_delete=lambda pod: world.observe_pod_deleted(pod, now=clock.now()),
                 on_leave=lambda pod: world.forget_pod(pod.metadata.uid, certain=False),
                 on_sync=self._on_pods_listed,
                 on_batch_end=woken,

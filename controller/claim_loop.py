@@ -162,7 +162,7 @@ class ClaimLoop:
         if view is not None:
             return view, decide(view, policy=self._policy, now=now)
         self._publisher.forget(key)
-        return None, scheduling_gates.ungate_without_claim(self._world.without_claim(key), now=now)
+        return None, scheduling_gates.ungate_without_claim(self._world.gated_without_claim(key), now=now)
 
     def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
         """Postpone deallocations while writes of the previous leader may still arrive."""

@@ -315,18 +315,18 @@ class ClaimWriter:
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
-            self._world.pod_absent(claim, action.uid)
+            self._world.observe_pod_absent(claim, action.uid)
         except NotFound:
-            self._world.pod_vanished(claim, action.uid)
+            self._world.observe_pod_vanished(claim, action.uid)
         else:
             if pod.metadata.uid != action.uid:
-                self._world.pod_vanished(claim, action.uid)
+                self._world.observe_pod_vanished(claim, action.uid)
             elif stage_of(pod, started=False) is Stage.FINISHED:
-                self._world.pod_absent(claim, action.uid)
+                self._world.observe_pod_absent(claim, action.uid)
             else:
                 if self._world.consumer(action.uid) is not None:  # the pod informer may be behind
                     self._world.observe_pod(pod, now=self._clock.now())
-                self._world.pod_present(claim, action.uid, now=self._clock.now())
+                self._world.observe_pod_present(claim, action.uid, now=self._clock.now())
         finally:
             self._asking.discard(question)
 

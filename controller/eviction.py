@@ -86,7 +86,7 @@ class Evictor:
 
     def _decide(self, key: Key) -> ClaimPlan:
         claim, now = self._world.claim(key), self._clock.now()
-        if claim is None or not self._world.taints.on(claim.status.allocation):
+        if claim is None or not self._world.taints.taints_of(claim.status.allocation):
             return ClaimPlan()  # the usual case; building a view is expensive
         view = self._world.view(key, now=now)
         if view is None:

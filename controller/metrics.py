@@ -209,9 +209,9 @@ class ControllerMetrics:
     def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:
         """Measure how long the pods that a write lists for the first time have waited for it."""
         new = {entry.uid for entry in write.entries} - view.listed
-        full_at, allocated_at = view.history.full_at, view.history.allocated_at
+        full_at, allocated_at = view.history.nearly_full_at, view.history.allocated_at
         for consumer in (*view.gated, *view.waiting, *view.starting):
-            if consumer.uid not in new or view.listings.get(consumer.uid, UNLISTED).seen:
+            if consumer.uid not in new or view.entry_histories.get(consumer.uid, UNLISTED).seen:
                 continue
             since = consumer.first_seen if allocated_at is None else max(consumer.first_seen, allocated_at)
             room = "free" if full_at is None or full_at < since else "full"

@@ -199,7 +199,7 @@ class PlacementReader:
                 allocation=claim.status.allocation,
                 at=self._clock.now(),
                 pods=frozenset(question.pods),
-                fault=f"where else they could run is not known: {fault}",
+                error=f"where else they could run is not known: {fault}",
             )
             self._world.observe_placements(question.claim, found)
 

@@ -145,11 +145,11 @@ class WorkloadInformers:
         Raises the error that prevented an answer; Forbidden only while the refusal may be temporary.
         """
         kind = reference.group_resource
-        key = WorkloadKey.of(reference, namespace)
+        key = WorkloadKey.from_reference(reference, namespace)
         try:
             resource = await self._discovery.resolve(kind)
             if resource is None or not resource.namespaced:
-                self._world.kind_is(kind, WorkloadPhase.NO_KIND)
+                self._world.observe_kind(kind, WorkloadPhase.NO_KIND)
                 return
             found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
         except NotFound as error:
@@ -163,7 +163,7 @@ class WorkloadInformers:
             if not self._forbidden_reads.lasting(kind, now=self._clock.now()):
                 raise
             self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
-            self._world.kind_is(kind, WorkloadPhase.FORBIDDEN)
+            self._world.observe_kind(kind, WorkloadPhase.FORBIDDEN)
         else:
             self._forbidden_reads.over(kind)
             if found.metadata.uid != reference.uid:
@@ -210,7 +210,7 @@ class WorkloadInformers:
 
         def on_sync(_: Synced) -> None:
             if self._readable(kind):
-                self._world.kind_is(kind, WorkloadPhase.ABSENT)
+                self._world.observe_kind(kind, WorkloadPhase.ABSENT)
             self._world.workloads_listed(kind, reflector.objects.keys())
 
         def reflector_of(model: type[M], observe: Callable[[WorkloadKey, M], None]) -> Reflector[M]:
@@ -256,7 +256,7 @@ class WorkloadInformers:
         return self._forbidden.get(kind, 0.0) <= self._clock.now()
 
     def _set(self, kind: GroupResource, phase: WorkloadPhase) -> None:
-        self._world.kind_is(kind, phase)
+        self._world.observe_kind(kind, phase)
         self._woken()
 
     def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:

@@ -89,7 +89,7 @@ class ClaimTracker:
             return
         self._contested[holder.uid] = (holder, items)
         own = self.ledger.items(holder.uid)
-        self.ledger.hold(holder, [item for item in items if item in own or self.ledger.free(item)])
+        self.ledger.hold(holder, [item for item in items if item in own or self.ledger.is_free(item)])
 
     def _release(self, uid: Uid) -> bool:
         self._contested.pop(uid, None)

@@ -105,13 +105,13 @@ class SchedulingQueue:
         uid = pod.metadata.uid
         entry = self._entries.get(uid)
         if entry is None:
-            entry = self._entries[uid] = QueuedPodInfo(PodRequests.of(pod))
+            entry = self._entries[uid] = QueuedPodInfo(PodRequests.from_pod(pod))
             self._index(entry)
             self._activate(entry)
             return
         before = entry.pod
         self._unindex(entry)
-        entry.demand = PodRequests.of(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
+        entry.demand = PodRequests.from_pod(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
         self._index(entry)
         changed = before.spec != pod.spec or before.status.resource_claim_statuses != pod.status.resource_claim_statuses
         asked = before.metadata.annotation(ANNOTATION_LOOK_AGAIN) != pod.metadata.annotation(ANNOTATION_LOOK_AGAIN)

@@ -48,7 +48,7 @@ class Server:
 
 
 def see(world, claim, *pods, reservation=None):
-    world.follow_reservations()
+    world.watch_reservations()
     world.owners.observe_template(template())
     world.observe_reservation(Uid("uid-r"), reservation or rsv())
     world.observe_claim(claim, now=0.0)
@@ -111,7 +111,7 @@ async def test_who_waits_for_its_predecessor_is_served_when_the_claim_is_back(wo
 
 
 def test_the_world_forgets_no_reservation_by_itself(world):
-    world.follow_reservations()
+    world.watch_reservations()
     world.observe_claim(held(), now=0.0)
     found = decide(world.view((NAMESPACE, "h"), now=0.0), policy=REPLACE, now=0.0)
     assert not found.claim_writes

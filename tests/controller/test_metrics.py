@@ -17,18 +17,25 @@ A = waiting("a")
     [
         pytest.param(ObservedHistory(), None, ("free", 3.0), id="from-the-first-sight-of-the-pod"),
         pytest.param(ObservedHistory(allocated_at=NOON + 2.0), None, ("free", 1.0), id="or-of-the-allocation"),
-        pytest.param(ObservedHistory(full_at=NOON + 1.0), None, ("full", 3.0), id="the-list-had-no-room-meanwhile"),
-        pytest.param(ObservedHistory(full_at=NOON - 1.0), None, ("free", 3.0), id="the-list-had-no-room-before"),
-        pytest.param(ObservedHistory(), EntryHistory(last=NOON, drops=1), None, id="not-for-the-first-time"),
         pytest.param(
-            ObservedHistory(), EntryHistory(last=NOON, assumed=True), ("free", 3.0), id="perhaps-not-for-the-first-time"
+            ObservedHistory(nearly_full_at=NOON + 1.0), None, ("full", 3.0), id="the-list-had-no-room-meanwhile"
+        ),
+        pytest.param(ObservedHistory(nearly_full_at=NOON - 1.0), None, ("free", 3.0), id="the-list-had-no-room-before"),
+        pytest.param(
+            ObservedHistory(), EntryHistory(last_listed=NOON, unreserve_count=1), None, id="not-for-the-first-time"
+        ),
+        pytest.param(
+            ObservedHistory(),
+            EntryHistory(last_listed=NOON, assumed=True),
+            ("free", 3.0),
+            id="perhaps-not-for-the-first-time",
         ),
     ],
 )
 def test_how_long_pods_waited_for_their_entry_is_measured(history, listing, expected):
     metrics = ControllerMetrics()
     listings = {uid("a"): listing} if listing else {}
-    waited = view(claim(workload=JOB, allocation=allocation()), A, history=history, listings=listings)
+    waited = view(claim(workload=JOB, allocation=allocation()), A, history=history, entry_histories=listings)
     metrics.observe_listed(waited, SetReservedFor(claim=KEY, entries=(A.entry,)), now=NOON + 3.0)
     sums = {
         room: metrics.registry.get_sample_value("dra_reserve_pod_listing_seconds_sum", {"room": room})

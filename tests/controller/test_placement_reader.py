@@ -84,13 +84,13 @@ async def ask(cluster, world, clock):
 
 async def test_a_pod_could_run_on_another_node(ask):
     found = await ask()
-    assert (found.here, found.elsewhere, found.only_lacks_room) == (frozenset(), {"uid-a"}, True)
+    assert (found.fit_here, found.fit_elsewhere, found.only_lacks_room) == (frozenset(), {"uid-a"}, True)
 
 
 async def test_nowhere_if_that_node_is_full(ask, cluster):
     fill(cluster, "n2")
     found = await ask()
-    assert (found.here, found.elsewhere, found.pods) == (frozenset(), frozenset(), {"uid-a"})
+    assert (found.fit_here, found.fit_elsewhere, found.pods) == (frozenset(), frozenset(), {"uid-a"})
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,23 @@ async def test_nor_if_a_device_taint_rule_taints_its_devices(ask, world, effect,
     taint = {"key": "service", "effect": effect, "timeAdded": "2026-11-20T11:00:00Z"}
     content = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {"pool": "n2"}, "taint": taint}}
     world.taints.observe_rule(msgspec.convert(content, DeviceTaintRule))
-    assert (await ask()).elsewhere == elsewhere
+    assert (await ask()).fit_elsewhere == elsewhere
 
 
 async def test_nor_if_a_reservation_holds_its_room(ask, world):
-    world.follow_reservations()
+    world.watch_reservations()
     content = {
         "metadata": {"name": "r", "uid": "uid-r"},
         "spec": {"template": {"spec": {"containers": [asks("4")]}}, "owners": [{"labelSelector": {}}]},
         "status": {"phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "4"}},
     }
     world.observe_reservation(Uid("uid-r"), Reservation.model_validate(content))
-    assert (await ask()).elsewhere == frozenset()
+    assert (await ask()).fit_elsewhere == frozenset()
 
 
 async def test_nor_if_its_kubelet_does_not_report_in(ask, cluster):
     cluster.put(NODES, None, "n2", status={**READY, "conditions": [{"type": "Ready", "status": "Unknown"}]})
-    assert (await ask()).elsewhere == frozenset()
+    assert (await ask()).fit_elsewhere == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ async def test_a_question_is_answered_once(ask, cluster):
 async def test_what_may_not_be_read_is_told_as_the_answer(ask, cluster):
     cluster.refuse[CLASSES] = refusal(403, "Forbidden")
     found = await ask()
-    assert (found.elsewhere, found.pods) == (frozenset(), {"uid-a"})
-    assert "where else they could run is not known" in found.fault
+    assert (found.fit_elsewhere, found.pods) == (frozenset(), {"uid-a"})
+    assert "where else they could run is not known" in found.error
 
 
 async def test_a_claim_that_nobody_understands_is_told_as_well(ask, cluster):
     cluster.drop(CLASSES, None, "gpu")
-    assert "device class gpu does not exist" in (await ask()).fault
+    assert "device class gpu does not exist" in (await ask()).error
 
 
 async def test_what_one_claim_breaks_is_told_and_the_next_question_answered(ask, monkeypatch):
@@ -167,8 +167,8 @@ async def test_what_one_claim_breaks_is_told_and_the_next_question_answered(ask,
 
     with monkeypatch.context() as broken:
         broken.setattr("dra.engine.claims.placements.allocate", fails)
-        assert "KeyError" in (await ask()).fault
-    assert (await ask()).elsewhere == {"uid-a"}
+        assert "KeyError" in (await ask()).error
+    assert (await ask()).fit_elsewhere == {"uid-a"}
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ async def test_selectors_that_take_long_keep_nobody_else_waiting(ask, cluster, o
     observe(selecting(cluster, 1, 2, 3))
     more_nodes(cluster, 5)
     found, waited = await longest_wait(ask())
-    assert found.elsewhere == {"uid-a"}
+    assert found.fit_elsewhere == {"uid-a"}
     assert waited == pytest.approx(0.3, abs=0.05)
 
 
@@ -231,14 +231,14 @@ async def test_a_search_that_takes_too_long_is_given_up_and_told(ask, cluster, o
     observe(selecting(cluster, *range(1, 21)))
     more_nodes(cluster, 20)
     found, waited = await longest_wait(ask())
-    assert (found.elsewhere, found.pods) == (frozenset(), {"uid-a"})
-    assert "takes more than 10 s" in found.fault
+    assert (found.fit_elsewhere, found.pods) == (frozenset(), {"uid-a"})
+    assert "takes more than 10 s" in found.error
     assert waited == pytest.approx(0.3, abs=0.05)
 
 
 async def test_more_selectors_than_answers_are_kept_of_are_told(ask, cluster, observe):
     observe(selecting(cluster, *range(1, 70)))
-    assert "69 selectors are more than the 64" in (await ask()).fault
+    assert "the claim has 69 CEL selectors, and at most 64 are evaluated" in (await ask()).error
 
 
 async def test_selectors_lose_no_more_memory_than_their_namespace_may(ask, cluster, observe, monkeypatch):
@@ -247,10 +247,10 @@ async def test_selectors_lose_no_more_memory_than_their_namespace_may(ask, clust
     text = "x" * 3_000
     observe(selecting(cluster, *(f"(isQuantity('{n}{text}') ? 0 : 1)" for n in range(3))))
     more_nodes(cluster, 30)
-    assert "have used up their memory" in (await ask()).fault
+    assert "have used up their memory" in (await ask()).error
     lost = memory_leaks.leaked_bytes() - before
     assert 20_000 < lost < 20_000 + 4_000, "one selector for one device goes beyond"
-    assert "have used up their memory" in (await ask()).fault
+    assert "have used up their memory" in (await ask()).error
     assert memory_leaks.leaked_bytes() - before == lost, "no selector is asked any more"
     observe(selecting(cluster, 1))
-    assert (await ask()).elsewhere == {"uid-a"}, "others are"
+    assert (await ask()).fit_elsewhere == {"uid-a"}, "others are"

@@ -40,7 +40,7 @@ def cluster():
 @pytest.fixture
 async def workloads(cluster, world, clock):
     """Workloads that are followed from the first claim on; `woken` counts."""
-    world.always_follow(frozenset({KIND}))
+    world.always_watch(frozenset({KIND}))
     followed = WorkloadInformers(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None, clock=clock)
     yield followed
     await followed.close()
@@ -150,7 +150,7 @@ async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, wo
     refer(cluster, world, reference)
     workloads.follow()
     await settle(RETRY[0] * 4)
-    assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+    assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
 
 
@@ -228,7 +228,7 @@ async def test_an_object_that_a_rule_gives_no_answer_for_does_not_end_the_watch_
     job(cluster, status=COMPLETE)
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
-    found = world.workload(WorkloadKey.of(mallory, NAMESPACE))
+    found = world.workload(WorkloadKey.from_reference(mallory, NAMESPACE))
     assert found.phase is WorkloadPhase.PRESENT
     assert "more than 10,000 iterations" in found.rule_error
     assert not caplog.messages
@@ -340,7 +340,7 @@ async def test_a_live_read_of_no_kind(cluster, world, workloads):
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)
     await workloads.look_up(reference, namespace=NAMESPACE)
-    assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+    assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
 
 
 def large(conditions=(), **content):

@@ -94,7 +94,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, ast.expr |
                     yield node, ast.Set(left) if isinstance(node, ast.Set) else ast.Tuple(left, ast.Load())
             case ast.Expr(value=ast.Call()):
                 yield node, "pass"
-            case ast.Call(keywords=[_, *_]) if isinstance(node.func, ast.Attribute) and node.func.attr == "but":
+            case ast.Call(keywords=[_, *_]) if isinstance(node.func, ast.Attribute) and node.func.attr == "replace":
                 for number in range(len(node.keywords)):
                     kept = node.keywords[:number] + node.keywords[number + 1 :]
                     yield node, ast.Call(node.func, node.args, kept)

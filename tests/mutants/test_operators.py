@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
         pytest.param("if a:\n    f()", {"True", "False", "pass"}, id="condition-and-call"),
         pytest.param("x = a if b else c", {"(c if b else a)"}, id="conditional-expression"),
         pytest.param("x = [a for a in b if a]", {"([a for a in b])"}, id="filter"),
-        pytest.param("x = y.but(a=1)", {"(y.but())", "(2)"}, id="change-of-desired"),
+        pytest.param("x = y.replace(a=1)", {"(y.replace())", "(2)"}, id="change-of-desired"),
         pytest.param("x: Final[int]", set(), id="annotation"),
         pytest.param('"""Text of 3 lines."""', set(), id="docstring"),
         pytest.param('_log.info("%s", 1)', set(), id="log-call"),

@@ -16,5 +16,5 @@ from dra.engine.claims.view import VanishedPod
 PATIENCE: Final = 0.2
 
 if __name__ == "__main__":
-    VanishedPod.patience = property(lambda _: PATIENCE)  # type: ignore[method-assign,assignment]
+    VanishedPod.seconds_to_end = property(lambda _: PATIENCE)  # type: ignore[method-assign,assignment]
     main()

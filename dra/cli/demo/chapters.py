@@ -191,7 +191,8 @@ async def show_failures(scene: DemoScene) -> None:
         "  The new process found a guard in the list. Pods that were deleted by force before may still run: claim"
     )
     screen.say(
-        f"  again keeps its device for {VanishedPod(NO_UID).patience:.0f} s from the start of the process (GuardFound)."
+        f"  again keeps its device for {VanishedPod(NO_UID).seconds_to_end:.0f} s from the start of the process "
+        "(GuardFound)."
     )
 
 

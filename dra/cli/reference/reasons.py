@@ -30,7 +30,7 @@ def page() -> str:
         markdown.table(
             ("reason", "type", "kept", *_COLUMNS[1:]),
             [
-                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.kept.value, *_guidance_cells(each))
+                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.keeps_devices.value, *_guidance_cells(each))
                 for code, each in CODES.items()
             ],
         ),

@@ -329,7 +329,7 @@ class _DeviceSearch:
 
     def _free(self, candidate: CandidateDevice) -> bool:
         """Report whether no claim had any share of the device before this search."""
-        return self._ledger.free(candidate.item)
+        return self._ledger.is_free(candidate.item)
 
     def _drawn(self, candidate: CandidateDevice) -> bool:
         """Report whether a shared device has already consumed its counters, which happens once for all its shares."""
@@ -430,7 +430,7 @@ class _DeviceSearch:
         if known is None:
             known = self._left[pool] = dict(pool.counters)
             for each in pool.candidates:
-                if each.device.consumes_counters and not self._ledger.free(each.item):
+                if each.device.consumes_counters and not self._ledger.is_free(each.item):
                     for counter, amount in each.consumption.items():
                         known[counter] = known.get(counter, _ZERO) - amount
         return known

@@ -28,7 +28,7 @@ class BindLatency:
         self._since: Instant = 0.0
         self._slowest, self._before = 0.0, 0.0
 
-    def bound(self, pod: Consumer, records: Mapping[Key, ClaimState], *, now: Instant) -> None:
+    def observe_bound(self, pod: Consumer, records: Mapping[Key, ClaimState], *, now: Instant) -> None:
         """Record that a waiting pod has been bound.
 
         Pods that were unschedulable, or that name other claims as well, are ignored: they waited for more than the
@@ -37,17 +37,17 @@ class BindLatency:
         record = records.get((pod.namespace, pod.claims[0])) if len(pod.claims) == 1 else None
         if record is None or pod.unschedulable_since is not None:
             return
-        listed = record.listings.get(pod.uid, UNLISTED).since
+        listed = record.entry_histories.get(pod.uid, UNLISTED).listed_since
         if listed is not None:
-            self._turn(now)
+            self._rotate(now)
             self._slowest = max(self._slowest, now - max(listed, pod.stage_since))
 
-    def horizon(self, *, now: Instant) -> float:
+    def bind_horizon(self, *, now: Instant) -> float:
         """Return the number of seconds for which a scheduling cycle that already runs may still bind its pod."""
-        self._turn(now)
+        self._rotate(now)
         return min(max(BIND_HORIZON, MARGIN * max(self._slowest, self._before)), SLOW_BIND_HORIZON)
 
-    def _turn(self, now: Instant) -> None:
+    def _rotate(self, now: Instant) -> None:
         if now - self._since >= REMEMBERED_FOR:
             self._before = self._slowest if now - self._since < 2 * REMEMBERED_FOR else 0.0
             self._slowest, self._since = 0.0, now

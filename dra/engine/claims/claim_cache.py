@@ -78,9 +78,9 @@ class ClaimCache:
         """The pod that currently has a name."""
 
         self._sandboxes = SandboxTracker()
-        self._on_node: dict[str, set[Uid]] = {}
+        self._pods_on_node: dict[str, set[Uid]] = {}
         self._nodes = NodeIndex()
-        self._pace = BindLatency()
+        self._bind_latency = BindLatency()
         self._workloads = WorkloadIndex()
         self._conflicts = DeviceConflicts(self.ledger, records=self._records, dirty=self.dirty)
 
@@ -102,32 +102,34 @@ class ClaimCache:
         known = record.claim
         if known is not None and not is_newer(claim.metadata.resource_version, known.metadata.resource_version):
             if ours and known.metadata.uid == uid:
-                record.wrote(now=now)  # the watch overtook the response, possibly with another writer's next version
+                record.mark_written(
+                    now=now
+                )  # the watch overtook the response, possibly with another writer's next version
             return
         self.owners.observe_claim(claim, known)
         self.holders.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self.ledger.release(known.metadata.uid)
         record.replace(claim, now=now, ours=ours)
-        self._workloads.refer(key, record.references)
-        self._conflicts.record(record)
+        self._workloads.set_references(key, record.references)
+        self._conflicts.observe_claim(record)
         self.dirty.add(key)
         if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
             self._mark_companions_dirty(record)
 
     def forget_claim(self, key: Key, uid: Uid) -> None:
         """Forget the claim with that uid, which is certainly deleted."""
-        self._bury(uid)
+        self._remember_deleted(uid)
         record = self._records.get(key)
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
         self.owners.forget_claim(record.claim)
         self.holders.forget_claim(record.claim)
-        self._workloads.refer(key, ())
-        record.vanish()
+        self._workloads.set_references(key, ())
+        record.mark_deleted()
         self.dirty.add(key)
         self._conflicts.forget(key, uid)
-        self._tidy(record)
+        self._drop_if_empty(record)
 
     def claim(self, key: Key) -> ResourceClaim | None:
         """Return the claim as last observed."""
@@ -157,7 +159,10 @@ class ClaimCache:
         if before is not None and not is_newer(pod.metadata.resource_version, before.resource_version):
             return
         after = consumers.consumer_of(
-            pod, before=before, started=self._sandboxes.started(pod, boot=self._nodes.boot(pod.spec.node_name)), now=now
+            pod,
+            before=before,
+            started=self._sandboxes.started(pod, boot=self._nodes.boot_id(pod.spec.node_name)),
+            now=now,
         )
         self._consumers[uid] = after
         self.owners.observe_pod(pod)
@@ -166,16 +171,16 @@ class ClaimCache:
             predecessor = self._names.get(after.key, uid)
             self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
             self._names[after.key] = uid
-        self._place(uid, before.node if before is not None else "", after.node)
+        self._move_to_node(uid, before.node if before is not None else "", after.node)
         self._update_member(before, after)
-        if before is not None and before.stage is Stage.WAITING and after.consuming:
-            self._pace.bound(before, self._records, now=now)
+        if before is not None and before.stage is Stage.WAITING and after.is_consuming:
+            self._bind_latency.observe_bound(before, self._records, now=now)
 
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """Forget a pod that is deleted or, without ``certain``, only no longer relevant to any claim."""
         consumer = self._consumers.pop(uid, None)
         if certain:
-            self._bury(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE_PERIOD)
+            self._remember_deleted(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE_PERIOD)
         self._sandboxes.forget(uid)
         self._gated_without_claim.pop(uid, None)
         self.owners.forget(uid)
@@ -183,18 +188,18 @@ class ClaimCache:
             return
         if self._names.get(consumer.key) == uid:
             del self._names[consumer.key]
-        self._place(uid, consumer.node, "")
+        self._move_to_node(uid, consumer.node, "")
         for name in consumer.claims:
             self._remove_member(consumer, name, gone=certain)
-            if certain and consumer.consuming:
+            if certain and consumer.is_consuming:
                 self._add_vanished_pod(consumer, (consumer.namespace, name))
 
-    def pod_deleted(self, pod: Pod, *, now: Instant) -> None:
+    def observe_pod_deleted(self, pod: Pod, *, now: Instant) -> None:
         """Record the last state of a deleted pod: that state may show that its containers had ended."""
         self.observe_pod(pod, now=now)
         self.forget_pod(pod.metadata.uid)
 
-    def pod_absent(self, claim: Key, uid: Uid) -> None:
+    def observe_pod_absent(self, claim: Key, uid: Uid) -> None:
         """Record that a live read found no such pod that could ever run: its entry in the claim's list is stale."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
@@ -202,12 +207,12 @@ class ClaimCache:
             record.present.pop(uid, None)
             self.dirty.add(claim)
 
-    def pod_vanished(self, claim: Key, uid: Uid) -> None:
+    def observe_pod_vanished(self, claim: Key, uid: Uid) -> None:
         """Record that a live read found no such pod, and that neither its end nor its node was observed."""
         record = self._records.get(claim)
         if record is None or uid in self._consumers or uid in record.absent:
             return
-        self.pod_absent(claim, uid)
+        self.observe_pod_absent(claim, uid)
         if record.claim is not None and record.claim.status.allocation is not None:
             vanished_pods.add_vanished(
                 record, self._nodes, VanishedPod(uid, grace=self._gone.get(uid, DEFAULT_GRACE_PERIOD))
@@ -221,22 +226,22 @@ class ClaimCache:
         vanished_pods.observe_node_read(record, self._nodes, name, now=now)
         self.dirty.add(claim)
 
-    def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
+    def observe_pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
         """Record that a live read found the pod.
 
         Either the pod does not reference the claim, or it is gated, or the watch is behind.
         """
         record = self._records.get(claim)
         if record is not None:
-            member = record.members.get(uid)
-            if member is None or member.unlistable:
+            member = record.consumers.get(uid)
+            if member is None or member.is_unlistable:
                 record.present[uid] = now
                 self.dirty.add(claim)
 
     def observe_placements(self, claim: Key, found: Placements) -> None:
         """Record where pods that wait for a claim could run."""
         record = self._records.get(claim)
-        if record is not None and record.place(found):
+        if record is not None and record.observe_placements(found):
             self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
@@ -279,7 +284,7 @@ class ClaimCache:
         if change:
             self._mark_node_dependents_dirty(name)
         if NodeChange.BOOT in change:
-            for uid in self._on_node.get(name, ()):
+            for uid in self._pods_on_node.get(name, ()):
                 self._observe_reboot(uid, node.status.node_info.boot_id, now=now)
 
     def forget_node(self, name: str) -> None:
@@ -289,7 +294,7 @@ class ClaimCache:
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
         """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
-        return self._nodes.reach(selector)
+        return self._nodes.reachable_nodes(selector)
 
     # Workloads:
 
@@ -297,13 +302,13 @@ class ClaimCache:
         """Return the kinds to watch: the kinds that claims refer to, within the bound per namespace."""
         return self._workloads.kinds()
 
-    def always_follow(self, kinds: frozenset[GroupResource]) -> None:
+    def always_watch(self, kinds: frozenset[GroupResource]) -> None:
         """Exempt these kinds from every namespace's bound; call this before the first claim is observed."""
-        self._workloads.followed.exempt(kinds)
+        self._workloads.watched_kinds.exempt(kinds)
 
-    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+    def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         """Set the phase of every unobserved object of a kind: ABSENT once the watch has synced."""
-        self.dirty |= self._workloads.kind_is(kind, phase)
+        self.dirty |= self._workloads.observe_kind(kind, phase)
 
     def forget_kind(self, kind: GroupResource) -> None:
         """Forget a kind that is no longer watched."""
@@ -328,7 +333,7 @@ class ClaimCache:
 
     # Reservations:
 
-    def follow_reservations(self) -> None:
+    def watch_reservations(self) -> None:
         """Announce that reservations are observed from now on; all of them are, before the first decision."""
         self.holders.following = True
 
@@ -386,7 +391,9 @@ class ClaimCache:
         self._refresh_usable_nodes(record)
         vanished = vanished_pods.still_running(record, self._nodes, now=now)
         found = record.reservation
-        workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else WorkloadState()
+        workload = (
+            self.workload(WorkloadKey.from_reference(found.reference, key[0])) if found is not None else WorkloadState()
+        )
         former = record.former
         starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
         return ClaimView(
@@ -394,40 +401,40 @@ class ClaimCache:
             reservation=found,
             malformed=record.malformed,
             workload=workload,
-            former=self.workload(WorkloadKey.of(former, key[0])) if former is not None else WorkloadState(),
+            former=self.workload(WorkloadKey.from_reference(former, key[0])) if former is not None else WorkloadState(),
             entries=tuple(self._entries(record)),
             gated=gated,
             waiting=record.users(Stage.WAITING),
             starting=starting,
             started=record.users(Stage.STARTED),
             finished=record.users(Stage.FINISHED),
-            listings=record.listings.copy(),
+            entry_histories=record.entry_histories.copy(),
             excluded=record.pods_off_allocation(self._nodes),
-            held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
+            awaiting_other_claims=frozenset(c.uid for c in gated if self._waits_for_other_claim(c, key, now)),
             conflicts=record.conflicts,
-            taints=self.taints.on(record.claim.status.allocation),
-            nodes=record.fit,
-            placements=record.placed,
+            taints=self.taints.taints_of(record.claim.status.allocation),
+            usable_nodes=record.usable_nodes,
+            placements=record.current_placements,
             lost_nodes=tuple(vanished_pods.lost_nodes(record, self._nodes)),
             vanished=vanished,
             silent_nodes=vanished_pods.silent_nodes(record, self._nodes),
             other_users=self._other_users(record) if record.forced else (),
-            stranded=self._stranded(record) if record.forced else frozenset(),
+            pods_on_silent_nodes=self._pods_on_silent_nodes(record) if record.forced else frozenset(),
             history=record.history,
-            owner=self._owner(record.claim),
+            owning_pod=self._owner(record.claim),
             holds=self.holders.holds(record.claim),
-            pace=self._pace.horizon(now=now),
+            observed_bind_horizon=self._bind_latency.bind_horizon(now=now),
         )
 
     def owner_view(self, uid: Uid) -> ClaimOwnerView | None:
         """Return the view for a decision about the claims of a pod or PodGroup; None if the owner has none."""
-        return self.owners.view(uid, claim=self.claim, lives=self._lives)
+        return self.owners.view(uid, claim=self.claim, is_unfinished=self._is_unfinished)
 
-    def _lives(self, uid: Uid) -> bool:
+    def _is_unfinished(self, uid: Uid) -> bool:
         consumer = self._consumers.get(uid)
         return consumer is not None and consumer.stage is not Stage.FINISHED
 
-    def without_claim(self, key: Key) -> tuple[Consumer, ...]:
+    def gated_without_claim(self, key: Key) -> tuple[Consumer, ...]:
         """Return the gated pods that name a missing claim, or with `NO_CLAIM` the gated pods that name no claim."""
         if key[1] == NO_CLAIM:
             return tuple(c for c in self._gated_without_claim.values() if c.namespace == key[0])
@@ -438,7 +445,7 @@ class ClaimCache:
 
     # Indexes, below:
 
-    def _bury(self, uid: Uid, *, grace: float = DEFAULT_GRACE_PERIOD) -> None:
+    def _remember_deleted(self, uid: Uid, *, grace: float = DEFAULT_GRACE_PERIOD) -> None:
         self._gone[uid] = grace
         if len(self._gone) > REMEMBERED_DELETED_UIDS:
             del self._gone[next(iter(self._gone))]
@@ -460,7 +467,7 @@ class ClaimCache:
             record = self._records.get(key)
             if record is None:
                 record = self._records[key] = ClaimState(key)
-            record.put(after)
+            record.put_consumer(after)
             if concerns:
                 self.dirty.add(key)
         if not after.claims and after.gated_by_us_only and after.stage is Stage.GATED:
@@ -472,9 +479,9 @@ class ClaimCache:
     def _remove_member(self, consumer: Consumer, name: str, *, gone: bool) -> None:
         key = (consumer.namespace, name)
         record = self._records[key]
-        record.drop(consumer.uid, gone=gone)
+        record.drop_consumer(consumer.uid, gone=gone)
         self.dirty.add(key)
-        self._tidy(record)
+        self._drop_if_empty(record)
 
     def _add_vanished_pod(self, consumer: Consumer, claim: Key) -> None:
         """Record that a consuming pod has vanished: its containers may run until its kubelet has ended them."""
@@ -484,23 +491,23 @@ class ClaimCache:
         holds = self.holders.holds(record.claim)
         if any(consumer.name == placeholders.placeholder_name(hold.reference.uid) for hold in holds):
             return  # deleted by force once its reservation has its place: a placeholder only pauses, and uses no device
-        pod = VanishedPod(consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace)
+        pod = VanishedPod(consumer.uid, node=node, boot_id=self._nodes.boot_id(node), grace=consumer.grace)
         vanished_pods.add_vanished(record, self._nodes, pod)
 
-    def _tidy(self, record: ClaimState) -> None:
-        if record.claim is None and not record.members:
+    def _drop_if_empty(self, record: ClaimState) -> None:
+        if record.claim is None and not record.consumers:
             del self._records[record.key]
 
-    def _place(self, uid: Uid, before: str, after: str) -> None:
+    def _move_to_node(self, uid: Uid, before: str, after: str) -> None:
         if before == after:
             return
         if before:
-            placed = self._on_node[before]
+            placed = self._pods_on_node[before]
             placed.discard(uid)
             if not placed:
-                del self._on_node[before]
+                del self._pods_on_node[before]
         if after:
-            self._on_node.setdefault(after, set()).add(uid)
+            self._pods_on_node.setdefault(after, set()).add(uid)
 
     def _mark_companions_dirty(self, record: ClaimState) -> None:
         """Mark the other claims of gated pods as dirty: a pod of several claims is ungated when all are ready."""
@@ -513,10 +520,10 @@ class ClaimCache:
             if record.vanished:
                 vanished_pods.reconcile_vanished(record, self._nodes)
                 self.dirty.add(key)
-            if node in record.lost:
+            if node in record.lost_nodes:
                 self.dirty.add(key)
-                if self._nodes.lost(node, record.lost[node]) is None:
-                    del record.lost[node]  # permanently, whatever node reuses that name
+                if self._nodes.lost_node(node, record.lost_nodes[node]) is None:
+                    del record.lost_nodes[node]  # permanently, whatever node reuses that name
                     record.lost_node_graces.pop(node, None)
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
@@ -525,19 +532,19 @@ class ClaimCache:
         assert record.claim is not None  # noqa: S101 - the caller has looked
         strangers = record.strangers
         for entry in record.claim.entries:
-            consumer = record.members.get(entry.uid) if entry.uid not in strangers else None
+            consumer = record.consumers.get(entry.uid) if entry.uid not in strangers else None
             other = self._consumers.get(entry.uid)
             over = other is not None and other.stage is Stage.FINISHED
-            asked = record.present.get(entry.uid) if other is None or consumer is other else None
+            live_read_at = record.present.get(entry.uid) if other is None or consumer is other else None
             yield classify_entry(
                 entry,
                 reservation=record.reservation,
                 consumer=consumer,
                 gone=over or entry.uid in record.absent,
                 vanished=entry.uid in record.vanished and not over,
-                stranger=not over and (other is not None or asked is not None),
-                asked=asked,
-                group=self.workload(WorkloadKey.of(entry, record.key[0])) if entry.is_pod_group else None,
+                stranger=not over and (other is not None or live_read_at is not None),
+                live_read_at=live_read_at,
+                group=self.workload(WorkloadKey.from_reference(entry, record.key[0])) if entry.is_pod_group else None,
                 holders=self.holders.following,
             )
 
@@ -558,12 +565,12 @@ class ClaimCache:
 
     def _other_users(self, record: ClaimState) -> tuple[Consumer, ...]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
-        others = (self._consumers.get(e.uid) for e in record.claim.entries if e.uid not in record.members)
+        others = (self._consumers.get(e.uid) for e in record.claim.entries if e.uid not in record.consumers)
         return tuple(c for c in others if c is not None)
 
-    def _stranded(self, record: ClaimState) -> frozenset[Uid]:
+    def _pods_on_silent_nodes(self, record: ClaimState) -> frozenset[Uid]:
         users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
-        found = (*users, *(c for c in self._other_users(record) if c.consuming))
+        found = (*users, *(c for c in self._other_users(record) if c.is_consuming))
         return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
 
     def _refresh_usable_nodes(self, record: ClaimState) -> None:
@@ -571,12 +578,14 @@ class ClaimCache:
         allocation = record.claim.status.allocation if record.claim is not None else None
         selector = allocation.node_selector if allocation is not None else None
         version = (self._nodes.version, selector)
-        if record.fit_version == version:
+        if record.usable_nodes_version == version:
             return
-        record.fit_version = version
-        record.inside, record.fit = (None, UsableNodes()) if selector is None else self._nodes.reach(selector)
+        record.usable_nodes_version = version
+        record.reachable_nodes, record.usable_nodes = (
+            (None, UsableNodes()) if selector is None else self._nodes.reachable_nodes(selector)
+        )
 
-    def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
+    def _waits_for_other_claim(self, consumer: Consumer, key: Key, now: Instant) -> bool:
         """Return whether another claim of the pod is not ready for the pod.
 
         Such a claim neither lists the pod, nor can the pod be its opener now.
@@ -592,7 +601,7 @@ class ClaimCache:
             if claim.status.allocation is None:
                 if any(scheduling_gates.opener_turn_ends_at(c) > now for c in record.stages[Stage.WAITING].values()):
                     return True
-            elif not consumer.gang and record.listings.get(consumer.uid, UNLISTED).since is None:
+            elif not consumer.pod_group and record.entry_histories.get(consumer.uid, UNLISTED).listed_since is None:
                 reservation = record.reservation  # gangs are never listed, nor are pods beside an any-pod entry
                 if reservation is None or not (reservation.native and reservation.any_pod):
                     return True

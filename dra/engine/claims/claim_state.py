@@ -33,22 +33,22 @@ class ClaimState:
         "absent",
         "claim",
         "conflicts",
-        "fit",
-        "fit_version",
+        "consumers",
+        "entry_histories",
         "history",
-        "inside",
         "key",
-        "listings",
-        "lost",
         "lost_node_graces",
+        "lost_nodes",
         "malformed",
-        "members",
         "placements",
         "present",
+        "reachable_nodes",
         "reservation",
         "stages",
-        "status_only_members",
+        "status_only_consumers",
         "unlisted",
+        "usable_nodes",
+        "usable_nodes_version",
         "vanished",
     )
 
@@ -57,17 +57,17 @@ class ClaimState:
         self.claim: ResourceClaim | None = None
         self.reservation: WorkloadReservation | None = None
         self.malformed = ""
-        self.members: dict[Uid, Consumer] = {}
+        self.consumers: dict[Uid, Consumer] = {}
         self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
-        self.status_only_members: set[Uid] = set()
+        self.status_only_consumers: set[Uid] = set()
         """Members that name the claim only in their status."""
 
-        self.listings: dict[Uid, EntryHistory] = {}
+        self.entry_histories: dict[Uid, EntryHistory] = {}
         self.absent: set[Uid] = set()
         self.present: dict[Uid, Instant] = {}
         """Listed pods that exist and do not reference the claim, and when a live read last confirmed that."""
 
-        self.lost: dict[str, str] = {}
+        self.lost_nodes: dict[str, str] = {}
         """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
 
         self.lost_node_graces: dict[str, float] = {}
@@ -91,9 +91,9 @@ class ClaimState:
 
         self.conflicts: tuple[DeviceConflict, ...] = ()
         self.history = ObservedHistory()
-        self.inside: frozenset[str] | None = None
-        self.fit = UsableNodes()
-        self.fit_version: object = None
+        self.reachable_nodes: frozenset[str] | None = None
+        self.usable_nodes = UsableNodes()
+        self.usable_nodes_version: object = None
 
     @property
     def references(self) -> tuple[ConsumerReference, ...]:
@@ -117,9 +117,9 @@ class ClaimState:
     def strangers(self) -> frozenset[Uid]:
         """Return the pods whose status names the claim although the claim was generated for another owner."""
         claim = self.claim
-        if claim is None or not self.status_only_members:
+        if claim is None or not self.status_only_consumers:
             return frozenset()
-        return frozenset(uid for uid in self.status_only_members if not self.members[uid].may_use(claim))
+        return frozenset(uid for uid in self.status_only_consumers if not self.consumers[uid].may_use(claim))
 
     def users(self, stage: Stage) -> tuple[Consumer, ...]:
         """Return the consumers of one stage that may use the claim."""
@@ -128,32 +128,34 @@ class ClaimState:
             return tuple(found.values())
         return tuple(c for c in found.values() if c.uid not in strangers)
 
-    def put(self, consumer: Consumer) -> None:
+    def put_consumer(self, consumer: Consumer) -> None:
         """Add a consumer, or move it to its present stage."""
-        before = self.members.get(consumer.uid)
+        before = self.consumers.get(consumer.uid)
         if before is not None and before.stage is not consumer.stage:
             del self.stages[before.stage][consumer.uid]
-        self.members[consumer.uid] = consumer
+        self.consumers[consumer.uid] = consumer
         self.present.pop(consumer.uid, None)
         self.stages[consumer.stage][consumer.uid] = consumer
-        (self.status_only_members.add if self.key[1] in consumer.generated else self.status_only_members.discard)(
-            consumer.uid
-        )
-        if consumer.consuming and self.history.revocations:
+        (
+            self.status_only_consumers.add
+            if self.key[1] in consumer.generated_claims
+            else self.status_only_consumers.discard
+        )(consumer.uid)
+        if consumer.is_consuming and self.history.revocations:
             self.history = msgspec.structs.replace(self.history, revocations=0)
 
-    def drop(self, uid: Uid, *, gone: bool) -> None:
+    def drop_consumer(self, uid: Uid, *, gone: bool) -> None:
         """Remove a consumer whose pod is certainly gone, or no longer references the claim."""
-        consumer = self.members.pop(uid, None)
+        consumer = self.consumers.pop(uid, None)
         if consumer is None:
             return
         del self.stages[consumer.stage][uid]
-        self.status_only_members.discard(uid)
-        listing = self.listings.get(uid)
-        if gone and listing is not None and listing.since is not None:
+        self.status_only_consumers.discard(uid)
+        listing = self.entry_histories.get(uid)
+        if gone and listing is not None and listing.listed_since is not None:
             self.absent.add(uid)
         else:
-            self.listings.pop(uid, None)
+            self.entry_histories.pop(uid, None)
 
     def replace(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         """Replace the claim with a newer version; ``ours`` says whether this controller wrote that version."""
@@ -168,24 +170,26 @@ class ClaimState:
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
         for uid in covered - self._covered(claim):  # treat each pod as listed until now
-            self.listings[uid] = msgspec.structs.replace(self.listings.get(uid, UNLISTED), last=now)
+            self.entry_histories[uid] = msgspec.structs.replace(
+                self.entry_histories.get(uid, UNLISTED), last_listed=now
+            )
         self._compare_lost(before, claim, now=now, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
     @property
-    def placed(self) -> Placements | None:
+    def current_placements(self) -> Placements | None:
         """Return the placement result if it concerns the present allocation."""
         found = self.placements
         allocation = self.claim.status.allocation if self.claim is not None else None
         return found if found is not None and found.allocation == allocation else None
 
-    def place(self, found: Placements) -> bool:
+    def observe_placements(self, found: Placements) -> bool:
         """Record a result of the placement lookup; return whether it concerns the present allocation."""
         claim, before = self.claim, self.placements
         if claim is None or claim.status.allocation != found.allocation:
             return False
         again = before is not None and before.allocation == found.allocation
-        repeated = before.repeated + 1 if before is not None and again and not found.elsewhere else 0
+        repeated = before.repeated + 1 if before is not None and again and not found.fit_elsewhere else 0
         self.placements = msgspec.structs.replace(found, repeated=repeated)
         return True
 
@@ -196,11 +200,11 @@ class ClaimState:
             self.claim is not None and self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) is not None
         )
 
-    def wrote(self, *, now: Instant) -> None:
+    def mark_written(self, *, now: Instant) -> None:
         """Record that this controller wrote the version that the watch has already delivered."""
         self.history = msgspec.structs.replace(self.history, written_at=now)
 
-    def vanish(self) -> None:
+    def mark_deleted(self) -> None:
         """Forget the deleted claim; pods may still reference its name."""
         self.claim = None
         self._forget_history()
@@ -211,14 +215,14 @@ class ClaimState:
         The assumption prevents a deallocation under such a pod.
         """
         for uid in self.stages[Stage.WAITING]:
-            if uid not in self.listings:
-                self.listings[uid] = EntryHistory(last=now, assumed=True)
+            if uid not in self.entry_histories:
+                self.entry_histories[uid] = EntryHistory(last_listed=now, assumed=True)
 
     def _forget_history(self) -> None:
-        self.listings.clear()
+        self.entry_histories.clear()
         self.absent.clear()
         self.present.clear()
-        self.lost.clear()
+        self.lost_nodes.clear()
         self.lost_node_graces.clear()
         self.vanished.clear()
         self.unlisted.clear()
@@ -238,14 +242,14 @@ class ClaimState:
         """
         named = {e.name: boot for e in claim.entries if (boot := lost_node_boot_id(e)) is not None}
         if claim.status.allocation is None:
-            self.lost.clear()
+            self.lost_nodes.clear()
             self.lost_node_graces.clear()
             self.vanished.clear()
         for entry in before.entries if before is not None and ours else ():
             boot = lost_node_boot_id(entry)
-            if boot is not None and entry.name not in named and self.lost.get(entry.name) == boot:
-                del self.lost[entry.name]
-        self.lost = named | self.lost
+            if boot is not None and entry.name not in named and self.lost_nodes.get(entry.name) == boot:
+                del self.lost_nodes[entry.name]
+        self.lost_nodes = named | self.lost_nodes
         # The previous process may have added the guard for unlisted pods that were deleted by force.
         unexplained = guard_entry(claim)
         if before is None and claim.status.allocation is not None and unexplained in claim.entries:
@@ -254,18 +258,18 @@ class ClaimState:
     def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         listed = {e.uid for e in claim.entries}
         for uid in listed:
-            listing = self.listings.get(uid, UNLISTED)
-            if listing.since is None:
-                self.listings[uid] = msgspec.structs.replace(
-                    listing, since=now, last=now, assumed=False, by_others=not ours
+            listing = self.entry_histories.get(uid, UNLISTED)
+            if listing.listed_since is None:
+                self.entry_histories[uid] = msgspec.structs.replace(
+                    listing, listed_since=now, last_listed=now, assumed=False, by_others=not ours
                 )
                 if not ours and self._has_returned(uid, now):
                     self.history = msgspec.structs.replace(self.history, returned=self.history.returned + 1)
-        for uid, listing in tuple(self.listings.items()):
-            if listing.since is not None and uid not in listed:
+        for uid, listing in tuple(self.entry_histories.items()):
+            if listing.listed_since is not None and uid not in listed:
                 self._unlist(uid, now=now, ours=ours)
-            elif uid not in self.members and listing.bindable_until(SLOW_BIND_HORIZON, now=now) <= now:
-                del self.listings[uid]
+            elif uid not in self.consumers and listing.bindable_until(SLOW_BIND_HORIZON, now=now) <= now:
+                del self.entry_histories[uid]
         self.absent &= listed
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
@@ -282,32 +286,35 @@ class ClaimState:
         if not groups:
             return frozenset()
         unbound = (*self.stages[Stage.WAITING].items(), *self.stages[Stage.GATED].items())
-        return frozenset(uid for uid, c in unbound if c.gang in groups)
+        return frozenset(uid for uid, c in unbound if c.pod_group in groups)
 
     def _has_returned(self, uid: Uid, now: Instant) -> bool:
         """Return whether another controller restored a pruned entry.
 
         A waiting pod's entry is the scheduler's to write.
         """
-        consumer, unlisted = self.members.get(uid), self.unlisted.pop(uid, None)
+        consumer, unlisted = self.consumers.get(uid), self.unlisted.pop(uid, None)
         if consumer is None or unlisted is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
             return False
         return now - unlisted < _RETURN_WITHIN
 
     def _unlist(self, uid: Uid, *, now: Instant, ours: bool) -> None:
-        consumer = self.members.get(uid)
+        consumer = self.consumers.get(uid)
         ended = consumer is not None and consumer.stage in {Stage.STARTED, Stage.FINISHED}
         if ended or uid in self.absent:
-            del self.listings[uid]
+            del self.entry_histories[uid]
         else:  # an unknown pod may be waiting: claims and pods come by separate watches
             dropped = not ours and consumer is not None and consumer.stage is Stage.WAITING
-            listing = self.listings[uid]
-            self.listings[uid] = msgspec.structs.replace(
-                listing, since=None, last=now, drops=listing.drops + 1 if dropped else 0
+            listing = self.entry_histories[uid]
+            self.entry_histories[uid] = msgspec.structs.replace(
+                listing,
+                listed_since=None,
+                last_listed=now,
+                unreserve_count=listing.unreserve_count + 1 if dropped else 0,
             )
         if ended:
             self.unlisted[uid] = now
-            if len(self.unlisted) > 2 * len(self.members) + 16:
+            if len(self.unlisted) > 2 * len(self.consumers) + 16:
                 self.unlisted = {u: t for u, t in self.unlisted.items() if now - t < _RETURN_WITHIN}
 
     def _advance_history(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
@@ -336,7 +343,7 @@ class ClaimState:
         since = history.deleting_since if history.deleting_since is not None else now
         self.history = msgspec.structs.replace(
             history,
-            full_at=now if full else history.full_at,
+            nearly_full_at=now if full else history.nearly_full_at,
             allocated_at=None if allocation is None else allocated_at,
             podless_since=kept if podless else None,
             seen_allocated=known,
@@ -372,10 +379,14 @@ class ClaimState:
         A started pod that is listed stays so: it was admitted when its node was right, and its kubelet does not check
         again.
         """
-        inside = self.inside
+        inside = self.reachable_nodes
         if inside is None:
             return frozenset()
-        unlisted = (c for c in self.stages[Stage.STARTED].values() if self.listings.get(c.uid, UNLISTED).since is None)
+        unlisted = (
+            c
+            for c in self.stages[Stage.STARTED].values()
+            if self.entry_histories.get(c.uid, UNLISTED).listed_since is None
+        )
         bound = (*self.stages[Stage.STARTING].values(), *unlisted)
         return frozenset(c.uid for c in bound if c.node in nodes and c.node not in inside)
 

@@ -48,16 +48,16 @@ def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     asked: list[LookUpPod] = []
     for entry in view.entries:
         match entry.kind:
-            case EntryKind.UNKNOWN if entry.asked is not None and desired.revoking:
+            case EntryKind.UNKNOWN if entry.live_read_at is not None and desired.revoking:
                 pass  # gated by a live read: removing the gate from now on starts a new scheduling cycle
-            case EntryKind.FOREIGN | EntryKind.UNKNOWN if entry.asked is not None:
+            case EntryKind.FOREIGN | EntryKind.UNKNOWN if entry.live_read_at is not None:
                 # A pod that does not reference the claim, so that no watch reports its end, or a gated pod.
                 kept.append(entry.reference)
-                when = entry.asked + STRANGER_RECHECK
+                when = entry.live_read_at + STRANGER_RECHECK
                 if now >= when:
                     asked.append(_look_up(view, entry))
                 else:
-                    desired = desired.look_at(when)
+                    desired = desired.wake_by(when)
             case EntryKind.FOREIGN | EntryKind.VANISHED:
                 kept.append(entry.reference)
             case EntryKind.UNKNOWN:
@@ -71,7 +71,7 @@ def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         # The stock controller adds and removes the others at this moment: a pod missing from the list now will return.
         others = (c for c in view.finished if c.uid not in view.listed and _needs_tombstone(view, c, policy, desired))
         kept.extend(tombstone_entry(consumer.entry) for consumer in others)
-    return desired.but(kept=desired.kept + tuple(kept)).ask(*asked[:LOOKUP_BATCH])
+    return desired.replace(kept_entries=desired.kept_entries + tuple(kept)).with_lookups(*asked[:LOOKUP_BATCH])
 
 
 def _look_up(view: ClaimView, entry: ReservedForEntry) -> LookUpPod:
@@ -114,13 +114,13 @@ def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     del policy, now
     if view.allocation is None or desired.revoking:  # revoked here only by a forced release
         return desired
-    for entry in view.of(EntryKind.GROUP):
+    for entry in view.entries_of(EntryKind.GROUP):
         outcome = fate_of_known(entry.group, entry.reference)
         if outcome is WorkloadFate.GONE:
             continue
-        desired = desired.but(kept=(*desired.kept, entry.reference))
+        desired = desired.replace(kept_entries=(*desired.kept_entries, entry.reference))
         if outcome is WorkloadFate.ASKED:
-            desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
+            desired = desired.with_lookups(LookUpWorkload(claim=view.key, reference=entry.reference))
     return desired
 
 
@@ -140,17 +140,20 @@ def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired
         when = _listable_from(view, consumer, policy, desired)
         if when <= now:
             candidates.append(consumer)
-            listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
-            when = window.turn_changes_at(consumer, listing, now=now, held_up=held_up)
+            listing, awaiting_other_claims = (
+                view.entry_histories.get(consumer.uid, UNLISTED),
+                consumer.uid in view.awaiting_other_claims,
+            )
+            when = window.turn_changes_at(consumer, listing, now=now, awaiting_other_claims=awaiting_other_claims)
         wake_at = min(wake_at, when)
-    desired = desired.look_at(wake_at)
+    desired = desired.wake_by(wake_at)
     chosen = _choose_consumers(view, policy, now, desired, candidates)
     taken = () if chosen else tuple(_list_taken_reasons(view, candidates))
-    desired = desired.because(*taken)
+    desired = desired.with_reasons(*taken)
     if not taken and not policy.prune_started:
         desired = _explain_limit(view, desired, candidates, chosen)
-    desired = desired.because(*_pod_reasons(view, now))
-    return desired.but(pods=chosen)
+    desired = desired.with_reasons(*_pod_reasons(view, now))
+    return desired.replace(pods=chosen)
 
 
 def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -162,27 +165,29 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
         return desired
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:
-        relied_on = view.consuming or desired.pods or desired.kept or desired.held or desired.revoking
-        return desired.but(guard=present and bool(relied_on))
-    if _admits_any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would admit pods
+        relied_on = view.consuming or desired.pods or desired.kept_entries or desired.kept_unlisted or desired.revoking
+        return desired.replace(guard=present and bool(relied_on))
+    if _admits_any_pod(view, desired) or (view.admits_any_pod and desired.revoking):  # a guard would admit pods
         return desired
-    listed = sum(1 for c in desired.pods if c.consuming)
+    listed = sum(1 for c in desired.pods if c.is_consuming)
     of_groups = sum(1 for c in (*view.starting, *view.started) if _is_covered_by_pod_group(c, desired))
     unlisted = view.consuming > listed + of_groups
-    last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
-    last_of_vanished = desired.held and not (desired.workload or _has_firm_entry(view, desired))
-    stays = present and (view.consuming > 0 or desired.held)  # the guard informs the next process of a vanished pod
-    wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
+    last = bool(view.entries) and not (desired.workload or desired.kept_entries or desired.pods)
+    last_of_vanished = desired.kept_unlisted and not (desired.workload or _has_firm_entry(view, desired))
+    stays = present and (
+        view.consuming > 0 or desired.kept_unlisted
+    )  # the guard informs the next process of a vanished pod
+    wanted = desired.revoking or unlisted or (desired.release_uncertain and last) or stays
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: the owner may release it at any time
         wanted = wanted or _is_watch_behind(view)
         until = _maybe_bound_until(view, now, desired, present=present)
         if until > now:
-            desired, wanted = desired.look_at(until), True
+            desired, wanted = desired.wake_by(until), True
     if unlisted and not present and desired.workload is None:
         windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
-        desired = desired.because(windowed)
-    return desired.but(guard=wanted)
+        desired = desired.with_reasons(windowed)
+    return desired.replace(guard=wanted)
 
 
 def _has_firm_entry(view: ClaimView, desired: Desired) -> bool:
@@ -191,9 +196,9 @@ def _has_firm_entry(view: ClaimView, desired: Desired) -> bool:
     The scheduler removes the entry of a pod that it could not bind, and deallocates a claim whose list names no pod but
     the one that it fails to schedule (``PostFilter`` of the DynamicResources plugin).
     """
-    vanished = {entry.reference.uid for entry in view.of(EntryKind.VANISHED)}
-    kept = any(not entry.is_pod or entry.uid in vanished for entry in desired.kept)
-    return kept or any(consumer.consuming for consumer in desired.pods)
+    vanished = {entry.reference.uid for entry in view.entries_of(EntryKind.VANISHED)}
+    kept = any(not entry.is_pod or entry.uid in vanished for entry in desired.kept_entries)
+    return kept or any(consumer.is_consuming for consumer in desired.pods)
 
 
 def _is_watch_behind(view: ClaimView) -> bool:
@@ -202,7 +207,7 @@ def _is_watch_behind(view: ClaimView) -> bool:
     The stock controller deallocates such a claim with the last pod of the list. If another pod is being bound at that
     moment, kube-scheduler may allocate the freed device to a second claim (docs/explanation/guarantees.md).
     """
-    return view.reservation is None and any(entry.asked is None for entry in view.of(EntryKind.UNKNOWN))
+    return view.reservation is None and any(entry.live_read_at is None for entry in view.entries_of(EntryKind.UNKNOWN))
 
 
 def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:
@@ -218,7 +223,7 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
     unnoticed = WATCH_OUTAGE_UNNOTICED if view.entries else 0.0
     until = -NEVER
     for consumer in (*view.gated, *view.waiting):
-        listing = view.listings.get(consumer.uid, UNLISTED)
+        listing = view.entry_histories.get(consumer.uid, UNLISTED)
         if consumer.uid not in chosen and (listing.by_others or (present and listing.assumed)):
             until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + unnoticed)
     return until
@@ -226,24 +231,24 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
 
 def _is_covered_by_pod_group(consumer: Consumer, desired: Desired) -> bool:
     """Return whether the entry of its PodGroup covers the pod; upstream compares names only."""
-    if not consumer.gang:
+    if not consumer.pod_group:
         return False
-    entries = desired.kept if desired.workload is None else (desired.workload, *desired.kept)
-    return any(entry.is_pod_group and entry.name == consumer.gang for entry in entries)
+    entries = desired.kept_entries if desired.workload is None else (desired.workload, *desired.kept_entries)
+    return any(entry.is_pod_group and entry.name == consumer.pod_group for entry in entries)
 
 
 def _admits_any_pod(view: ClaimView, desired: Desired) -> bool:
     """Return whether the allocation itself admits any referencing pod: the list then names no pods (KEP rule 2)."""
-    return view.any_pod and desired.workload is not None
+    return view.admits_any_pod and desired.workload is not None
 
 
 def _keep_live_entries(view: ClaimView, desired: Desired) -> Desired:
     """Rule 10: under deletion the list can only shrink, and a live pod's entry is never removed."""
-    live = [e.consumer for e in view.of(EntryKind.LIVE) if e.consumer is not None]
+    live = [e.consumer for e in view.entries_of(EntryKind.LIVE) if e.consumer is not None]
     if not view.unfinished:
-        return desired.but(pods=tuple(live))
+        return desired.replace(pods=tuple(live))
     waits = view.reason(Code.DELETION_WAITS, pods=view.unfinished)
-    return desired.but(pods=tuple(live)).because(waits)
+    return desired.replace(pods=tuple(live)).with_reasons(waits)
 
 
 def _is_excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
@@ -260,9 +265,9 @@ def _is_eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: D
         case Stage.GATED | Stage.WAITING if desired.revoking:
             eligible = False
         case Stage.GATED:
-            eligible = not consumer.gang and consumer.gated_by_us_only
+            eligible = not consumer.pod_group and consumer.gated_by_us_only
         case Stage.WAITING:
-            eligible = listed or (not consumer.gang and _is_pre_listed(view, consumer))
+            eligible = listed or (not consumer.pod_group and _is_pre_listed(view, consumer))
         case Stage.STARTING if not consumer.deleting:
             eligible = True
         case Stage.STARTING | Stage.STARTED if policy.prune_started and desired.workload is not None:
@@ -303,12 +308,12 @@ def _relistable_from(view: ClaimView, consumer: Consumer) -> Instant:
         return consumer.stage_since + FINISHING_DELAY
     if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
         return -NEVER
-    return view.listings.get(consumer.uid, UNLISTED).relist_at()
+    return view.entry_histories.get(consumer.uid, UNLISTED).relist_at()
 
 
 def _slots(desired: Desired) -> int:
     """Return the number of slots for pods; the guard's slot always stays free, so that a guard never has to wait."""
-    return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
+    return RESERVED_FOR_MAX_SIZE - len(desired.kept_entries) - (2 if desired.workload is not None else 1)
 
 
 def _choose_consumers(
@@ -320,7 +325,13 @@ def _choose_consumers(
     """
     pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
     others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
-    choose = partial(window.choose, listed=view.listed, listings=view.listings, held_up=view.held_up, now=now)
+    choose = partial(
+        window.choose,
+        listed=view.listed,
+        entry_histories=view.entry_histories,
+        awaiting_other_claims=view.awaiting_other_claims,
+        now=now,
+    )
     room = _slots(desired)
     stay = choose(pinned, capacity=room)
     free = room - len(stay)
@@ -340,8 +351,11 @@ def _choose_consumers(
 
 
 def _is_parked(view: ClaimView, consumer: Consumer, now: Instant) -> bool:
-    listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
-    return window.need(consumer, now=now, listing=listing, held_up=held_up) is Need.PARKED
+    listing, awaiting_other_claims = (
+        view.entry_histories.get(consumer.uid, UNLISTED),
+        consumer.uid in view.awaiting_other_claims,
+    )
+    return window.need(consumer, now=now, listing=listing, awaiting_other_claims=awaiting_other_claims) is Need.PARKED
 
 
 def _is_crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
@@ -373,7 +387,7 @@ def _explain_limit(
 ) -> Desired:
     """Add reasons for the claim and for the next pods in order: no pod follows before a listed pod leaves."""
     slots = {c.uid for c in chosen}
-    left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.order)
+    left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.scheduling_order)
     if not left_out:
         return desired
     limit = view.reason(
@@ -386,7 +400,7 @@ def _explain_limit(
         pod_reason(Code.WAITS_FOR_SLOT, key=c.key, uid=c.uid, claim=view.claim.metadata.name)
         for c in left_out[:LIMIT_EVENTS]
     )
-    return desired.because(limit, *waits)
+    return desired.with_reasons(limit, *waits)
 
 
 def _list_taken_reasons(view: ClaimView, candidates: list[Consumer]) -> Iterator[Reason]:

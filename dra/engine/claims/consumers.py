@@ -50,10 +50,10 @@ class Consumer(Struct, frozen=True):
     priority: int = 0
     node: str = ""
     claims: tuple[str, ...] = ()
-    generated: tuple[str, ...] = ()
+    generated_claims: tuple[str, ...] = ()
     """Claims that only the pod's status names: the pod may use such a claim if the claim was generated for the pod."""
     gates: tuple[str, ...] = ()
-    gang: str = ""
+    pod_group: str = ""
     was_gated: bool = False
     """Whether this controller removed the pod's gate: its entry was a promise to the scheduler."""
     was_started: bool = False
@@ -81,23 +81,23 @@ class Consumer(Struct, frozen=True):
         return ConsumerReference(resource="pods", name=self.name, uid=self.uid)
 
     @property
-    def order(self) -> tuple[int, str, Uid]:
+    def scheduling_order(self) -> tuple[int, str, Uid]:
         """Return the sort key of the one global order of waiting pods: priority, then age, then uid."""
         return (-self.priority, self.created, self.uid)
 
     @property
-    def consuming(self) -> bool:
+    def is_consuming(self) -> bool:
         """Return whether the pod is bound and not finished."""
         return self.stage in CONSUMING
 
     def may_use(self, claim: ResourceClaim) -> bool:
         """Return whether the pod may use a claim it names; a claim that was generated for another owner is refused."""
-        if claim.metadata.name not in self.generated:
+        if claim.metadata.name not in self.generated_claims:
             return True
         owner = claim.controller
         if owner is None:
             return False
-        return owner.uid == self.uid or (bool(self.gang) and is_pod_group(owner) and owner.name == self.gang)
+        return owner.uid == self.uid or (bool(self.pod_group) and is_pod_group(owner) and owner.name == self.pod_group)
 
     @property
     def gated_by_us_only(self) -> bool:
@@ -105,14 +105,14 @@ class Consumer(Struct, frozen=True):
         return self.gates == (SCHEDULING_GATE,)
 
     @property
-    def unlistable(self) -> bool:
+    def is_unlistable(self) -> bool:
         """Return whether no component lists the pod in its observed state.
 
         This holds for a gated pod that has a foreign gate or belongs to a gang: the scheduler lists no gated pod, and
         this controller lists only pods behind its own gate. An entry of such a pod therefore belongs to a later state
         of the pod.
         """
-        return self.stage is Stage.GATED and (bool(self.gang) or not self.gated_by_us_only)
+        return self.stage is Stage.GATED and (bool(self.pod_group) or not self.gated_by_us_only)
 
     @property
     def bind_horizon(self) -> float:
@@ -158,9 +158,9 @@ def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instan
         priority=spec.priority,
         node=spec.node_name,
         claims=pods.claim_names(pod),
-        generated=pods.generated_claim_names(pod),
+        generated_claims=pods.generated_claim_names(pod),
         gates=pod.gates,
-        gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
+        pod_group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
         was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
         was_started=stage is Stage.STARTING
         and before is not None

@@ -41,11 +41,11 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     desired = _ask_for_placements(view, now, desired)
     found = find_stuck_cause(view, now=now)
     if found is None:
-        return desired.because(*unusable_reasons(view, now))
+        return desired.with_reasons(*unusable_reasons(view, now))
     cause, at = found
     if now < at:
-        return desired.look_at(at)
-    horizon = max((_horizon(view, c) for c in view.waiting), default=view.horizon)
+        return desired.wake_by(at)
+    horizon = max((_horizon(view, c) for c in view.waiting), default=view.unseen_bind_horizon)
     quiet = view.history.podless_since
     explained = view.reason(
         Code.ALLOCATION_STUCK,
@@ -53,13 +53,13 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         pods=len(view.waiting),
         seconds=int(horizon),
     )
-    desired = desired.but(revoking=True, urgent=True).because(explained)
+    desired = desired.replace(revoking=True, urgent=True).with_reasons(explained)
     if quiet is None:
         return desired
     if now < quiet + horizon:
-        return desired.look_at(quiet + horizon)
+        return desired.wake_by(quiet + horizon)
     if not is_proven(view, cause, now):
-        return desired.ask(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
+        return desired.with_lookups(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
     return _deallocate(view, desired, cause=f"no pod can use the allocation ({cause.value})")
 
 
@@ -68,8 +68,8 @@ def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desi
     when = placements_due_at(view, now=now)
     if when is None:
         return desired
-    desired = desired.look_at(binding_conditions_end_at(view))
-    return desired.look_at(when) if now < when else desired.ask(placements_lookup(view))
+    desired = desired.wake_by(binding_conditions_end_at(view))
+    return desired.wake_by(when) if now < when else desired.with_lookups(placements_lookup(view))
 
 
 def _horizon(view: ClaimView, consumer: Consumer) -> float:
@@ -96,16 +96,16 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     The write that clears the allocation also removes the entries.
     """
     del policy
-    if view.allocation is None or view.consuming or desired.revoking or desired.held:
+    if view.allocation is None or view.consuming or desired.revoking or desired.kept_unlisted:
         return desired
-    desired = desired.because(*_kept_by_others(view, desired))
+    desired = desired.with_reasons(*_kept_by_others(view, desired))
     if view.claim.metadata.deleting:
         return _decide_deletion(view, now, desired)
     if (
         desired.workload is not None
-        or desired.unsure
+        or desired.release_uncertain
         or desired.pods
-        or desired.kept
+        or desired.kept_entries
         or not (view.entries or desired.released)
     ):
         return desired
@@ -117,21 +117,21 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     waits = view.reason(
         Code.DEALLOCATION_WAITS,
         pods=len(late),
-        seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
+        seconds=int(max((_horizon(view, c) for c, _ in late), default=view.unseen_bind_horizon)),
     )
     # The guard preserves the edge: an empty list looks the same as that of a claim that is merely unused. Where the
     # allocation admits any pod, its own field marks the difference, and a guard would go on admitting pods.
-    return desired.but(guard=not view.any_pod).look_at(until).because(waits)
+    return desired.replace(guard=not view.admits_any_pod).wake_by(until).with_reasons(waits)
 
 
 def _decide_deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     """Deallocate a claim under deletion once no cycle can bind a waiting pod; the gates go with the claim."""
-    if desired.kept:
+    if desired.kept_entries:
         return desired
     until = max((when for _, when in still_bindable(view, now, gated=view.gated)), default=now)
     until = max(until, view.unseen_bindable_until(now=now))
     if now < until:
-        return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
+        return desired.replace(guard=EntryKind.GUARD in view.kinds).wake_by(until)
     return _deallocate(view, desired, cause="the claim is being deleted and no pod uses it")
 
 
@@ -153,10 +153,10 @@ def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instan
     No cycle that begins after the deletion of the claim does, except on an older copy of the claim.
     """
     horizon, closed = _horizon(view, consumer), view.closed_since
-    until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
+    until = view.entry_histories.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
     if closed is not None:  # the pods watch may have been behind when that entry for many pods went
         until = max(until, closed + horizon)
-    if view.covers(consumer):
+    if view.is_admitted(consumer):
         until = now + horizon
     deleted = view.history.deleting_since if view.claim.metadata.deleting else None
     return until if deleted is None else min(until, deleted + horizon)
@@ -164,7 +164,7 @@ def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instan
 
 def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
     """Yield the reason that only foreign entries keep a claim: their writers may be long gone."""
-    others = view.of(EntryKind.FOREIGN)
+    others = view.entries_of(EntryKind.FOREIGN)
     if not others or desired.workload is not None or view.unfinished:
         return
     yield view.reason(Code.KEPT_BY_OTHERS, entries=list_names(str(e.reference) for e in others))
@@ -175,8 +175,8 @@ def _deallocation_cause(view: ClaimView, desired: Desired) -> str:
     if ended:
         return f"Reservation {list_names(ended)} ended and no pod uses the claim"
     workload = str(view.reservation.reference) if view.reservation is not None else ""
-    if desired.over:
-        return f"{workload} {desired.over} and no pod uses the claim"
+    if desired.workload_over:
+        return f"{workload} {desired.workload_over} and no pod uses the claim"
     if desired.released:
         return f"the controller of {workload} released the claim and no pod uses it"
     return "the last pod that used the claim ended"
@@ -187,36 +187,36 @@ def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     # The pods watch may be behind the claims watch: a waiting pod that was ever listed may have been bound unnoticed.
     # An entry for many pods also stands for pods that were never observed.
     unbound = (*view.waiting, *view.gated)
-    promised = any(view.listings.get(c.uid, UNLISTED).last is not None for c in unbound)
+    promised = any(view.entry_histories.get(c.uid, UNLISTED).last_listed is not None for c in unbound)
     unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(unbound)
     confirm = promised or unwatched or desired.released or not view.kinds.isdisjoint(_ADMITS_MANY)
-    desired = desired.but(allocated=False, confirm=confirm, nominated=nominated_pods(view))
-    return desired.but(guard=False, pods=(), urgent=True).because(freed)
+    desired = desired.replace(allocated=False, confirm=confirm, nominated=nominated_pods(view))
+    return desired.replace(guard=False, pods=(), urgent=True).with_reasons(freed)
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 2, 8 and 10: make the annotations of an entry, and the finalizer, follow the allocation."""
     del policy
     meta, allocation = view.claim.metadata, view.allocation
-    marks = dict(desired.marks)
+    marks = dict(desired.annotations)
     leftover_at = _leftover_at(view)
     finalizers = None
     if allocation is None or not desired.allocated:
-        if desired.over:  # no annotation records a workload that is over
+        if desired.workload_over:  # no annotation records a workload that is over
             marks = {
                 key: value for key, value in marks.items() if key not in workload_reservations.RESOLVED_UID_ANNOTATIONS
             }
-        marks |= workload_reservations.annotation_removals(view.claim, uid_too=bool(desired.over))
+        marks |= workload_reservations.annotation_removals(view.claim, uid_too=bool(desired.workload_over))
         if marks.get(workload_reservations.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
             marks |= workload_reservations.resolved_uid_annotations(
                 view.claim, view.workload.uid
             )  # the successor of that name exists already
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
-    elif desired.workload is not None and not meta.deleting and not view.any_pod:
+    elif desired.workload is not None and not meta.deleting and not view.admits_any_pod:
         wanted = workload_reservations.entry_annotations(allocation)
         marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
-    return desired.but(marks=marks, finalizers=finalizers).look_at(leftover_at)
+    return desired.replace(annotations=marks, finalizers=finalizers).wake_by(leftover_at)
 
 
 def _leftover_at(view: ClaimView) -> Instant:
@@ -237,9 +237,9 @@ def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
             )
             for conflict in view.conflicts
         )
-        return desired.because(*twice)
+        return desired.with_reasons(*twice)
     lost = (
         pod_reason(Code.ALLOCATION_LOST, key=c.key, uid=c.uid, node=c.node, claim=view.claim.metadata.name)
         for c in (*view.starting, *view.started)
     )
-    return desired.because(*lost)
+    return desired.with_reasons(*lost)

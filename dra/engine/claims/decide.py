@@ -70,7 +70,7 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
     desired = apply_rules(view, policy=heeding, now=now)
     if heeding is not policy:
         reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
-        desired = desired.because(reason)
+        desired = desired.with_reasons(reason)
     return plan_writes(view, desired, now=now)
 
 
@@ -88,9 +88,9 @@ def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan
         if due <= now:
             actions.append(SetReservedFor(claim=view.key, entries=entries))
         wake_at = min(wake_at, due)
-    if desired.marks or desired.finalizers is not None or desired.owners is not None:
+    if desired.annotations or desired.finalizers is not None or desired.owners is not None:
         # After the status: an annotation must never claim an entry that was not made.
-        marks = tuple(desired.marks.items())
+        marks = tuple(desired.annotations.items())
         actions.append(
             PatchMetadata(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
         )
@@ -141,9 +141,9 @@ def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReferenc
     head = [desired.workload] if desired.workload is not None else []
     # Uids must be unique. Another client may have listed an object under this claim's or a pod's uid: such an entry has
     # the same effect as the entry that this controller would add.
-    taken = {entry.uid for entry in (*head, *desired.kept)}
-    stones = [e for e in desired.kept if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
-    kept = [e for e in desired.kept if e not in stones]
+    taken = {entry.uid for entry in (*head, *desired.kept_entries)}
+    stones = [e for e in desired.kept_entries if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
+    kept = [e for e in desired.kept_entries if e not in stones]
     room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of foreign entries protects as a guard does
     if desired.guard and view.claim.metadata.uid not in taken and room > 0:
         head.append(guard_entry(view.claim))

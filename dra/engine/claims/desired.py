@@ -21,7 +21,7 @@ class Desired(Struct, frozen=True):
     """The desired state of one claim and of its pods' gates, with the reasons."""
 
     workload: ConsumerReference | None = None
-    kept: tuple[ConsumerReference, ...] = ()
+    kept_entries: tuple[ConsumerReference, ...] = ()
     """Entries that stay as they are: foreign entries, pods in doubt, tombstones."""
 
     pods: tuple[Consumer, ...] = ()
@@ -33,7 +33,7 @@ class Desired(Struct, frozen=True):
     confirm: bool = False
     """Whether a deallocation requires a live read first."""
 
-    over: str = ""
+    workload_over: str = ""
     """The end of the workload ("finished", "was deleted"); empty while the workload may use the claim."""
 
     given_up: frozenset[Uid] = frozenset()
@@ -46,10 +46,10 @@ class Desired(Struct, frozen=True):
     released: bool = False
     """Whether the workload's owner removed the entry of this allocation."""
 
-    held: bool = False
+    kept_unlisted: bool = False
     """Whether the allocation is kept for a cause that no entry can represent."""
 
-    unsure: bool = False
+    release_uncertain: bool = False
     """Whether it is unknown if the workload still has the claim: a guard then replaces the last entry."""
 
     revoking: bool = False
@@ -58,7 +58,7 @@ class Desired(Struct, frozen=True):
     urgent: bool = False
     """Whether the list is written at once instead of in a batch."""
 
-    marks: Mapping[str, str | None] = _NO_ANNOTATIONS
+    annotations: Mapping[str, str | None] = _NO_ANNOTATIONS
     finalizers: tuple[str, ...] | None = None
     owners: tuple[OwnerReference, ...] | None = None
     """Owner references to set; None leaves them unchanged."""
@@ -71,20 +71,20 @@ class Desired(Struct, frozen=True):
     @property
     def has_room(self) -> bool:
         """Return whether one more entry for many pods fits beside the entries that must stay in the list."""
-        return len(self.kept) + (self.workload is not None) < RESERVED_FOR_MAX_SIZE
+        return len(self.kept_entries) + (self.workload is not None) < RESERVED_FOR_MAX_SIZE
 
-    def but(self, **changes: object) -> Self:
+    def replace(self, **changes: object) -> Self:
         """Return a copy with the given fields changed."""
         return msgspec.structs.replace(self, **changes)
 
-    def because(self, *reasons: Reason) -> Self:
+    def with_reasons(self, *reasons: Reason) -> Self:
         """Return a copy with further reasons."""
-        return self.but(reasons=self.reasons + reasons)
+        return self.replace(reasons=self.reasons + reasons)
 
-    def look_at(self, when: Instant) -> Self:
+    def wake_by(self, when: Instant) -> Self:
         """Return a copy that is decided again at ``when`` at the latest."""
-        return self.but(wake_at=min(self.wake_at, when))
+        return self.replace(wake_at=min(self.wake_at, when))
 
-    def ask(self, *lookups: Lookup) -> Self:
+    def with_lookups(self, *lookups: Lookup) -> Self:
         """Return a copy with further lookups at the API server."""
-        return self.but(lookups=self.lookups + lookups)
+        return self.replace(lookups=self.lookups + lookups)

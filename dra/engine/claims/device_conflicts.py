@@ -18,9 +18,9 @@ class DeviceConflicts:
         self._ledger = held
         self._records = records
         self._dirty = dirty
-        self._twice: set[Key] = set()
+        self._conflicting: set[Key] = set()
 
-    def record(self, record: ClaimState) -> None:
+    def observe_claim(self, record: ClaimState) -> None:
         """Record the devices that a claim holds now."""
         claim = record.claim
         if claim is None:
@@ -37,7 +37,7 @@ class DeviceConflicts:
     def forget(self, key: Key, uid: Uid) -> None:
         """Release the devices of a deleted claim: another claim may now hold these devices alone."""
         self._ledger.release(uid)
-        self._twice.discard(key)
+        self._conflicting.discard(key)
         self._retry()
 
     def _hold(self, record: ClaimState, holder: Holder, wanted: frozenset[ledger.DeviceID]) -> None:
@@ -48,13 +48,13 @@ class DeviceConflicts:
         if found != record.conflicts:
             record.conflicts = found
             self._dirty.add(record.key)
-        (self._twice.add if found else self._twice.discard)(record.key)
+        (self._conflicting.add if found else self._conflicting.discard)(record.key)
 
     def _retry(self) -> None:
-        for key in tuple(self._twice):
+        for key in tuple(self._conflicting):
             record = self._records.get(key)
             if record is not None and record.claim is not None and record.claim.status.allocation is not None:
                 holder = Holder(kind="claim", key=key, uid=record.claim.metadata.uid)
                 self._hold(record, holder, ledger.allocated_devices(record.claim.status.allocation))
             else:
-                self._twice.discard(key)
+                self._conflicting.discard(key)

@@ -56,7 +56,9 @@ def count_devices(world: ClaimCache) -> DeviceCounts:
                 held[result.driver, holder] += 1
     stages = Counter(consumer.stage for consumer in world.consumers())
     return DeviceCounts(
-        held=held, offered=world.taints.offered(), pods={name: stages[stage] for stage, name in COUNTED_STAGES.items()}
+        held=held,
+        offered=world.taints.devices_by_driver(),
+        pods={name: stages[stage] for stage, name in COUNTED_STAGES.items()},
     )
 
 

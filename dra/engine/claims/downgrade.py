@@ -92,7 +92,7 @@ def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
         room=RESERVED_FOR_MAX_SIZE - len(_staying(view)),
         workload=view.reservation.reference if view.reservation is not None else None,
         strays=tuple(e.reference for e in view.entries if _is_stray(e)),
-        nodes=tuple(e.reference.name for e in view.of(EntryKind.LOST_NODE)),
+        nodes=tuple(e.reference.name for e in view.entries_of(EntryKind.LOST_NODE)),
         entries=tuple(str(e.reference) for e in view.entries if e.kind in _OURS),
         detail=detail,
     )
@@ -144,7 +144,7 @@ def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, st
 
 def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer]) -> tuple[DowngradeState, str] | None:
     """Return the obstacle to converting the claim; None if there is none."""
-    lost = view.of(EntryKind.LOST_NODE)
+    lost = view.entries_of(EntryKind.LOST_NODE)
     if lost:
         nodes = list_names(e.reference.name for e in lost)
         return DowngradeState.NODE, f"deleted pods may still run on {nodes}, which did not report in"
@@ -213,7 +213,7 @@ def _consuming(view: ClaimView) -> list[Consumer]:
     return [
         c
         for c in (*view.starting, *view.started)
-        if c.uid in view.listed or (c.uid in needy and c.gang not in view.groups)
+        if c.uid in view.listed or (c.uid in needy and c.pod_group not in view.groups)
     ]
 
 
@@ -228,8 +228,10 @@ def _final_entries(view: ClaimView) -> list[ConsumerReference]:
     promised = [c for c in (*view.waiting, *view.gated) if c.uid in view.listed]
     pods = [*consuming, *promised]
     if not pods and not staying and not view.claim.metadata.deleting:
-        tried = [c for c in view.waiting if not c.gang] + [c for c in view.gated if c.gated_by_us_only and not c.gang]
-        pods = sorted(tried, key=lambda c: c.order)[:LISTED_WAITING_MAX]
+        tried = [c for c in view.waiting if not c.pod_group] + [
+            c for c in view.gated if c.gated_by_us_only and not c.pod_group
+        ]
+        pods = sorted(tried, key=lambda c: c.scheduling_order)[:LISTED_WAITING_MAX]
     taken = {entry.uid for entry in staying}
     room = RESERVED_FOR_MAX_SIZE - len(staying)
     return [*staying, *[c.entry for c in pods if c.uid not in taken][:room]]

@@ -97,7 +97,7 @@ def unlisted_consumers(view: ClaimView) -> list[Consumer]:
     return [
         consumer
         for consumer in (*view.started, *view.starting)
-        if consumer.uid not in view.listed and not consumer.deleting and consumer.gang not in view.groups
+        if consumer.uid not in view.listed and not consumer.deleting and consumer.pod_group not in view.groups
     ]
 
 

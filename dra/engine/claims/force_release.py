@@ -29,24 +29,24 @@ def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
     if value is None:
         return desired
     if value != view.claim.metadata.uid:
-        return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
+        return desired.with_reasons(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
         return _without_annotation(desired)  # nothing to release; the next allocation is not addressed
     obstacle = _obstacle(view, now)
     if obstacle is not None:
-        return desired.look_at(min(_watch_caught_up_at(view, now), default=NEVER)).because(obstacle)
+        return desired.wake_by(min(_watch_caught_up_at(view, now), default=NEVER)).with_reasons(obstacle)
     # No further pod may come to rely on the allocation.
-    for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
-    desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
+    for_many = view.admits_any_pod or (desired.workload is not None and desired.workload.is_pod_group)
+    desired = desired.replace(revoking=True, urgent=True, workload=None if for_many else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
     until = max((when for _, when in late), default=now)
     until = max(until, view.unseen_bindable_until(now=now))
     if until > now:
-        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(view.horizon))
-        return desired.look_at(until).because(waits)
+        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(view.unseen_bind_horizon))
+        return desired.wake_by(until).with_reasons(waits)
     freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=list_names(_overridden(view)) or "nothing")
-    desired = _without_annotation(desired).but(allocated=False, confirm=True)
-    return desired.but(given_up=view.stranded, nominated=nominated_pods(view)).because(freed)
+    desired = _without_annotation(desired).replace(allocated=False, confirm=True)
+    return desired.replace(given_up=view.pods_on_silent_nodes, nominated=nominated_pods(view)).with_reasons(freed)
 
 
 def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
@@ -56,19 +56,21 @@ def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
     of the allocation that do not report in are known then, and take the place of the pod
     (`dra.engine.claims.vanished_pods`).
     """
-    users = sorted(c.name for c in view.users if c.uid not in view.stranded)
+    users = sorted(c.name for c in view.users if c.uid not in view.pods_on_silent_nodes)
     if users:
         return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=list_names(users))
-    unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
+    unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.live_read_at is None)
     if unread:  # the watch may be behind; `kept_entries_rule` looks up whether the pod runs
-        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
+        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.unseen_bind_horizon))
     unshown = sum(1 for _ in _watch_caught_up_at(view, now))
     if unshown:
-        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unshown, seconds=int(view.horizon + WATCH_OUTAGE_UNNOTICED))
+        return view.reason(
+            Code.FORCE_RELEASE_WAITS, pods=unshown, seconds=int(view.unseen_bind_horizon + WATCH_OUTAGE_UNNOTICED)
+        )
     running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
     if not running:
         return None
-    seconds = max(int(pod.patience) for pod in running)  # `lost_nodes_rule` decides again at its end
+    seconds = max(int(pod.seconds_to_end) for pod in running)  # `lost_nodes_rule` decides again at its end
     return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
 
 
@@ -79,15 +81,15 @@ def _watch_caught_up_at(view: ClaimView, now: Instant) -> Iterator[Instant]:
     binds it.
     """
     for entry in view.entries:
-        since = view.listings.get(entry.reference.uid, UNLISTED).since
-        if entry.reference.is_pod and entry.consumer is None and entry.asked is not None and since is not None:
-            shown = since + view.horizon + WATCH_OUTAGE_UNNOTICED
+        since = view.entry_histories.get(entry.reference.uid, UNLISTED).listed_since
+        if entry.reference.is_pod and entry.consumer is None and entry.live_read_at is not None and since is not None:
+            shown = since + view.unseen_bind_horizon + WATCH_OUTAGE_UNNOTICED
             if now < shown:
                 yield shown
 
 
 def _without_annotation(desired: Desired) -> Desired:
-    return desired.but(marks={**desired.marks, FORCE_RELEASE: None})
+    return desired.replace(annotations={**desired.annotations, FORCE_RELEASE: None})
 
 
 def _overridden(view: ClaimView) -> Iterator[str]:

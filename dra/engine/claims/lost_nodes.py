@@ -41,7 +41,9 @@ def lost_nodes_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     for node in unsettled_nodes(view, now):
         desired = _keep_for_node(view, node, desired)
         due = _settled_at(node)
-        desired = desired.look_at(due) if now < due else desired.ask(LookUpNode(claim=view.key, node=node.name))
+        desired = (
+            desired.wake_by(due) if now < due else desired.with_lookups(LookUpNode(claim=view.key, node=node.name))
+        )
     return _keep_for_vanished(view, now, desired)
 
 
@@ -51,20 +53,20 @@ def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desir
         return desired
     due = sorted({pod.node for pod in view.vanished if pod.node and now >= pod.ended_at})
     for node in due:
-        desired = desired.ask(LookUpNode(claim=view.key, node=node))
+        desired = desired.with_lookups(LookUpNode(claim=view.key, node=node))
     later = [pod.ended_at for pod in view.vanished if now < pod.ended_at]
-    desired = desired.look_at(min(later, default=NEVER))
-    desired = desired.but(held=True)
+    desired = desired.wake_by(min(later, default=NEVER))
+    desired = desired.replace(kept_unlisted=True)
     if desired.workload is not None or view.unfinished:  # vanished pods are not what keeps the claim
         return desired
     reasons = [view.reason(Code.NODE_LOST, node=node, seconds=int(SETTLED)) for node in view.silent_nodes]
     pods = [pod for pod in view.vanished if not pod.guard]
-    seconds = max(int(pod.patience) for pod in pods or view.vanished)
+    seconds = max(int(pod.seconds_to_end) for pod in pods or view.vanished)
     if pods:
         reasons.append(view.reason(Code.PODS_VANISHED, pods=len(pods), seconds=seconds))
     else:  # the guard that the claim was first seen with
         reasons.append(view.reason(Code.GUARD_FOUND, seconds=seconds))
-    return desired.because(*reasons)
+    return desired.with_reasons(*reasons)
 
 
 def may_run_without_object(view: ClaimView, now: Instant) -> bool:
@@ -74,7 +76,7 @@ def may_run_without_object(view: ClaimView, now: Instant) -> bool:
 
 def unsettled_nodes(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
     """Return the lost nodes on which pods may still run: a live read must confirm that a node has stayed Ready."""
-    return tuple(n for n in view.lost_nodes if min(now, n.read) < _settled_at(n))
+    return tuple(n for n in view.lost_nodes if min(now, n.live_read_at) < _settled_at(n))
 
 
 def _settled_at(node: LostNode) -> Instant:
@@ -84,17 +86,17 @@ def _settled_at(node: LostNode) -> Instant:
 
 def _keep_for_node(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(seconds_to_settle(node)))
-    if desired.revoking and view.any_pod:  # the user vouches for the node, and its entry would admit pods
-        return desired.because(reason)
-    entry = lost_node_entry(node.name, node.boot)
+    if desired.revoking and view.admits_any_pod:  # the user vouches for the node, and its entry would admit pods
+        return desired.with_reasons(reason)
+    entry = lost_node_entry(node.name, node.boot_id)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         # Under deletion nothing can be added to the list. A lost node's entry with another bootID, or none, left by a
         # pod that vanished earlier, keeps the claim as well, and outlives this process. So do the entries of pods whose
         # objects are deleted, on whichever node they ran.
-        listed = [e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name]
-        listed += [e.reference for e in view.of(EntryKind.FINISHED) if e.consumer is None]
-        added = tuple(entry for entry in listed if entry not in desired.kept)
-        return desired.but(held=True, kept=(*desired.kept, *added)).because(reason)
+        listed = [e.reference for e in view.entries_of(EntryKind.LOST_NODE) if e.reference.name == node.name]
+        listed += [e.reference for e in view.entries_of(EntryKind.FINISHED) if e.consumer is None]
+        added = tuple(entry for entry in listed if entry not in desired.kept_entries)
+        return desired.replace(kept_unlisted=True, kept_entries=(*desired.kept_entries, *added)).with_reasons(reason)
     if entry.uid not in view.listed and not desired.has_room:
-        return desired.because(reason)  # foreign entries fill the list and keep other components off
-    return desired.but(kept=(*desired.kept, entry)).because(reason)
+        return desired.with_reasons(reason)  # foreign entries fill the list and keep other components off
+    return desired.replace(kept_entries=(*desired.kept_entries, entry)).with_reasons(reason)

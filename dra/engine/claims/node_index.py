@@ -78,7 +78,7 @@ class NodeIndex:
         rebooted = bool(state.boot) and (before is None or before.boot != state.boot)
         return reach | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
 
-    def read(self, name: str, *, now: Instant) -> None:
+    def observe_live_read(self, name: str, *, now: Instant) -> None:
         """Record that the known state of a node was confirmed by a live read."""
         state = self._states.get(name)
         if state is not None:
@@ -96,7 +96,7 @@ class NodeIndex:
         """Return the names of all nodes with their last seen resourceVersions."""
         return tuple((name, state.version) for name, state in self._states.items())
 
-    def boot(self, name: str) -> str:
+    def boot_id(self, name: str) -> str:
         """Return the bootID of a node; empty if unknown."""
         state = self._states.get(name)
         return state.boot if state is not None else ""
@@ -106,7 +106,7 @@ class NodeIndex:
         state = self._states.get(name)
         return state is not None and state.ready
 
-    def lost(self, name: str, boot: str) -> LostNode | None:
+    def lost_node(self, name: str, boot: str) -> LostNode | None:
         """Return the state of a node on which pods of that boot may still run; None if they certainly do not.
 
         A deleted Node object means that the machine is gone, the out-of-service taint that it is shut down, another
@@ -115,9 +115,9 @@ class NodeIndex:
         state = self._states.get(name)
         if state is None or state.out_of_service or (boot and state.boot and state.boot != boot):
             return None
-        return LostNode(name=name, boot=boot, ready_since=state.ready_since, read=state.read)
+        return LostNode(name=name, boot_id=boot, ready_since=state.ready_since, live_read_at=state.read)
 
-    def silent(self, names: frozenset[str] | None) -> tuple[str, ...]:
+    def not_ready(self, names: frozenset[str] | None) -> tuple[str, ...]:
         """Return the nodes that do not report in and may still run pods; ``names`` None selects all nodes."""
         asked = self._states if names is None else sorted(names & self._states.keys())
         return tuple(n for n in asked if not self._states[n].ready and not self._states[n].out_of_service)
@@ -125,7 +125,7 @@ class NodeIndex:
     def __contains__(self, name: str) -> bool:
         return name in self._states
 
-    def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
+    def reachable_nodes(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
         """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
         names = nodes.selected_node_names(selector)
         asked = self._states.keys() if names is None else names & self._states.keys()

@@ -157,10 +157,10 @@ class PlacementSearch:
             allocation=self._allocation,
             at=at,
             pods=frozenset(uid for shape in self._shapes for uid in shape.uids),
-            here=frozenset(here),
-            elsewhere=frozenset(elsewhere),
+            fit_here=frozenset(here),
+            fit_elsewhere=frozenset(elsewhere),
             only_lacks_room=any(shape.inside for shape in self._shapes),
-            gone=self._gone,
+            lost_device=self._gone,
         )
 
     def _grouped(self, pods: Iterable[SchedulerPod]) -> list[_PodShape]:
@@ -233,7 +233,7 @@ class PlacementSearch:
                 yield from candidate.judge(asks)
 
     def _demand(self, pod: SchedulerPod) -> PodRequests:
-        return _without_resources(PodRequests.of(pod), self._served)
+        return _without_resources(PodRequests.from_pod(pod), self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
         """Return the part of a pod that determines its node resources through claims, and whether it may use them."""
@@ -273,7 +273,9 @@ class PlacementSearch:
         if isinstance(solution, AllocationFailure):
             return None if solution.fatal else []
         made = allocation_results(wanted, solution, node=room.name, share_id=lambda: "")
-        return [] if any(t.seconds_tolerated() < NEVER for each in made for t in picture.taints.on(each)) else made
+        return (
+            [] if any(t.seconds_tolerated() < NEVER for each in made for t in picture.taints.taints_of(each)) else made
+        )
 
     def _broken(self) -> str:
         """Return the first device of the allocation that is no longer offered, or that has an evicting taint."""
@@ -281,7 +283,9 @@ class PlacementSearch:
             item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
             if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
                 return str(item)
-        return next((t.device for t in self._picture.taints.on(self._allocation) if t.seconds_tolerated() < NEVER), "")
+        return next(
+            (t.device for t in self._picture.taints.taints_of(self._allocation) if t.seconds_tolerated() < NEVER), ""
+        )
 
 
 def _selectors(wanted: ClaimToAllocate) -> Iterator[CompiledSelector]:
@@ -313,7 +317,7 @@ def _without_resources(demand: PodRequests, resources: set[str | None]) -> PodRe
     if not any(resource in resources for resource in demand.amounts):
         return demand
     left = {resource: amount for resource, amount in demand.amounts.items() if resource not in resources}
-    return PodRequests(demand.pod, left, demand.weight, demand.tolerations)
+    return PodRequests(demand.pod, left, demand.scored_requests, demand.tolerations)
 
 
 def _scheduler_message(pod: SchedulerPod) -> str:

@@ -36,28 +36,28 @@ def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desi
     for hold in view.holds:
         listed = hold.reference.uid in view.listed
         if hold.standing is HolderState.UNKNOWN:
-            desired = desired.ask(LookUpWorkload(claim=view.key, reference=hold.reference))
+            desired = desired.with_lookups(LookUpWorkload(claim=view.key, reference=hold.reference))
         if hold.standing is HolderState.OVER:
             if (
                 hold.owns
                 and view.allocation is not None
-                and view.owner not in {OwningPodPhase.PRESENT, OwningPodPhase.UNKNOWN}
+                and view.owning_pod not in {OwningPodPhase.PRESENT, OwningPodPhase.UNKNOWN}
             ):
-                desired = desired.but(released=True, urgent=True)
+                desired = desired.replace(released=True, urgent=True)
             if listed:
                 released = view.reason(Code.HOLD_ENDED, done=True, reservation=hold.reference.name)
-                desired = desired.but(urgent=True).because(released)
+                desired = desired.replace(urgent=True).with_reasons(released)
             continue
         if _has_lost_devices(view, hold):
-            desired = desired.because(view.reason(Code.HOLD_LOST, reservation=hold.reference.name))
+            desired = desired.with_reasons(view.reason(Code.HOLD_LOST, reservation=hold.reference.name))
         if view.allocation is None or desired.revoking or not _needs_entry(view, hold, listed=listed):
             continue
         if not listed and not desired.has_room:
             continue  # foreign entries fill the list and keep other components off
-        desired = desired.but(kept=(*desired.kept, hold.reference))
+        desired = desired.replace(kept_entries=(*desired.kept_entries, hold.reference))
         if not listed:
             held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)
-            desired = desired.but(urgent=True).because(held)
+            desired = desired.replace(urgent=True).with_reasons(held)
     return desired
 
 
@@ -90,12 +90,12 @@ def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, de
         return desired
     # The next owner would share the devices with containers that still run, or may: of a listed pod that was not looked
     # up yet, as after a restart, only the uid is known.
-    if may_run_without_object(view, now) or view.of(EntryKind.UNKNOWN):
+    if may_run_without_object(view, now) or view.entries_of(EntryKind.UNKNOWN):
         return desired
-    if view.owner not in _ENDED or not any(h.owns and h.standing is not HolderState.OVER for h in view.holds):
+    if view.owning_pod not in _ENDED or not any(h.owns and h.standing is not HolderState.OVER for h in view.holds):
         return desired
     owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
-    return desired.but(owners=owners, marks={**desired.marks, POD_CLAIM_NAME: None}, urgent=True)
+    return desired.replace(owners=owners, annotations={**desired.annotations, POD_CLAIM_NAME: None}, urgent=True)
 
 
 def generated_claim_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -109,9 +109,13 @@ def generated_claim_rule(view: ClaimView, policy: Policy, now: Instant, desired:
     holds = [hold for hold in view.holds if hold.owns]
     if any(hold.standing is not HolderState.OVER for hold in holds):
         return desired
-    left = bool(holds) and view.owner in _NO_OWNING_POD and not view.unfinished
-    if not policy.generate_claims or view.claim.metadata.deleting or not (left or view.owner in _OWNER_NEEDS_NO_CLAIM):
+    left = bool(holds) and view.owning_pod in _NO_OWNING_POD and not view.unfinished
+    if (
+        not policy.generate_claims
+        or view.claim.metadata.deleting
+        or not (left or view.owning_pod in _OWNER_NEEDS_NO_CLAIM)
+    ):
         return desired
     freed = view.allocation is None or not desired.allocated
-    unused = freed or not (view.entries or desired.workload or desired.guard or desired.kept or desired.pods)
-    return desired.but(deleted=True) if unused else desired
+    unused = freed or not (view.entries or desired.workload or desired.guard or desired.kept_entries or desired.pods)
+    return desired.replace(deleted=True) if unused else desired

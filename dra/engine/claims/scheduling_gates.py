@@ -33,30 +33,30 @@ MISSING_CLAIM_GRACE: Final = 2.0
 def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Ungate pods: a claim's own pod at once, listed pods, and one opener while the claim is unallocated."""
     del policy
-    ready = sorted((c for c in view.gated if c.gated_by_us_only), key=lambda c: c.order)
+    ready = sorted((c for c in view.gated if c.gated_by_us_only), key=lambda c: c.scheduling_order)
     if not ready:
         return desired
     owner = view.claim.generated_for
     if owner is not None:
-        own = (c for c in ready if (c.uid == owner and c.uid not in view.held_up) or c.uid in view.listed)
-        return desired.but(ungate=tuple(own))
+        own = (c for c in ready if (c.uid == owner and c.uid not in view.awaiting_other_claims) or c.uid in view.listed)
+        return desired.replace(ungate=tuple(own))
     if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
         return desired
-    free = [c for c in ready if c.uid not in view.held_up]
+    free = [c for c in ready if c.uid not in view.awaiting_other_claims]
     # A pod whose turn is over is one that the scheduler has given up for now, or never takes: other pods do not wait
     # for it.
     tried = [end for c in view.waiting if (end := opener_turn_ends_at(c)) > now]
     room = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
     if not room:
-        desired = desired.look_at(min(tried))
+        desired = desired.wake_by(min(tried))
     if view.allocation is None:
         openers, when = _openers(view.waiting, free, now=now)
-        return desired.but(ungate=openers[:room]).look_at(when)
-    entered = view.any_pod and EntryKind.WORKLOAD in view.kinds
+        return desired.replace(ungate=openers[:room]).wake_by(when)
+    entered = view.admits_any_pod and EntryKind.WORKLOAD in view.kinds
     stay = {c.uid for c in desired.pods}  # a pod about to lose its entry to a more urgent pod waits for the next entry
-    let_go = [c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay)][:room]
-    then = desired.but(ungate=tuple(let_go[:UNGATE_BATCH]))
-    return then.look_at(now + UNGATE_INTERVAL) if len(let_go) > UNGATE_BATCH else then
+    let_go = [c for c in free if entered or c.pod_group or (c.uid in view.listed and c.uid in stay)][:room]
+    then = desired.replace(ungate=tuple(let_go[:UNGATE_BATCH]))
+    return then.wake_by(now + UNGATE_INTERVAL) if len(let_go) > UNGATE_BATCH else then
 
 
 def _openers(
@@ -73,7 +73,7 @@ def _openers(
     if not free:
         return (), NEVER
     first = free[0]
-    together = tuple(c for c in free if c.gang == first.gang) if first.gang else (first,)
+    together = tuple(c for c in free if c.pod_group == first.pod_group) if first.pod_group else (first,)
     return together, now + OPENER_TURN
 
 
@@ -87,7 +87,7 @@ def opener_turn_ends_at(consumer: Consumer) -> Instant:
 def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> ClaimPlan:
     """Ungate pods that have nothing to wait for: no claim of that name, or only claims of their own."""
     ungate, wake_at = [], NEVER
-    for consumer in sorted(consumers, key=lambda c: c.order):
+    for consumer in sorted(consumers, key=lambda c: c.scheduling_order):
         if not consumer.gated_by_us_only:
             continue
         if now >= consumer.first_seen + MISSING_CLAIM_GRACE:

@@ -95,7 +95,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
     if (
-        view.any_pod
+        view.admits_any_pod
         or any(entry.reference.is_pod_group and not _is_leaving(entry) for entry in view.entries)
         or any(_keeps_allocation(entry) for entry in view.entries)
     ):
@@ -111,7 +111,7 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
     if since is None or _by_conditions(view, now) is not None:
         return None
     if view.placements is None:
-        return since + _patience(view, FULL_PATIENCE if view.nodes.inside else PATIENCE)
+        return since + _patience(view, FULL_PATIENCE if view.usable_nodes.inside else PATIENCE)
     first, longest = LOOKUP_BACKOFF
     if any(c.uid not in view.placements.pods for c in _unschedulable(view)[:LOOKUP_PODS]):
         return view.placements.at + first
@@ -120,7 +120,7 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
 
 def placements_lookup(view: ClaimView) -> LookUpPlacements:
     """Return the lookup of placements for the pods that a scheduler has found unschedulable."""
-    judged = sorted(_unschedulable(view), key=lambda c: c.order)
+    judged = sorted(_unschedulable(view), key=lambda c: c.scheduling_order)
     return LookUpPlacements(claim=view.key, pods=tuple(c.uid for c in judged[:LOOKUP_PODS]))
 
 
@@ -136,15 +136,15 @@ def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
     if found is None or waiting_since(view, now=now) is None or _by_conditions(view, now) is not None:
         return
     judged = {c.uid for c in _unschedulable(view)}
-    if not judged or judged & found.here or judged & found.elsewhere or not judged & found.pods:
+    if not judged or judged & found.fit_here or judged & found.fit_elsewhere or not judged & found.pods:
         return
-    why = found.fault or "no other node has both such devices and room"
+    why = found.error or "no other node has both such devices and room"
     yield view.reason(Code.ALLOCATION_UNUSABLE, pods=len(judged), why=why)
 
 
 def _keeps_allocation(entry: ReservedForEntry) -> bool:
     """Return whether an entry keeps the allocation; the entry of a pod gated by a live read does not."""
-    gated = entry.kind is EntryKind.UNKNOWN and entry.asked is not None
+    gated = entry.kind is EntryKind.UNKNOWN and entry.live_read_at is not None
     return entry.kind in _KEEPING and not gated
 
 
@@ -179,15 +179,15 @@ def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
 
 def _by_placements(view: ClaimView) -> StuckCause | None:
     found = view.placements
-    if found is None or found.fault:
+    if found is None or found.error:
         return None
     judged = {c.uid for c in _unschedulable(view)}
-    if judged & found.here or not judged & found.elsewhere:
+    if judged & found.fit_here or not judged & found.fit_elsewhere:
         return None
     return _cause(found)
 
 
 def _cause(found: Placements) -> StuckCause:
-    if found.gone:
+    if found.lost_device:
         return StuckCause.DEVICES_LOST
     return StuckCause.NODES_FULL if found.only_lacks_room else StuckCause.NODES_LOST

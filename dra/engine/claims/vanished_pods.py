@@ -31,13 +31,13 @@ def reconcile_vanished(record: ClaimState, nodes: NodeIndex, *, gone: str = "") 
     An unknown node may be new; ``gone`` is a node that a live read did not find.
     """
     for uid, pod in tuple(record.vanished.items()):
-        if not pod.node or (nodes.ready(pod.node) and nodes.lost(pod.node, pod.boot) is not None):
+        if not pod.node or (nodes.ready(pod.node) and nodes.lost_node(pod.node, pod.boot_id) is not None):
             continue
         if pod.node not in nodes and pod.node != gone:
             continue
         del record.vanished[uid]
-        if nodes.lost(pod.node, pod.boot) is not None:
-            record.lost[pod.node] = pod.boot
+        if nodes.lost_node(pod.node, pod.boot_id) is not None:
+            record.lost_nodes[pod.node] = pod.boot_id
             record.lost_node_graces[pod.node] = max(
                 pod.grace, record.lost_node_graces.get(pod.node, DEFAULT_GRACE_PERIOD)
             )
@@ -45,15 +45,15 @@ def reconcile_vanished(record: ClaimState, nodes: NodeIndex, *, gone: str = "") 
 
 def lost_nodes(record: ClaimState, nodes: NodeIndex) -> Iterator[LostNode]:
     """Yield the nodes that did not report in when pods vanished from them, and on which these pods may still run."""
-    for name, boot in record.lost.items():
-        node = nodes.lost(name, boot)
+    for name, boot in record.lost_nodes.items():
+        node = nodes.lost_node(name, boot)
         if node is not None:
             yield msgspec.structs.replace(node, grace=record.lost_node_graces.get(name, DEFAULT_GRACE_PERIOD))
 
 
 def observe_node_read(record: ClaimState, nodes: NodeIndex, name: str, *, now: Instant) -> None:
     """Record a live read of a node: if it is Ready, pods that vanished from it long enough ago have ended."""
-    nodes.read(name, now=now)
+    nodes.observe_live_read(name, now=now)
     for uid, pod in tuple(record.vanished.items()):
         if pod.node == name and nodes.ready(name) and now >= pod.ended_at:
             del record.vanished[uid]
@@ -65,7 +65,9 @@ def still_running(record: ClaimState, nodes: NodeIndex, *, now: Instant) -> tupl
 
     A pod whose node is unknown ran on the node of the allocation if there is only one.
     """
-    (only,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
+    (only,) = (
+        record.reachable_nodes if record.reachable_nodes is not None and len(record.reachable_nodes) == 1 else ("",)
+    )
     for uid, pod in tuple(record.vanished.items()):
         node, since = pod.node or only, now if pod.since is None else pod.since
         if (node, since) != (pod.node, pod.since):
@@ -73,7 +75,9 @@ def still_running(record: ClaimState, nodes: NodeIndex, *, now: Instant) -> tupl
         elif not node and now >= pod.ended_at:
             silent = silent_nodes(record, nodes)
             if len(silent) <= NODES_LISTED:  # one entry for each node instead of one for each pod
-                record.lost.update((name, nodes.boot(name)) for name in silent if name not in record.lost)
+                record.lost_nodes.update(
+                    (name, nodes.boot_id(name)) for name in silent if name not in record.lost_nodes
+                )
                 del record.vanished[uid]
     return tuple(record.vanished.values())
 
@@ -85,4 +89,4 @@ def silent_nodes(record: ClaimState, nodes: NodeIndex) -> tuple[str, ...]:
     cluster is always silent: after each restart of the controller every claim in use would wait for that node.
     """
     unknown = any(not pod.node and not pod.guard for pod in record.vanished.values())
-    return nodes.silent(record.inside) if unknown else ()
+    return nodes.not_ready(record.reachable_nodes) if unknown else ()

@@ -9,7 +9,7 @@ import msgspec
 
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.reasons import Code, Reason, claim_reason
-from dra.engine.claims.window import NO_LISTINGS, EntryHistory
+from dra.engine.claims.window import NO_ENTRY_HISTORIES, EntryHistory
 from dra.engine.devices.ledger import DeviceConflict
 from dra.engine.devices.taints import TaintedResult
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, WATCH_OUTAGE_UNNOTICED, Instant
@@ -85,7 +85,7 @@ class ReservedForEntry(Struct, frozen=True):
     group: WorkloadState = WorkloadState()
     """For the entry of a PodGroup: the known state of the object under its name."""
 
-    asked: Instant | None = None
+    live_read_at: Instant | None = None
     """When a live read last showed that the pod exists, if the pod does not reference the claim or is not bound."""
 
 
@@ -104,7 +104,7 @@ class LostNode(Struct, frozen=True):
     """A node on which pods may still run although their objects are deleted."""
 
     name: str
-    boot: str = ""
+    boot_id: str = ""
     """BootID that these pods ran under; empty if unknown."""
 
     ready_since: Instant | None = None
@@ -113,7 +113,7 @@ class LostNode(Struct, frozen=True):
     grace: float = DEFAULT_GRACE_PERIOD
     """Longest known grace period of these pods in seconds. The list of the claim does not record grace periods."""
 
-    read: Instant = -NEVER
+    live_read_at: Instant = -NEVER
     """When the node was last read live: the nodes watch may be behind."""
 
 
@@ -128,7 +128,7 @@ class VanishedPod(Struct, frozen=True):
     node: str = ""
     """Node that the pod ran on; empty if unknown."""
 
-    boot: str = ""
+    boot_id: str = ""
     """BootID that the pod ran under; empty if unknown."""
 
     grace: float = DEFAULT_GRACE_PERIOD
@@ -140,14 +140,14 @@ class VanishedPod(Struct, frozen=True):
     pods."""
 
     @property
-    def patience(self) -> float:
+    def seconds_to_end(self) -> float:
         """Return the seconds within which a kubelet that reports in ends the containers."""
         return self.grace + NODE_MONITOR_GRACE + (0.0 if self.node else WATCH_OUTAGE_UNNOTICED)
 
     @property
     def ended_at(self) -> Instant:
         """Return the instant by which a kubelet that reports in has ended the containers."""
-        return (NEVER if self.since is None else self.since) + self.patience
+        return (NEVER if self.since is None else self.since) + self.seconds_to_end
 
 
 class UsableNodes(Struct, frozen=True):
@@ -167,19 +167,19 @@ class Placements(Struct, frozen=True):
     pods: frozenset[Uid] = frozenset()
     """Pods that were examined."""
 
-    here: frozenset[Uid] = frozenset()
+    fit_here: frozenset[Uid] = frozenset()
     """Pods that a node of the allocation could take at present."""
 
-    elsewhere: frozenset[Uid] = frozenset()
+    fit_elsewhere: frozenset[Uid] = frozenset()
     """Pods that could run with other devices if the allocation were revoked."""
 
     only_lacks_room: bool = False
     """Whether a node of the allocation suits a pod and only lacks room."""
 
-    gone: str = ""
+    lost_device: str = ""
     """A device of the allocation that no driver offers any longer, or whose taint evicts pods."""
 
-    fault: str = ""
+    error: str = ""
     """Why the lookup failed; empty if it succeeded."""
 
     repeated: int = 0
@@ -193,7 +193,7 @@ class ObservedHistory(Struct, frozen=True):
     written_at: Instant | None = None
     """When this controller last wrote the status."""
 
-    full_at: Instant | None = None
+    nearly_full_at: Instant | None = None
     """When the list was last nearly full."""
 
     allocated_at: Instant | None = None
@@ -244,11 +244,11 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     starting: tuple[Consumer, ...] = ()
     started: tuple[Consumer, ...] = ()
     finished: tuple[Consumer, ...] = ()
-    listings: Mapping[Uid, EntryHistory] = NO_LISTINGS
+    entry_histories: Mapping[Uid, EntryHistory] = NO_ENTRY_HISTORIES
     excluded: frozenset[Uid] = frozenset()
     """Bound pods on nodes that the allocation's nodeSelector excludes."""
 
-    held_up: frozenset[Uid] = frozenset()
+    awaiting_other_claims: frozenset[Uid] = frozenset()
     """Gated pods whose other claims are not ready."""
 
     conflicts: tuple[DeviceConflict, ...] = ()
@@ -257,11 +257,11 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     taints: tuple[TaintedResult, ...] = ()
     """Devices of the allocation with taints that evict pods, unless tolerated."""
 
-    owner: OwningPodPhase = OwningPodPhase.NONE
+    owning_pod: OwningPodPhase = OwningPodPhase.NONE
     holds: tuple[ClaimHolder, ...] = ()
     """Reservations that hold, or held, the claim; empty where reservations are not observed."""
 
-    nodes: UsableNodes = UsableNodes()
+    usable_nodes: UsableNodes = UsableNodes()
     placements: Placements | None = None
     """Where waiting pods could run, if that was looked up for the present allocation."""
 
@@ -275,11 +275,11 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     other_users: tuple[Consumer, ...] = ()
     """Listed pods that exist and do not reference the claim; set only if a forced release is requested."""
 
-    stranded: frozenset[Uid] = frozenset()
+    pods_on_silent_nodes: frozenset[Uid] = frozenset()
     """Bound pods whose node is gone or does not report in; set only if a forced release is requested."""
 
     history: ObservedHistory = ObservedHistory()
-    pace: float = BIND_HORIZON
+    observed_bind_horizon: float = BIND_HORIZON
     """Seconds for which a scheduling cycle that already runs may still bind its pod, by recent observations."""
 
     @property
@@ -305,7 +305,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def users(self) -> tuple[Consumer, ...]:
         """Return the consuming pods, and other listed pods that are bound and not finished."""
-        return (*self.starting, *self.started, *(c for c in self.other_users if c.consuming))
+        return (*self.starting, *self.started, *(c for c in self.other_users if c.is_consuming))
 
     @property
     def unfinished(self) -> int:
@@ -321,17 +321,17 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         found, allocation = self.reservation, self.allocation
         if found is None or allocation is None:
             return False
-        if self.any_pod:
+        if self.admits_any_pod:
             return True
         return found.entered == workload_reservations.allocation_digest(allocation)
 
     @property
-    def any_pod(self) -> bool:
+    def admits_any_pod(self) -> bool:
         """Return whether the allocation itself admits any referencing pod by a field of the API."""
         return self.reservation is not None and self.reservation.native and self.reservation.any_pod
 
     @property
-    def unsure(self) -> bool:
+    def is_release_uncertain(self) -> bool:
         """Return whether a release is uncertain, as the entry's annotation may be that of an equal earlier allocation.
 
         This concerns allocations without a timestamp (made by schedulers up to 1.35) that predate this process.
@@ -348,15 +348,15 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return claim_reason(code, key=self.key, uid=self.claim.metadata.uid, done=done, **numbers)
 
     @property
-    def horizon(self) -> float:
+    def unseen_bind_horizon(self) -> float:
         """Return the seconds for which a cycle that already runs may still bind a pod that was never observed."""
         results = self.allocation.devices.results if self.allocation is not None else None
         slow = any(result.binding_conditions for result in results or ())
-        return SLOW_BIND_HORIZON if slow else self.pace
+        return SLOW_BIND_HORIZON if slow else self.observed_bind_horizon
 
     def bind_horizon(self, consumer: Consumer) -> float:
         """Return the seconds for which a cycle that already runs may still bind the pod to this allocation."""
-        return max(self.horizon, consumer.bind_horizon)
+        return max(self.unseen_bind_horizon, consumer.bind_horizon)
 
     @property
     def open(self) -> bool:
@@ -378,7 +378,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         users = (*self.gated, *self.waiting, *self.starting, *self.started, *self.finished)
         reserved = self.reservation is not None and self.reservation.reference.is_pod_group
         forced = self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == self.claim.metadata.uid
-        return guarded if reserved or forced or any(consumer.gang for consumer in users) else None
+        return guarded if reserved or forced or any(consumer.pod_group for consumer in users) else None
 
     def unseen_bindable_until(self, *, now: Instant) -> Instant:
         """Return until when pods, including unobserved pods, may be bound without a write of the claim.
@@ -391,23 +391,23 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             return -NEVER
         if self.claim.metadata.deleting and self.history.deleting_since is not None:
             closed = min(closed, self.history.deleting_since)
-        return closed + self.horizon
+        return closed + self.unseen_bind_horizon
 
-    def covers(self, consumer: Consumer) -> bool:
+    def is_admitted(self, consumer: Consumer) -> bool:
         """Return whether an entry for many pods admits the pod, so that binding writes nothing.
 
         The entry is that of the pod's PodGroup, or one for any pod. Upstream compares only the names of PodGroups.
         """
         if self.claim.admits_any_pod:
             return True
-        return bool(consumer.gang) and consumer.gang in self.groups
+        return bool(consumer.pod_group) and consumer.pod_group in self.groups
 
     @cached_property
     def groups(self) -> frozenset[str]:
         """Return the names of the PodGroups in the list."""
         return frozenset(e.reference.name for e in self.entries if e.reference.is_pod_group)
 
-    def of(self, kind: EntryKind) -> tuple[ReservedForEntry, ...]:
+    def entries_of(self, kind: EntryKind) -> tuple[ReservedForEntry, ...]:
         """Return the entries of one kind."""
         return tuple(e for e in self.entries if e.kind is kind)
 
@@ -451,7 +451,7 @@ def classify_entry(  # noqa: PLR0913 - keyword-only: what is known of whoever it
     gone: bool = False,
     vanished: bool = False,
     stranger: bool = False,
-    asked: Instant | None = None,
+    live_read_at: Instant | None = None,
     group: WorkloadState | None = None,
     holders: bool = False,
 ) -> ReservedForEntry:
@@ -480,14 +480,14 @@ def classify_entry(  # noqa: PLR0913 - keyword-only: what is known of whoever it
             kind = _kind_of_pod_entry(consumer)
         elif not stranger:
             kind = EntryKind.VANISHED if vanished else EntryKind.FINISHED if gone else EntryKind.UNKNOWN
-    return ReservedForEntry(reference=entry, kind=kind, consumer=consumer, asked=asked)
+    return ReservedForEntry(reference=entry, kind=kind, consumer=consumer, live_read_at=live_read_at)
 
 
 def _kind_of_pod_entry(consumer: Consumer) -> EntryKind:
     """Return the kind of a pod's own entry; the claims watch may be ahead of the pods watch."""
     if consumer.stage is Stage.FINISHED:
         return EntryKind.FINISHED
-    return EntryKind.UNKNOWN if consumer.unlistable else EntryKind.LIVE
+    return EntryKind.UNKNOWN if consumer.is_unlistable else EntryKind.LIVE
 
 
 def _kind_of_own_entry(entry: ConsumerReference) -> EntryKind | None:

@@ -44,13 +44,13 @@ class Need(IntEnum):
 class EntryHistory(Struct, frozen=True):
     """The observed history of one pod's entry in the list of one claim."""
 
-    since: Instant | None = None
+    listed_since: Instant | None = None
     """When the entry appeared; None while there is no entry."""
 
-    last: Instant | None = None
+    last_listed: Instant | None = None
     """When the pod was last known to be listed: the scheduler may still act on that for a bind horizon."""
 
-    drops: int = 0
+    unreserve_count: int = 0
     """Number of removals of the waiting pod's entry by another component (the scheduler's Unreserve)."""
 
     assumed: bool = False
@@ -62,37 +62,40 @@ class EntryHistory(Struct, frozen=True):
     @property
     def seen(self) -> bool:
         """Return whether the pod was certainly in the list at some time."""
-        return self.last is not None and not self.assumed
+        return self.last_listed is not None and not self.assumed
 
     @property
-    def lost(self) -> bool:
+    def lost_slot(self) -> bool:
         """Return whether the pod lost its slot for a reason other than the scheduler's removal."""
-        return self.since is None and self.seen and not self.drops
+        return self.listed_since is None and self.seen and not self.unreserve_count
 
     def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
         """Return until when a scheduling cycle that saw the entry may bind the pod without writing the claim."""
-        last = now if self.since is not None else self.last
+        last = now if self.listed_since is not None else self.last_listed
         return -NEVER if last is None else last + horizon
 
     def relist_at(self) -> Instant:
         """Return when a dropped pod may be listed again: 1, 2, 4 … 60 s after the drop."""
-        if not self.drops or self.last is None:
+        if not self.unreserve_count or self.last_listed is None:
             return -NEVER
         first, longest = RELIST_BACKOFF
-        return self.last + min(first * 2.0 ** min(self.drops - 1, 16), longest)
+        return self.last_listed + min(first * 2.0 ** min(self.unreserve_count - 1, 16), longest)
 
 
 UNLISTED: Final = EntryHistory()
-NO_LISTINGS: Final[Mapping[Uid, EntryHistory]] = MappingProxyType({})
+NO_ENTRY_HISTORIES: Final[Mapping[Uid, EntryHistory]] = MappingProxyType({})
 NO_PODS: Final[AbstractSet[Uid]] = frozenset()
 
 
-def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, held_up: bool = False) -> Need | None:
+def need(
+    consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, awaiting_other_claims: bool = False
+) -> Need | None:
     """Return the pod's need for a slot; None if the pod needs none.
 
     A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod needs no entry. The scheduler
     reports nothing about a pod that it does not even try (another of its claims is missing): a slot held for a minute
-    was such a pod's chance. The same applies to a gated pod whose other claims are not ready (``held_up``).
+    was such a pod's chance. The same applies to a gated pod whose other claims are not ready
+    (``awaiting_other_claims``).
     """
     match consumer.stage:
         case Stage.STARTING:
@@ -100,9 +103,13 @@ def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, 
                 return Need.RUNNING
             return Need.PARKED if _idle(consumer.stage_since, now) else Need.STARTING
         case Stage.GATED if consumer.gated_by_us_only:
-            return Need.PARKED if held_up and (_idle(listing.since, now) or listing.lost) else Need.WAITING
+            return (
+                Need.PARKED
+                if awaiting_other_claims and (_idle(listing.listed_since, now) or listing.lost_slot)
+                else Need.WAITING
+            )
         case Stage.WAITING:
-            idle = _idle(consumer.unschedulable_since, now) or _idle(listing.since, now) or listing.lost
+            idle = _idle(consumer.unschedulable_since, now) or _idle(listing.listed_since, now) or listing.lost_slot
             return Need.PARKED if idle else Need.WAITING
         case Stage.STARTED:
             return Need.RUNNING
@@ -110,12 +117,16 @@ def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, 
             return None
 
 
-def turn_changes_at(consumer: Consumer, listing: EntryHistory, *, now: Instant, held_up: bool = False) -> Instant:
+def turn_changes_at(
+    consumer: Consumer, listing: EntryHistory, *, now: Instant, awaiting_other_claims: bool = False
+) -> Instant:
     """Return when the pod's need changes without an event: it parks, or its one-minute turn ends."""
-    if consumer.stage not in {Stage.STARTING, Stage.WAITING} and not (consumer.stage is Stage.GATED and held_up):
+    if consumer.stage not in {Stage.STARTING, Stage.WAITING} and not (
+        consumer.stage is Stage.GATED and awaiting_other_claims
+    ):
         return NEVER
     idle = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
-    turn = listing.last if listing.since is None else listing.since
+    turn = listing.last_listed if listing.listed_since is None else listing.listed_since
     return min((t + PARKED_AFTER for t in (idle, turn) if t is not None and t + PARKED_AFTER > now), default=NEVER)
 
 
@@ -132,26 +143,29 @@ def _turn(listing: EntryHistory, now: Instant) -> tuple[int, Instant]:
 
     A pod that has just lost its slot waits a minute, too: otherwise the next decision would return the slot.
     """
-    if listing.since is not None:
-        return (2, listing.since) if _idle(listing.since, now) else (0, 0.0)
-    if listing.last is not None and not _idle(listing.last, now):
-        return (3, listing.last)
-    return (1, -NEVER if listing.last is None else listing.last)
+    if listing.listed_since is not None:
+        return (2, listing.listed_since) if _idle(listing.listed_since, now) else (0, 0.0)
+    if listing.last_listed is not None and not _idle(listing.last_listed, now):
+        return (3, listing.last_listed)
+    return (1, -NEVER if listing.last_listed is None else listing.last_listed)
 
 
 def urgency(
     consumer: Consumer,
     *,
     listed: AbstractSet[Uid],
-    listings: Mapping[Uid, EntryHistory],
+    entry_histories: Mapping[Uid, EntryHistory],
     now: Instant,
-    held_up: AbstractSet[Uid] = NO_PODS,
+    awaiting_other_claims: AbstractSet[Uid] = NO_PODS,
 ) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
     """Return the sort key of a pod for slots: need, turn, priority, whether it is listed already, age."""
-    listing = listings.get(consumer.uid, UNLISTED)
-    reason = need(consumer, now=now, listing=listing, held_up=consumer.uid in held_up) or Need.PARKED
+    listing = entry_histories.get(consumer.uid, UNLISTED)
+    reason = (
+        need(consumer, now=now, listing=listing, awaiting_other_claims=consumer.uid in awaiting_other_claims)
+        or Need.PARKED
+    )
     turn = _turn(listing, now) if reason is Need.PARKED else (0, 0.0)
-    return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.order)
+    return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.scheduling_order)
 
 
 def choose(
@@ -159,19 +173,21 @@ def choose(
     *,
     listed: AbstractSet[Uid],
     now: Instant,
-    listings: Mapping[Uid, EntryHistory] = NO_LISTINGS,
-    held_up: AbstractSet[Uid] = NO_PODS,
+    entry_histories: Mapping[Uid, EntryHistory] = NO_ENTRY_HISTORIES,
+    awaiting_other_claims: AbstractSet[Uid] = NO_PODS,
     capacity: int = CAPACITY,
 ) -> tuple[Consumer, ...]:
     """Return the consumers to list, at most ``capacity``: by need, then priority, then age.
 
-    ``held_up`` are the gated pods whose other claims are not ready.
+    ``awaiting_other_claims`` are the gated pods whose other claims are not ready.
 
     Among equals, pods in ``listed`` come first: every swap is a write, and each write of the claim wakes all pods that
     the scheduler has put aside because of that claim.
     """
     needy = [c for c in consumers if need(c, now=now) is not None]
-    key = partial(urgency, listed=listed, listings=listings, now=now, held_up=held_up)
+    key = partial(
+        urgency, listed=listed, entry_histories=entry_histories, now=now, awaiting_other_claims=awaiting_other_claims
+    )
     if len(needy) <= capacity:
         return tuple(sorted(needy, key=key))
     return tuple(nsmallest(max(capacity, 0), needy, key=key))

@@ -85,25 +85,28 @@ def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerRe
         return reference
     if known.phase is WorkloadPhase.PRESENT:
         return msgspec.structs.replace(reference, uid=known.uid)
-    return next((e.reference for e in view.of(EntryKind.WORKLOAD)), reference)
+    return next((e.reference for e in view.entries_of(EntryKind.WORKLOAD)), reference)
 
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 2 and 7: make, keep, or release the workload entry."""
     if view.malformed:
-        desired = desired.because(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
+        desired = desired.with_reasons(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
     if view.reservation is None:
         return desired
     reference = resolve_reference(view, view.reservation)
     outcome = workload_fate(view, reference)
     desired = _ask_or_explain(view, reference, outcome, desired)
     if outcome is WorkloadFate.GONE and view.unfinished and EntryKind.WORKLOAD not in view.kinds:
-        desired = desired.because(view.reason(Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
+        desired = desired.with_reasons(view.reason(Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
     over = OVER_TEXTS.get(outcome, "") if policy.release_finished or outcome is WorkloadFate.GONE else ""
-    desired = desired.but(over=over)
+    desired = desired.replace(workload_over=over)
     if reference.uid and not view.reservation.reference.uid:
-        desired = desired.but(
-            marks={**desired.marks, **workload_reservations.resolved_uid_annotations(view.claim, reference.uid)}
+        desired = desired.replace(
+            annotations={
+                **desired.annotations,
+                **workload_reservations.resolved_uid_annotations(view.claim, reference.uid),
+            }
         )
     if view.allocation is None:
         return desired
@@ -114,26 +117,30 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
     """Decide about the entry of an allocated claim: keep or release it, respect its absence, or make it."""
     if EntryKind.WORKLOAD in view.kinds:
         return _keep_or_release(view, reference, desired)
-    if not desired.over and _is_in_doubt(view, reference):
-        desired = desired.but(unsure=True)
-        return desired.because(view.reason(Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
-    if desired.over and not view.entries and not view.unfinished:  # left behind by a failed binding
-        return desired.but(released=True)
+    if not desired.workload_over and _is_in_doubt(view, reference):
+        desired = desired.replace(release_uncertain=True)
+        return (
+            desired.with_reasons(view.reason(Code.IN_DOUBT, workload=str(reference)))
+            if view.is_release_uncertain
+            else desired
+        )
+    if desired.workload_over and not view.entries and not view.unfinished:  # left behind by a failed binding
+        return desired.replace(released=True)
     if view.entered_before:
-        desired = desired.but(released=True)
-        if not desired.over:  # else this controller removed the entry, and a foreign entry keeps the claim
-            desired = desired.because(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
+        desired = desired.replace(released=True)
+        if not desired.workload_over:  # else this controller removed the entry, and a foreign entry keeps the claim
+            desired = desired.with_reasons(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
         return desired
-    comes = reference.uid and not desired.over and not view.claim.metadata.deleting
+    comes = reference.uid and not desired.workload_over and not view.claim.metadata.deleting
     if comes and _is_in_use(view, now) and _has_room(view):
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
-        return desired.but(workload=reference).because(entered)
+        return desired.replace(workload=reference).with_reasons(entered)
     return desired
 
 
 def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
-    """Return whether the workload may have the claim: its kind cannot be read, or ``ClaimView.unsure`` holds."""
-    return view.unsure or (view.workload.phase in _UNREADABLE and not reference.uid)
+    """Return whether the workload may have the claim: its kind cannot be read, or the release is uncertain."""
+    return view.is_release_uncertain or (view.workload.phase in _UNREADABLE and not reference.uid)
 
 
 def _is_in_use(view: ClaimView, now: Instant) -> bool:
@@ -149,43 +156,47 @@ def _is_in_use(view: ClaimView, now: Instant) -> bool:
 def _has_room(view: ClaimView) -> bool:
     """Return whether the list could take one more entry if pods made way; foreign or possibly foreign entries stay."""
     gone = sum(
-        1 for entry in view.of(EntryKind.GROUP) if fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
+        1
+        for entry in view.entries_of(EntryKind.GROUP)
+        if fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
     )
     stay = sum(1 for entry in view.entries if entry.kind in _STAYING) - gone
     return stay < RESERVED_FOR_MAX_SIZE
 
 
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
-    entry = view.of(EntryKind.WORKLOAD)[0].reference
+    entry = view.entries_of(EntryKind.WORKLOAD)[0].reference
     if reference.uid and entry.uid != reference.uid and not view.claim.metadata.deleting:
         entry = reference  # made for a predecessor of that name, and its uid is not recorded
-    if not desired.over:
-        return desired.but(workload=entry)
+    if not desired.workload_over:
+        return desired.replace(workload=entry)
     if view.unfinished:
-        waits = view.reason(Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
-        return desired.but(workload=entry).because(waits)
-    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=desired.over)
-    return desired.but(urgent=True).because(released)
+        waits = view.reason(
+            Code.RELEASE_WAITS, workload=str(reference), cause=desired.workload_over, pods=view.unfinished
+        )
+        return desired.replace(workload=entry).with_reasons(waits)
+    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=desired.workload_over)
+    return desired.replace(urgent=True).with_reasons(released)
 
 
 def _reconcile_former(view: ClaimView, desired: Desired) -> Desired:
     """Replace entries of earlier objects of the same name with the new entry, or remove them once certainly gone."""
     if view.claim.metadata.deleting and not view.consuming:
         return desired
-    for entry in view.of(EntryKind.FORMER):
+    for entry in view.entries_of(EntryKind.FORMER):
         gone = entry.reference.uid in view.workload.gone or entry.reference.uid in view.former.gone
         if desired.workload is not None or (gone and not view.unfinished):
             continue
-        desired = desired.but(kept=(*desired.kept, entry.reference))
+        desired = desired.replace(kept_entries=(*desired.kept_entries, entry.reference))
         if not gone:
-            desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
+            desired = desired.with_lookups(LookUpWorkload(claim=view.key, reference=entry.reference))
     return desired
 
 
 def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: WorkloadFate, desired: Desired) -> Desired:
     kind = str(reference.group_resource)
     if outcome is WorkloadFate.ASKED:
-        return desired.ask(LookUpWorkload(claim=view.key, reference=reference))
+        return desired.with_lookups(LookUpWorkload(claim=view.key, reference=reference))
     match view.workload.phase:
         case WorkloadPhase.FORBIDDEN:
             code = Code.WORKLOAD_UNREADABLE
@@ -195,9 +206,9 @@ def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: Work
             code = Code.WORKLOAD_KINDS_EXCEEDED
         case WorkloadPhase.PRESENT if view.workload.rule_error and outcome is WorkloadFate.ALIVE:
             cause = view.workload.rule_error
-            return desired.because(view.reason(Code.RULE_FAILED, workload=str(reference), error=cause))
+            return desired.with_reasons(view.reason(Code.RULE_FAILED, workload=str(reference), error=cause))
         case WorkloadPhase.ABSENT if outcome is WorkloadFate.PENDING:
-            return desired.because(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
+            return desired.with_reasons(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
         case _:
             return desired
-    return desired.because(view.reason(code, workload=str(reference), kind=kind, limit=KINDS_PER_NAMESPACE))
+    return desired.with_reasons(view.reason(code, workload=str(reference), kind=kind, limit=KINDS_PER_NAMESPACE))

@@ -24,7 +24,7 @@ class WorkloadKey(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, reference: ConsumerReference, namespace: str) -> Self:
+    def from_reference(cls, reference: ConsumerReference, namespace: str) -> Self:
         """Return the key of the object that a claim in ``namespace`` refers to."""
         return cls(reference.group_resource, namespace, reference.name)
 
@@ -33,7 +33,7 @@ class WorkloadIndex:
     """The index of workloads by name, and of the claims that refer to them; observations return the affected claims."""
 
     def __init__(self) -> None:
-        self.followed = WatchedKinds()
+        self.watched_kinds = WatchedKinds()
         self._kinds: dict[GroupResource, WorkloadPhase] = {}
         self._known: dict[WorkloadKey, WorkloadState] = {}
         self._referrers: dict[WorkloadKey, set[Key]] = {}
@@ -50,11 +50,11 @@ class WorkloadIndex:
 
     def kinds(self) -> frozenset[GroupResource]:
         """Return the kinds to watch: the kinds that claims refer to, within the bound of their namespaces."""
-        return self.followed.all()
+        return self.watched_kinds.all()
 
-    def refer(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
+    def set_references(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
         """Set the workloads that the claim refers to, in place of all previous references."""
-        wanted = frozenset(WorkloadKey.of(reference, claim[0]) for reference in references)
+        wanted = frozenset(WorkloadKey.from_reference(reference, claim[0]) for reference in references)
         before = self._referred.pop(claim, frozenset())
         if wanted:
             self._referred[claim] = wanted
@@ -62,7 +62,7 @@ class WorkloadIndex:
             if key not in self._referrers:
                 self._referrers[key] = set()
                 self._of_kind.setdefault(key.kind, set()).add(key)
-                self.followed.add(key.namespace, key.kind)
+                self.watched_kinds.add(key.namespace, key.kind)
             self._referrers[key].add(claim)
         for key in before - wanted:
             self._unrefer(claim, key)
@@ -73,11 +73,11 @@ class WorkloadIndex:
         if not referrers:
             del self._referrers[key]
             _discard_key(self._of_kind, key)
-            self.followed.remove(key.namespace, key.kind)
+            self.watched_kinds.remove(key.namespace, key.kind)
             if self._known.get(key, WorkloadState()).phase is WorkloadPhase.ABSENT:
                 self._forget(key)
 
-    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
+    def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
         """Set the phase of every unobserved object of a kind."""
         if self._kinds.get(kind) is phase:
             return set()
@@ -147,7 +147,7 @@ class WorkloadIndex:
         """Return the known state of a workload; for an unobserved workload, the state of its kind."""
         found = self._known.get(key)
         default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
-        if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.followed:
+        if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.watched_kinds:
             default = WorkloadPhase.OVER_LIMIT
         if found is None:
             return WorkloadState(phase=default)

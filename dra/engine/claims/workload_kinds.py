@@ -39,7 +39,7 @@ class WatchedKinds:
     def __init__(self) -> None:
         self._exempt = frozenset(each.resource for each in WORKLOAD_TYPES if each.always_watched)
         self._namespaces: dict[str, _Namespace] = {}
-        self._followed: dict[GroupResource, int] = {}
+        self._watched: dict[GroupResource, int] = {}
         """Kind → number of namespaces in which the kind is within the bound."""
 
         self._all: frozenset[GroupResource] | None = frozenset()
@@ -51,12 +51,12 @@ class WatchedKinds:
 
     def __contains__(self, kind: GroupResource) -> bool:
         """Return whether the kind is within the bound of at least one namespace."""
-        return kind in self._followed
+        return kind in self._watched
 
     def all(self) -> frozenset[GroupResource]:
         """Return the set of kinds to watch."""
         if self._all is None:
-            self._all = frozenset(self._followed)
+            self._all = frozenset(self._watched)
         return self._all
 
     def add(self, namespace: str, kind: GroupResource) -> None:
@@ -66,10 +66,10 @@ class WatchedKinds:
         if there.counts[kind] > 1:
             return
         if kind in self._exempt:
-            self._follow(kind)
+            self._watch(kind)
         elif len(there.counted) < KINDS_PER_NAMESPACE:
             there.counted.add(kind)
-            self._follow(kind)
+            self._watch(kind)
         else:
             there.surplus[kind] = None
 
@@ -83,22 +83,22 @@ class WatchedKinds:
         if kind in there.surplus:
             del there.surplus[kind]
         else:
-            self._unfollow(kind)
+            self._unwatch(kind)
             there.counted.discard(kind)
             if there.surplus and len(there.counted) < KINDS_PER_NAMESPACE:
                 next_kind, _ = there.surplus.popitem(last=False)
                 there.counted.add(next_kind)
-                self._follow(next_kind)
+                self._watch(next_kind)
         if not there.counts:
             del self._namespaces[namespace]
 
-    def _follow(self, kind: GroupResource) -> None:
-        self._followed[kind] = self._followed.get(kind, 0) + 1
-        if self._followed[kind] == 1:
+    def _watch(self, kind: GroupResource) -> None:
+        self._watched[kind] = self._watched.get(kind, 0) + 1
+        if self._watched[kind] == 1:
             self._all = None
 
-    def _unfollow(self, kind: GroupResource) -> None:
-        self._followed[kind] -= 1
-        if not self._followed[kind]:
-            del self._followed[kind]
+    def _unwatch(self, kind: GroupResource) -> None:
+        self._watched[kind] -= 1
+        if not self._watched[kind]:
+            del self._watched[kind]
             self._all = None

@@ -101,7 +101,7 @@ class Ledger:
         """Return the holder of exactly this item."""
         return self._holders.get(item)
 
-    def free(self, item: DeviceID) -> bool:
+    def is_free(self, item: DeviceID) -> bool:
         """Return whether a new holder could have the item.
 
         The item is free if neither the item itself, nor its whole device, nor a share of it is held.

@@ -169,7 +169,7 @@ class TaintIndex:
         moved = self.forget_slice(name) if known is not None and known.pool != kept.pool else []
         self._slices[name] = kept
         self._pools.setdefault(kept.pool, {})[name] = kept
-        return [*moved, *self._compare(kept.pool)]
+        return [*moved, *self._refresh_pool(kept.pool)]
 
     def forget_slice(self, name: str) -> list[TaintScope]:
         """Forget a deleted slice, and with it the taints of its devices."""
@@ -180,7 +180,7 @@ class TaintIndex:
         del slices[name]
         if not slices:
             del self._pools[known.pool]
-        return self._compare(known.pool)
+        return self._refresh_pool(known.pool)
 
     def observe_rule(self, rule: DeviceTaintRule) -> list[TaintScope]:
         """Record a DeviceTaintRule from a list or a watch."""
@@ -203,7 +203,7 @@ class TaintIndex:
         before = self._rules.pop(name, None)
         return [] if before is None else [before.scope]
 
-    def offered(self) -> dict[str, int]:
+    def devices_by_driver(self) -> dict[str, int]:
         """Return the number of devices that each driver offers."""
         found: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
@@ -211,13 +211,13 @@ class TaintIndex:
             found[driver] += sum(each.devices for each in slices.values() if each.generation == generation)
         return dict(found)
 
-    def on(self, allocation: AllocationResult | None) -> tuple[TaintedResult, ...]:
+    def taints_of(self, allocation: AllocationResult | None) -> tuple[TaintedResult, ...]:
         """Return the evicting taints of all devices of an allocation."""
         if allocation is None or not self._known or not (self._tainted or self._rules):
             return ()
-        return tuple(found for result in allocation.devices.results or () for found in self._of(result))
+        return tuple(found for result in allocation.devices.results or () for found in self._taints_of_result(result))
 
-    def _of(self, result: DeviceRequestAllocationResult) -> Iterable[TaintedResult]:
+    def _taints_of_result(self, result: DeviceRequestAllocationResult) -> Iterable[TaintedResult]:
         for name, rule in sorted(self._rules.items()):
             if rule.scope.covers(result):
                 yield TaintedResult(result=result, taint=rule.taint, source=TaintSource.RULE, name=name)
@@ -225,7 +225,7 @@ class TaintIndex:
         for taint in found.taints:
             yield TaintedResult(result=result, taint=taint, source=TaintSource.SLICE, name=found.name, node=found.node)
 
-    def _compare(self, pool: PoolId) -> list[TaintScope]:
+    def _refresh_pool(self, pool: PoolId) -> list[TaintScope]:
         """Refresh a pool's taints and return the devices whose taints have changed."""
         before = self._tainted.pop(pool, {})
         slices = self._pools.get(pool, {})

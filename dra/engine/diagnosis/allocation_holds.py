@@ -84,13 +84,13 @@ def _without_workload(view: ClaimView) -> ClaimView:
     if view.reservation is None:
         return view
     named = {view.reservation.reference.uid, view.workload.uid}
-    named |= {e.reference.uid for e in view.of(EntryKind.WORKLOAD)}
+    named |= {e.reference.uid for e in view.entries_of(EntryKind.WORKLOAD)}
     gone = view.workload.gone | frozenset(uid for uid in named if uid)
     return _replace(view, workload=msgspec.structs.replace(_ABSENT_WORKLOAD, gone=gone))
 
 
 def _without_former_workload(view: ClaimView) -> ClaimView:
-    former = frozenset(e.reference.uid for e in view.of(EntryKind.FORMER))
+    former = frozenset(e.reference.uid for e in view.entries_of(EntryKind.FORMER))
     if not former:
         return view
     return _replace(view, workload=msgspec.structs.replace(view.workload, gone=view.workload.gone | former))
@@ -141,7 +141,11 @@ def _without_vanished_pods(view: ClaimView) -> ClaimView:
 
 
 def _without_doubt(view: ClaimView) -> ClaimView:
-    return _replace(view, history=msgspec.structs.replace(view.history, seen_allocated=True)) if view.unsure else view
+    return (
+        _replace(view, history=msgspec.structs.replace(view.history, seen_allocated=True))
+        if view.is_release_uncertain
+        else view
+    )
 
 
 _WITHOUT_HOLD: Final[Mapping[AllocationHold, Callable[[ClaimView], ClaimView]]] = {

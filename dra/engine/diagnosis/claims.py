@@ -258,7 +258,7 @@ class _ClaimProblems:
             view = msgspec.structs.replace(view, placements=self.scene.placements(view))
         cause = find_stuck_cause(view, now=SETTLED_INSTANT)
         cordoned = [n for n in _node_names(self.scene, view) if self.scene.nodes[n].spec.unschedulable]
-        if view.waiting and not view.consuming and cordoned and not view.nodes.inside:
+        if view.waiting and not view.consuming and cordoned and not view.usable_nodes.inside:
             yield self.claim_has(
                 ProblemCode.NODE_CORDONED, nodes=" ".join(cordoned[:NAMED_PODS_MAX]), pods=len(view.waiting)
             )
@@ -279,11 +279,11 @@ class _ClaimProblems:
         """Report problems of the entries in ``status.reservedFor``."""
         view = self.view
         finished = [e for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}]
-        gone = [e for e in view.of(EntryKind.TOMBSTONE) if self._vanished(e.reference)]
+        gone = [e for e in view.entries_of(EntryKind.TOMBSTONE) if self._vanished(e.reference)]
         if len(view.entries) >= RESERVED_FOR_MAX_SIZE - 1 and (view.waiting or view.gated):
             waiting = len(view.waiting) + len(view.gated)
             yield self.claim_has(ProblemCode.LIST_FULL, listed=len(view.entries), finished=len(finished), pods=waiting)
-        stale = view.of(EntryKind.FINISHED)
+        stale = view.entries_of(EntryKind.FINISHED)
         if stale and holds_of(self.scene, view):
             yield self.claim_has(
                 ProblemCode.STALE_ENTRIES, count=len(stale), entries=list_names(e.reference.name for e in stale)
@@ -292,11 +292,11 @@ class _ClaimProblems:
             yield self.claim_has(ProblemCode.TOMBSTONES, count=len(gone))
         unlisted = [c for c in view.starting if c.uid not in view.listed and c.uid not in view.excluded]
         for pod in unlisted:
-            if not view.covers(pod) and not pod.deleting:
+            if not view.is_admitted(pod) and not pod.deleting:
                 yield self.pod_has(ProblemCode.UNLISTED, pod)
         many = {EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.FORMER}
         many.add(EntryKind.RESERVATION)
-        bare = [c for c in view.started if c.uid not in view.listed and not view.covers(c)]
+        bare = [c for c in view.started if c.uid not in view.listed and not view.is_admitted(c)]
         if bare and view.kinds.isdisjoint(many):
             yield self.claim_has(ProblemCode.UNGUARDED, count=len(bare), pods=" ".join(_pod_names(bare)))
         allocation = view.allocation
@@ -333,7 +333,7 @@ class _ClaimProblems:
         if value is not None and value != meta.uid:
             yield self.claim_has(ProblemCode.FORCE_IGNORED, value=value)
         elif value is not None and view.allocation is not None:
-            users = [c for c in view.users if c.uid not in view.stranded]
+            users = [c for c in view.users if c.uid not in view.pods_on_silent_nodes]
             if users:
                 names = " ".join(_pod_names(users))
                 yield self.claim_has(ProblemCode.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
@@ -378,9 +378,9 @@ class _ClaimProblems:
 
     def _ownerless(self) -> bool:
         """Report whether the claim was generated for a pod that no longer needs the claim."""
-        if self.view.owner in {OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE}:
+        if self.view.owning_pod in {OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE}:
             return True
-        return self.view.owner is OwningPodPhase.UNKNOWN and self.scene.complete(self.view.key[0])
+        return self.view.owning_pod is OwningPodPhase.UNKNOWN and self.scene.complete(self.view.key[0])
 
     def _vanished(self, entry: ConsumerReference) -> bool:
         return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
@@ -423,7 +423,7 @@ class _ClaimProblems:
 def _reserved_for_summaries(view: ClaimView) -> Iterator[ReservedForSummary]:
     singles = {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.LOST_NODE}
     for kind in EntryKind:
-        entries = view.of(kind)
+        entries = view.entries_of(kind)
         if not entries:
             continue
         if kind in singles or kind in {EntryKind.FOREIGN, EntryKind.RESERVATION}:
@@ -450,7 +450,7 @@ def _by_stage(consumer: Consumer) -> tuple[Stage, str]:
 
 
 def _entry_names(view: ClaimView, kind: EntryKind) -> str:
-    return list_names(str(e.reference) for e in view.of(kind))
+    return list_names(str(e.reference) for e in view.entries_of(kind))
 
 
 def unsatisfiable_message(scene: ClusterState, error: UnsatisfiableError) -> str:

@@ -167,7 +167,7 @@ class ClusterState:
     def _fill(self) -> None:
         world = self.world
         fresh = not world.keys()
-        world.follow_reservations()  # a Reservation that is not in the snapshot does not count as ended
+        world.watch_reservations()  # a Reservation that is not in the snapshot does not count as ended
         for node in self.snapshot.nodes:
             world.observe_node(node, now=self.now)
         self._fill_taints()
@@ -182,7 +182,7 @@ class ClusterState:
                 finished = workload.phase is WorkloadPhase.FINISHED
                 world.observe_workload(workload.key, uid=workload.uid, finished=finished)
             else:
-                world.kind_is(workload.key.kind, workload.phase)
+                world.observe_kind(workload.key.kind, workload.phase)
         there = {pod.metadata.uid for pod in self.snapshot.pods}
         for claim in self.snapshot.claims:
             self._settle(claim, seen, there)
@@ -211,16 +211,16 @@ class ClusterState:
             found = workload_reservation(claim)
             references += [found.reference] if found is not None else []
         for reference in references:
-            workload = seen.get(WorkloadKey.of(reference, key[0]))
+            workload = seen.get(WorkloadKey.from_reference(reference, key[0]))
             if workload is not None and reference.uid and _workload_is_gone(workload, reference.uid):
                 world.forget_workload(workload.key, reference.uid)
         for entry in claim.entries:
             if not entry.is_pod or world.consumer(entry.uid) is not None:
                 continue
             if entry.uid in there:
-                world.pod_present(key, entry.uid, now=self.now)
+                world.observe_pod_present(key, entry.uid, now=self.now)
             elif self.complete(key[0]):
-                world.pod_vanished(key, entry.uid)
+                world.observe_pod_vanished(key, entry.uid)
 
 
 def _is_claim_related(pod: SchedulerPod) -> bool:

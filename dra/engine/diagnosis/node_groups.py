@@ -167,7 +167,11 @@ def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
         free = there - room.used.get(resource, 0)
         if amount > free:
             asked, left, whole = (format_amount(resource, each) for each in (amount, max(free, 0), there))
-            kept = f"; the node keeps {format_amount(resource, room.kept[resource])}" if resource in room.kept else ""
+            kept = (
+                f"; the node keeps {format_amount(resource, room.reserved[resource])}"
+                if resource in room.reserved
+                else ""
+            )
             yield f"{resource}: {asked} asked for, {left} of {whole} free{kept}"
 
 
@@ -234,7 +238,7 @@ def _allocatable_obstacles(
         else ()
     )
     if lacking:
-        told = "; ".join(_resource_shortages(room, PodRequests.of(with_node_allocatable_statuses(pod, found))))
+        told = "; ".join(_resource_shortages(room, PodRequests.from_pod(with_node_allocatable_statuses(pod, found))))
         yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=f"with its devices: {told or lacking[0]}")
 
 
@@ -245,7 +249,7 @@ def _count_devices(
     held = tainted = 0
     taints: set[str] = set()
     for candidate in meant:
-        if not candidate.device.allow_multiple_allocations and not scene.world.ledger.free(candidate.item):
+        if not candidate.device.allow_multiple_allocations and not scene.world.ledger.is_free(candidate.item):
             held += 1
             holder = scene.world.ledger.holder(candidate.item)
             if holder is not None:

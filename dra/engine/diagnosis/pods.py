@@ -138,7 +138,7 @@ def _own_problems(scene: ClusterState, pod: SchedulerPod, stage: Stage, consumer
     if SCHEDULING_GATE in pod.gates and (leader := scene.snapshot.leader).presence is not ControllerPresence.RUNNING:
         alone = claims.has_no_controller(leader.presence) and not others
         yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
-    if consumer is not None and consumer.consuming:
+    if consumer is not None and consumer.is_consuming:
         node = scene.nodes.get(pod.spec.node_name)
         if node is None or not node.ready:
             trouble = ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY
@@ -189,7 +189,7 @@ def _node_groups(scene: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGrou
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
             )
             return (), [problem]
-    return group_nodes(scene, PodRequests.of(pod), placed=placed, wanted=wanted), []
+    return group_nodes(scene, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
 
 
 def _holding_claims(

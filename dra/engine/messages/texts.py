@@ -30,7 +30,7 @@ class Guidance(NamedTuple):
     meaning: str
     cause: str
     remedy: str
-    kept: KeepsDevices = KeepsDevices.NO
+    keeps_devices: KeepsDevices = KeepsDevices.NO
 
 
 def singularize(text: str) -> str:

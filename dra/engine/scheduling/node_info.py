@@ -103,12 +103,12 @@ class PodRequests:
 
     pod: SchedulerPod
     amounts: Amounts
-    weight: tuple[int, ...]
+    scored_requests: tuple[int, ...]
     """Requests as scoring counts them."""
     tolerations: tuple[Toleration, ...]
 
     @classmethod
-    def of(cls, pod: SchedulerPod) -> "PodRequests":
+    def from_pod(cls, pod: SchedulerPod) -> "PodRequests":
         """Return the requests of a pod."""
         amounts = pod_requests(pod)
         return cls(pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()))
@@ -125,16 +125,16 @@ class NodeInfo:
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = field(default_factory=dict)
     """Amounts for pods, without the amounts that the node reserves."""
-    kept: dict[str, int] = field(default_factory=dict)
+    reserved: dict[str, int] = field(default_factory=dict)
     """Amounts that the node reserves by its annotation ``node.koordinator.sh/reservation``."""
     reservation: NodeReservation | None = None
     """The last valid node reservation."""
-    fault: str = ""
+    reservation_error: str = ""
     """The present error of that annotation; empty if it is valid."""
     used: dict[str, int] = field(default_factory=dict)
-    weight: list[int] = field(default_factory=lambda: [0] * len(_NONZERO_REQUESTS))
+    scored_used: list[int] = field(default_factory=lambda: [0] * len(_NONZERO_REQUESTS))
     """Used amounts as scoring counts them."""
-    units: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
+    unit_shares: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
     """Fraction of the node that one unit of each scored resource is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
 
@@ -146,23 +146,23 @@ class NodeInfo:
             taints = (UNSCHEDULABLE_TAINT, *taints)
         given = {r: _amount(r, text) for r, text in (host.status.allocatable or {}).items()}
         left = self._left(host, given)
-        self.kept = {r: amount - left[r] for r, amount in given.items() if amount > left[r]}
+        self.reserved = {r: amount - left[r] for r, amount in given.items() if amount > left[r]}
         allocatable = {_PODS: DEFAULT_PODS} | left
         before = (self.known, self.labels, self.taints, self.allocatable)
         after = (True, labels, taints, allocatable)
         if before == after:
             return False
         self.known, self.labels, self.taints, self.allocatable = after
-        self.units = tuple(1.0 / allocatable[r] if allocatable.get(r) else 0.0 for r in _NONZERO_REQUESTS)
+        self.unit_shares = tuple(1.0 / allocatable[r] if allocatable.get(r) else 0.0 for r in _NONZERO_REQUESTS)
         return True
 
     def _left(self, host: SchedulerNode, given: dict[str, int]) -> dict[str, int]:
         """Return the amounts that the node has for pods."""
         if host.metadata.annotation(ANNOTATION_NODE_RESERVATION) is None:  # nearly all nodes, at every heartbeat
-            self.reservation, self.fault = NO_NODE_RESERVATION, ""
+            self.reservation, self.reservation_error = NO_NODE_RESERVATION, ""
             return given
         heeded = effective_node_reservation(host, before=self.reservation)
-        self.fault = heeded.fault
+        self.reservation_error = heeded.fault
         if heeded.left:
             self.reservation = heeded.reservation
         return {r: heeded.left[r] * (1000 if r == _CPU else 1) // NANOS_PER_UNIT for r in given}
@@ -175,7 +175,9 @@ class NodeInfo:
         used = self.used
         for resource, amount in amounts.items():
             used[resource] = used.get(resource, 0) + amount
-        self.weight = [taken + more for taken, more in zip(self.weight, _scored_requests(amounts), strict=True)]
+        self.scored_used = [
+            taken + more for taken, more in zip(self.scored_used, _scored_requests(amounts), strict=True)
+        ]
 
     def remove(self, uid: Uid) -> bool:
         """Remove a pod from the node; return whether the node had the pod."""
@@ -184,7 +186,9 @@ class NodeInfo:
             return False
         for resource, amount in amounts.items():
             self.used[resource] -= amount
-        self.weight = [taken - less for taken, less in zip(self.weight, _scored_requests(amounts), strict=True)]
+        self.scored_used = [
+            taken - less for taken, less in zip(self.scored_used, _scored_requests(amounts), strict=True)
+        ]
         return True
 
 
@@ -228,7 +232,7 @@ def insufficient_with_claims(room: NodeInfo, pod: SchedulerPod) -> Sequence[str]
     if resource:
         insufficient = f"pod level request for {resource} is insufficient"
         return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
-    return insufficient_resources(room, PodRequests.of(pod))
+    return insufficient_resources(room, PodRequests.from_pod(pod))
 
 
 def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
@@ -248,7 +252,7 @@ def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
     Computed as upstream's LeastAllocated over cpu and memory.
     """
     total = 0.0
-    for taken, asked, unit in zip(room.weight, demand.weight, room.units, strict=True):
+    for taken, asked, unit in zip(room.scored_used, demand.scored_requests, room.unit_shares, strict=True):
         free = 1.0 - (taken + asked) * unit
         if unit and free > 0.0:
             total += free

@@ -192,7 +192,7 @@ GUARD: Final = guard_entry(claim())
 
 
 def view(of, *consumers, **known):
-    """What is known of a claim and its pods; entries are listed since `NOON` unless ``listings`` says otherwise."""
+    """What is known of a claim and its pods; entries are listed since `NOON`, or as ``entry_histories`` says."""
     gone, strangers, asked = known.pop("gone", ()), known.pop("strangers", ()), known.pop("asked", None)
     group = known.pop("group", WorkloadState())
     holders = bool(known.get("holds"))
@@ -206,18 +206,20 @@ def view(of, *consumers, **known):
             gone=entry.uid in {uid(name) for name in gone},
             vanished=entry.uid in {each.uid for each in known.get("vanished", ())},
             stranger=entry.uid in {uid(name) for name in strangers},
-            asked=asked,
+            live_read_at=asked,
             group=group if entry.is_pod_group else None,
             holders=holders,
         )
         for entry in of.entries
     )
-    listings = {entry.uid: EntryHistory(since=NOON, last=NOON) for entry in of.entries} | known.pop("listings", {})
+    listings = {entry.uid: EntryHistory(listed_since=NOON, last_listed=NOON) for entry in of.entries} | known.pop(
+        "entry_histories", {}
+    )
     return ClaimView(
         claim=of,
         reservation=found,
         entries=entries,
-        listings=listings,
+        entry_histories=listings,
         **{
             stage.name.lower(): tuple(c for c in consumers if c.stage is stage)
             for stage in Stage
@@ -263,7 +265,7 @@ def pod(name, *, version=1, **form):
 
     ``node``; ``ready``: since when its sandbox is (a text), False if the kubelet says that it is not; ``phase``;
     ``claims``; ``templates``: entry of the spec → generated claim, or None; ``gates``; ``deleting``; ``unschedulable``:
-    the scheduler's message; ``nominated``; ``gang``; ``volumes``; ``priority``; ``annotations``; ``created``;
+    the scheduler's message; ``nominated``; ``pod_group``; ``volumes``; ``priority``; ``annotations``; ``created``;
     ``grace``: the grace period of the spec; ``asked``: that of the deletion.
     """
     conditions = []
@@ -300,7 +302,7 @@ def pod(name, *, version=1, **form):
             priority=form.get("priority", 0),
             scheduling_gates=[SchedulingGate(name=gate) for gate in form.get("gates", ())] or None,
             resource_claims=entries or None,
-            scheduling_group=SchedulingGroup(pod_group_name=form["gang"]) if "gang" in form else None,
+            scheduling_group=SchedulingGroup(pod_group_name=form["pod_group"]) if "pod_group" in form else None,
             volumes=form.get("volumes"),
         ),
         status=PodStatus(

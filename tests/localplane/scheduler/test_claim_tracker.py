@@ -39,9 +39,9 @@ def test_an_allocation_in_flight_is_not_freed_by_what_the_watch_shows():
 
     holdings.observe(claim("a", 2))
     assert holdings.in_flight("a")
-    assert not holdings.ledger.free(item("d"))
+    assert not holdings.ledger.is_free(item("d"))
     assert holdings.settle(claim("a", 1))
-    assert holdings.ledger.free(item("d"))
+    assert holdings.ledger.is_free(item("d"))
 
 
 def test_a_device_with_two_owners_is_free_when_both_have_left():
@@ -49,12 +49,12 @@ def test_a_device_with_two_owners_is_free_when_both_have_left():
     holdings.observe(claim("a", 1, "d"))
     holdings.observe(claim("b", 2, "d", "e"))
 
-    assert not holdings.ledger.free(item("e"))
+    assert not holdings.ledger.is_free(item("e"))
     holdings.observe(claim("a", 3))
-    assert not holdings.ledger.free(item("d"))
+    assert not holdings.ledger.is_free(item("d"))
     assert holdings.forget(claim("b", 4))
-    assert holdings.ledger.free(item("d"))
-    assert holdings.ledger.free(item("e"))
+    assert holdings.ledger.is_free(item("d"))
+    assert holdings.ledger.is_free(item("e"))
 
 
 def test_another_claim_under_the_name_frees_the_former():
@@ -62,7 +62,7 @@ def test_another_claim_under_the_name_frees_the_former():
     holdings.observe(claim("a", 1, "d"))
     holdings.observe(claim("a", 2, uid="new"))
 
-    assert holdings.ledger.free(item("d"))
+    assert holdings.ledger.is_free(item("d"))
     assert [each.metadata.uid for each in holdings] == ["new"]
     holdings.forget(claim("a", 1, "d"))
     assert holdings.get(("ml", "a")) is not None

@@ -52,7 +52,7 @@ def left_for(cpu, *running, priority=100, budgets=(), claims=(), nodes=("n1", "n
         pods[pod.metadata.uid] = pod
         cluster.place(pod, pod.spec.node_name)
     asked = on("", "new", cpu, priority, status=status or {}, **spec)
-    entry = QueuedPodInfo(PodRequests.of(msgspec.convert(asked, SchedulerPod)))
+    entry = QueuedPodInfo(PodRequests.from_pod(msgspec.convert(asked, SchedulerPod)))
     found = preempt(
         entry, cluster, pods=pods, budgets=msgspec.convert(list(budgets), list[PodDisruptionBudget]), veto=veto
     )

@@ -187,13 +187,13 @@ def _node_reservation_lines(scene: ClusterState, name: str) -> Iterator[str]:
     room = scene.rooms.get(name)
     if room is None:
         return
-    if room.kept:
+    if room.reserved:
         amounts = ", ".join(
-            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(room.kept.items())
+            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(room.reserved.items())
         )
         yield f"  keeps     {amounts} from pods (annotation {ANNOTATION_NODE_RESERVATION})"
-    if room.fault:
-        yield f"  problem   {room.fault}; correct it: kubectl edit node {name}"
+    if room.reservation_error:
+        yield f"  problem   {room.reservation_error}; correct it: kubectl edit node {name}"
 
 
 def _device_usage_text(found: DeviceUsage) -> str:
@@ -211,7 +211,10 @@ def _node_reservation_data(scene: ClusterState, kind: str, name: str) -> dict[st
     room = scene.rooms.get(name) if kind == "node" else None
     if room is None:
         return {}
-    return {"kept": {r: format_amount(r, amount) for r, amount in sorted(room.kept.items())}, "problem": room.fault}
+    return {
+        "kept": {r: format_amount(r, amount) for r, amount in sorted(room.reserved.items())},
+        "problem": room.reservation_error,
+    }
 
 
 def _devices_data(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:

@@ -134,10 +134,10 @@ class SurveyReader:
             view = world.view(key, now=now)
             if view is None or (view.allocation is None and not view.entries):
                 continue
-            wanted[key] = {e.reference.uid for e in view.of(EntryKind.UNKNOWN)}
+            wanted[key] = {e.reference.uid for e in view.entries_of(EntryKind.UNKNOWN)}
             if view.reservation is not None and not view.unfinished:
                 workloads[(key[0], resolve_reference(view, view.reservation))] = None
-            for entry in view.of(EntryKind.FORMER):
+            for entry in view.entries_of(EntryKind.FORMER):
                 workloads[(key[0], entry.reference)] = None
         slots = asyncio.Semaphore(PARALLEL_LOOKUPS)
         asked = WorkloadInformers(self._client, world=world, rules=self._rules, woken=lambda: None, clock=self._clock)
@@ -162,16 +162,16 @@ class SurveyReader:
                 try:
                     pod = await self._client.get(PODS, (key[0], entry.reference.name), Pod)
                 except (NotFound, InvalidNameError):
-                    world.pod_vanished(key, entry.reference.uid)
+                    world.observe_pod_vanished(key, entry.reference.uid)
                     continue
             if pod.metadata.uid != entry.reference.uid:
-                world.pod_vanished(key, entry.reference.uid)
+                world.observe_pod_vanished(key, entry.reference.uid)
             elif stage_of(pod, started=False) is Stage.FINISHED:
-                world.pod_absent(key, entry.reference.uid)
+                world.observe_pod_absent(key, entry.reference.uid)
             elif key[1] in claim_names(pod):
                 world.observe_pod(pod, now=self._clock.now())
             else:
-                world.pod_present(key, entry.reference.uid, now=self._clock.now())
+                world.observe_pod_present(key, entry.reference.uid, now=self._clock.now())
 
 
 async def _look_up_workload(

@@ -47,7 +47,7 @@ class SimulatedClaimGeneration:
     def __init__(self, snapshot: Snapshot, templates: Iterable[ResourceClaimTemplate]) -> None:
         self._version = _FIRST_SIMULATED_VERSION
         self._world = ClaimCache()
-        self._world.follow_reservations()
+        self._world.watch_reservations()
         for template in templates:
             self._world.owners.observe_template(template)
         held = [claim for claim in snapshot.claims if claim_holders.owner_reservations(claim)]
@@ -87,7 +87,7 @@ class SimulatedClaimGeneration:
             return pod, ()
         plan = decide(view)
         made = {each.entry: _created_claim(each) for each in plan.create}
-        made |= {each.entry: _handed_over_claim(each) for each in plan.take}
+        made |= {each.entry: _handed_over_claim(each) for each in plan.hand_over}
         if not made:
             return pod, ()
         for claim in made.values():

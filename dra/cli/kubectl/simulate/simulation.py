@@ -187,7 +187,7 @@ class _SchedulingSimulation:
             if len(left) == len(waiting):
                 return
             waiting = [
-                QueuedPodInfo(PodRequests.of(pod))
+                QueuedPodInfo(PodRequests.from_pod(pod))
                 for e in left
                 if (pod := self._pods.get(e.pod.metadata.uid)) is not None
             ]
@@ -198,7 +198,7 @@ class _SchedulingSimulation:
             pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)
         ]
         found.sort(key=self._turn)
-        return [QueuedPodInfo(PodRequests.of(pod)) for pod in found]
+        return [QueuedPodInfo(PodRequests.from_pod(pod)) for pod in found]
 
     def _turn(self, pod: SchedulerPod) -> tuple[int, bool, str]:
         return (-pod.spec.priority, pod.metadata.uid in self._new, pod.metadata.creation_timestamp)
@@ -221,7 +221,7 @@ class _SchedulingSimulation:
                 self._evictions[pod.metadata.uid] = eviction
                 status = msgspec.structs.replace(pod.status, nominated_node_name=eviction.node)
                 pod = self._pods[pod.metadata.uid] = msgspec.structs.replace(pod, status=status)
-                verdict = self._verdict(QueuedPodInfo(PodRequests.of(pod)))
+                verdict = self._verdict(QueuedPodInfo(PodRequests.from_pod(pod)))
         return self._settled(pod, verdict)
 
     def _veto(self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]) -> Sequence[PreemptionCandidate]:

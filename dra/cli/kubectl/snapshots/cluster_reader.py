@@ -274,10 +274,10 @@ def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
     with suppress(MalformedReferenceError):
         found = workload_reservation(claim)
         if found is not None:
-            yield WorkloadKey.of(found.reference, namespace)
+            yield WorkloadKey.from_reference(found.reference, namespace)
     for entry in claim.entries:
         if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
-            yield WorkloadKey.of(entry, namespace)
+            yield WorkloadKey.from_reference(entry, namespace)
 
 
 def _referenced_workload(

@@ -38,13 +38,13 @@ class ClaimOwner(Struct, frozen=True):
     recorded: tuple[PodResourceClaimStatus, ...] = ()
     """Claims that the status records as made."""
 
-    done: bool = False
+    needs_no_claims: bool = False
     """Whether the owner no longer needs claims: deleted, or ended."""
 
-    group: str = ""
+    pod_group: str = ""
     """Name of the PodGroup that a pod belongs to."""
 
-    claimant: PodInfo | None = None
+    pod_info: PodInfo | None = None
     """The pod as reservations see it; None if there are no reservations, or one of its annotations is malformed."""
 
     node: str = ""
@@ -78,9 +78,9 @@ def owner_from_pod(pod: Pod, *, reservations: bool = False) -> ClaimOwner | None
         uid=pod.metadata.uid,
         entries=entries,
         recorded=tuple(pod.status.resource_claim_statuses or ()),
-        done=pod.metadata.deleting or pod.terminal,
-        group=(group.pod_group_name or "") if group is not None else "",
-        claimant=_pod_info(pod) if reservations else None,
+        needs_no_claims=pod.metadata.deleting or pod.terminal,
+        pod_group=(group.pod_group_name or "") if group is not None else "",
+        pod_info=_pod_info(pod) if reservations else None,
         node=pod.spec.node_name if reservations else "",
         placeholder_of=_placeholder_of(pod) if reservations else None,
     )
@@ -106,7 +106,7 @@ def owner_from_pod_group(group: PodGroup) -> ClaimOwner:
         uid=group.metadata.uid,
         entries=tuple(group.spec.resource_claims or ()),
         recorded=tuple(group.status.resource_claim_statuses or ()),
-        done=group.metadata.deleting,
+        needs_no_claims=group.metadata.deleting,
     )
 
 
@@ -148,4 +148,4 @@ def belongs_to_owner(claim: ResourceClaim, view: ClaimOwnerView) -> bool:
         return False
     if controller.uid == view.owner.uid:
         return True
-    return bool(view.owner.group) and is_pod_group(controller) and controller.name == view.owner.group
+    return bool(view.owner.pod_group) and is_pod_group(controller) and controller.name == view.owner.pod_group

@@ -52,14 +52,14 @@ class GenerationPlan(Struct, frozen=True):
     """The writes and reasons for one owner now."""
 
     create: tuple[CreateClaim, ...] = ()
-    take: tuple[HandOverClaim, ...] = ()
+    hand_over: tuple[HandOverClaim, ...] = ()
     record: RecordClaims | None = None
     reasons: tuple[Reason, ...] = ()
 
     @property
     def done(self) -> bool:
         """Return whether there is nothing to write."""
-        return not self.create and not self.take and self.record is None
+        return not self.create and not self.hand_over and self.record is None
 
 
 class MissingClaim(Enum):
@@ -84,7 +84,7 @@ def decide(view: ClaimOwnerView) -> GenerationPlan:
 
     After the plan's own writes it plans nothing further.
     """
-    if view.owner.done:
+    if view.owner.needs_no_claims:
         return GenerationPlan()
     if view.group_unknown:
         return GenerationPlan(reasons=(_group_unread_reason(view),) if view.group_error else ())
@@ -111,7 +111,7 @@ def _plan(view: ClaimOwnerView, *, replace_foreign: bool) -> GenerationPlan:
     claims = tuple(f for f in findings if isinstance(f, PodResourceClaimStatus))
     awaited = tuple(_awaited_reason(owner, f.held) for f in findings if isinstance(f, AwaitedClaim))
     if reasons or awaited or create or take or all(claim in owner.recorded for claim in claims):
-        return GenerationPlan(create=create, take=take, reasons=(*reasons, *awaited))
+        return GenerationPlan(create=create, hand_over=take, reasons=(*reasons, *awaited))
     return GenerationPlan(record=RecordClaims(owner=owner, claims=claims))
 
 
@@ -169,7 +169,7 @@ def _no_template_reason(owner: ClaimOwner, entry: PodResourceClaim) -> Reason:
 
 
 def _group_unread_reason(view: ClaimOwnerView) -> Reason:
-    arguments = (("group", view.owner.group), ("error", view.group_error))
+    arguments = (("group", view.owner.pod_group), ("error", view.group_error))
     return Reason(code=Code.WAITS_FOR_GROUP, subject=_subject(view.owner), arguments=arguments)
 
 

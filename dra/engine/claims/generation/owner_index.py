@@ -164,17 +164,21 @@ class ClaimOwnerIndex:
         return frozenset(self._owned.get(uid, ()))
 
     def view(
-        self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None], lives: Callable[[Uid], bool] = lambda _: True
+        self,
+        uid: Uid,
+        *,
+        claim: Callable[[Key], ResourceClaim | None],
+        is_unfinished: Callable[[Uid], bool] = lambda _: True,
     ) -> ClaimOwnerView | None:
         """Return the view for a decision about the owner.
 
-        ``claim`` finds claims by key; ``lives`` says whether a pod uses claims and has not ended.
+        ``claim`` finds claims by key; ``is_unfinished`` says whether a pod uses claims and has not ended.
         """
         owner = self._owners.get(uid)
         if owner is None:
             return None
         namespace = owner.key[0]
-        group = self._owners.get(self._groups.get((namespace, owner.group), Uid(""))) if owner.group else None
+        group = self._owners.get(self._groups.get((namespace, owner.pod_group), Uid(""))) if owner.pod_group else None
         found = {
             s.resource_claim_name: claim((namespace, s.resource_claim_name))
             for s in owner.recorded
@@ -184,26 +188,28 @@ class ClaimOwnerIndex:
         templates = {name: self._templates.get((namespace, name)) for name in names if name}
         return ClaimOwnerView(
             owner=owner,
-            group_unknown=bool(owner.group) and group is None and (bool(self.groups_version) or not self.groups_known),
+            group_unknown=bool(owner.pod_group)
+            and group is None
+            and (bool(self.groups_version) or not self.groups_known),
             group_error=self.groups_error,
             named={name: c for name, c in found.items() if c is not None},
             owned=self._claims(uid),
             templates={name: t for name, t in templates.items() if t is not None},
             group=group,
             group_owned=self._claims(group.uid) if group is not None else (),
-            held=tuple(self._held_for(owner, lives)),
+            held=tuple(self._held_for(owner, is_unfinished)),
         )
 
-    def _held_for(self, owner: ClaimOwner, lives: Callable[[Uid], bool]) -> Iterator[HeldClaim]:
+    def _held_for(self, owner: ClaimOwner, is_unfinished: Callable[[Uid], bool]) -> Iterator[HeldClaim]:
         """Yield the claims that reservations hold for a pod."""
-        if owner.claimant is None or owner.done:
+        if owner.pod_info is None or owner.needs_no_claims:
             return
         for _, claim in sorted(self._held.get(owner.key[0], {}).items()):
             if claim.metadata.deleting:
                 continue
             for reservation in self.holders.made_for(claim):
                 if self._is_for(owner, reservation, claim):
-                    former = self._former(claim, reservation, lives)
+                    former = self._former(claim, reservation, is_unfinished)
                     if former is not None:
                         yield HeldClaim(claim=claim, reservation=reservation, former=former)
 
@@ -213,22 +219,24 @@ class ClaimOwnerIndex:
         holding = self.holders.holding(reservation.uid)
         return (
             holding is not None
-            and owner.claimant is not None
+            and owner.pod_info is not None
             and claim.status.allocation is not None
             and owner.node in {"", holding.node}
             and self.holders.standing(reservation.uid) is HolderState.AVAILABLE
-            and may_consume(holding, owner.claimant)
+            and may_consume(holding, owner.pod_info)
         )
 
-    def _former(self, claim: ResourceClaim, reservation: OwnerReference, lives: Callable[[Uid], bool]) -> str | None:
+    def _former(
+        self, claim: ResourceClaim, reservation: OwnerReference, is_unfinished: Callable[[Uid], bool]
+    ) -> str | None:
         """Return the pod that is about to leave a held claim; empty if no pod has the claim, None if a pod keeps it."""
         controller = claim.controller
         if controller is not None:
             known = self._owners.get(controller.uid)
-            leaves = known is None or known.done or known.placeholder_of is not None
+            leaves = known is None or known.needs_no_claims or known.placeholder_of is not None
             return f"{controller.kind.lower()} {controller.name}" if leaves else None
         others = [each for each in claim.entries if each.uid != reservation.uid]
-        if any(not each.is_pod or lives(each.uid) for each in others):
+        if any(not each.is_pod or is_unfinished(each.uid) for each in others):
             return None  # a pod that names the claim itself, and may use it as long as it likes
         if others:
             return f"pod {others[0].name}"  # the pod is gone, and its entry will be
@@ -270,15 +278,15 @@ class ClaimOwnerIndex:
         return (
             (self._users, {(namespace, name) for name in templates if name}),
             (self._recorded, {(namespace, name) for name in claims if name}),
-            (self._members, {(namespace, owner.group)} if owner.group else set()),
+            (self._members, {(namespace, owner.pod_group)} if owner.pod_group else set()),
             (self._lacking, {(namespace, "")} if _lacks_claims(owner) else set()),
         )
 
 
 def _lacks_claims(owner: ClaimOwner) -> bool:
     return (
-        owner.claimant is not None
-        and not owner.done
+        owner.pod_info is not None
+        and not owner.needs_no_claims
         and any(owner.record(e.name) is None for e in owner.from_templates)
     )
 

@@ -32,5 +32,5 @@ def test_the_bind_horizon_follows_the_slowest_binding(world, seconds, form, hori
 def test_a_slow_binding_is_forgotten(world):
     seen = NOON + 110.0
     assert bound_after(world, 100.0) == 200.0
-    assert world.view(KEY, now=seen + REMEMBERED_FOR - 1.0).pace == 200.0
-    assert world.view(KEY, now=seen + 2 * REMEMBERED_FOR).pace == BIND_HORIZON
+    assert world.view(KEY, now=seen + REMEMBERED_FOR - 1.0).observed_bind_horizon == 200.0
+    assert world.view(KEY, now=seen + 2 * REMEMBERED_FOR).observed_bind_horizon == BIND_HORIZON

@@ -147,9 +147,9 @@ def test_pods_behind_our_gate_that_name_no_claim_are_remembered(world):
     told(
         world, pod("a", claims=(), gates=[SCHEDULING_GATE]), pod("b", claims=(), gates=[SCHEDULING_GATE, FOREIGN_GATE])
     )
-    assert [c.name for c in world.without_claim((NAMESPACE, NO_CLAIM))] == ["a"]
+    assert [c.name for c in world.gated_without_claim((NAMESPACE, NO_CLAIM))] == ["a"]
     told(world, pod("a", claims=(), version=2))
-    assert not world.without_claim((NAMESPACE, NO_CLAIM))
+    assert not world.gated_without_claim((NAMESPACE, NO_CLAIM))
 
 
 def test_whoever_begins_to_act_looks_at_all_claims_and_at_pods_without_any(world):
@@ -160,10 +160,10 @@ def test_whoever_begins_to_act_looks_at_all_claims_and_at_pods_without_any(world
 
 def test_gated_pods_of_a_claim_that_is_not_there(world):
     told(world, pod("a", gates=[SCHEDULING_GATE]), pod("b"))
-    assert [c.name for c in world.without_claim(KEY)] == ["a"]
+    assert [c.name for c in world.gated_without_claim(KEY)] == ["a"]
     told(world, claim())
-    assert world.without_claim(KEY) == ()
-    assert world.without_claim((NAMESPACE, "other")) == ()
+    assert world.gated_without_claim(KEY) == ()
+    assert world.gated_without_claim((NAMESPACE, "other")) == ()
 
 
 # Claims of somebody else
@@ -232,16 +232,16 @@ def test_a_pod_that_is_certainly_gone_leaves_an_entry_of_nobody(world):
 
 def test_a_live_read_settles_an_unknown_entry(world):
     told(world, claim(list=[waiting("a"), waiting("b"), waiting("c")]))
-    world.pod_absent(KEY, uid("a"))
-    world.pod_present(KEY, uid("b"), now=NOON)
+    world.observe_pod_absent(KEY, uid("a"))
+    world.observe_pod_present(KEY, uid("b"), now=NOON)
     assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
-    assert [entry.asked for entry in world.view(KEY, now=NOON).entries] == [None, NOON, None]
+    assert [entry.live_read_at for entry in world.view(KEY, now=NOON).entries] == [None, NOON, None]
     assert world.dirty == {KEY}
 
 
 def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_written_the_claim(world):
     told(world, claim(list=[waiting("a")]))
-    world.pod_present(KEY, uid("a"), now=NOON)
+    world.observe_pod_present(KEY, uid("a"), now=NOON)
     world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=True)
     assert kinds(world) == [EntryKind.FOREIGN]
     told(world, claim(version=3, list=[waiting("a"), waiting("b")]), now=NOON + LIVE_READ_VALID - 1.0)
@@ -252,20 +252,20 @@ def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_writt
 
 def test_a_live_read_shows_that_a_listed_pod_is_gated_indeed(world):
     told(world, claim(list=[waiting("a")]), pod("a", gates=(FOREIGN_GATE,)))
-    world.pod_present(KEY, uid("a"), now=NOON)
+    world.observe_pod_present(KEY, uid("a"), now=NOON)
     (entry,) = world.view(KEY, now=NOON).entries
-    assert (entry.kind, entry.asked) == (EntryKind.UNKNOWN, NOON)
+    assert (entry.kind, entry.live_read_at) == (EntryKind.UNKNOWN, NOON)
 
 
 def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):
     told(world, claim(list=[waiting("a")]), pod("a"))
-    world.pod_absent(KEY, uid("a"))
+    world.observe_pod_absent(KEY, uid("a"))
     assert kinds(world) == [EntryKind.LIVE]
 
 
 def test_what_was_settled_is_forgotten_with_the_entry(world):
     told(world, claim(list=[waiting("a")]))
-    world.pod_absent(KEY, uid("a"))
+    world.observe_pod_absent(KEY, uid("a"))
     told(world, claim(version=2), claim(version=3, list=[waiting("a")]))
     assert kinds(world) == [EntryKind.UNKNOWN]
 
@@ -296,7 +296,7 @@ def test_a_claim_that_is_gone_leaves_its_pods(world):
     world.forget_claim(KEY, claim().metadata.uid)
     assert world.dirty == {KEY}
     assert world.view(KEY, now=NOON) is None
-    assert [c.name for c in world.without_claim(KEY)] == ["a"]
+    assert [c.name for c in world.gated_without_claim(KEY)] == ["a"]
 
 
 def test_late_news_of_an_earlier_claim_of_that_name_do_no_harm(world):
@@ -313,7 +313,7 @@ def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
     assert not list(world.claims())
     assert not world.workload_kinds()
     assert len(world.ledger) == 0
-    assert (world._consumers, world._sandboxes._boots, world._on_node) == ({}, {}, {})
+    assert (world._consumers, world._sandboxes._boots, world._pods_on_node) == ({}, {}, {})
 
 
 def test_a_reference_that_cannot_be_read_is_told(world):
@@ -331,21 +331,21 @@ def test_a_pod_that_becomes_known_when_it_is_listed_no_more_may_still_be_bound(w
     told(world, claim(version=2, list=[finished("a")]), now=NOON + 1.0)
     told(world, pod("b"), now=NOON + 2.0)
     found = world.view(KEY, now=NOON + 2.0)
-    assert found.listings[uid("b")].bindable_until(BIND_HORIZON, now=NOON + 2.0) == NOON + 1.0 + BIND_HORIZON
+    assert found.entry_histories[uid("b")].bindable_until(BIND_HORIZON, now=NOON + 2.0) == NOON + 1.0 + BIND_HORIZON
 
 
 def test_who_was_listed_and_never_became_known_is_forgotten_in_the_end(world):
     told(world, claim(list=[finished("a"), waiting("b")]), now=NOON)
     told(world, claim(version=2, list=[finished("a")]), now=NOON)
     told(world, claim(version=3, list=["guard"]), now=NOON + SLOW_BIND_HORIZON)
-    assert uid("b") not in world.view(KEY, now=NOON).listings
+    assert uid("b") not in world.view(KEY, now=NOON).entry_histories
 
 
 def test_at_the_start_whoever_waits_may_have_been_listed_before(world):
     told(world, claim(), pod("a"), pod("b", node="n1"), pod("c", gates=[SCHEDULING_GATE]))
     world.mark_synced(now=NOON)
-    listings = world.view(KEY, now=NOON).listings
-    assert {u: (each.last, each.assumed) for u, each in listings.items()} == {uid("a"): (NOON, True)}
+    listings = world.view(KEY, now=NOON).entry_histories
+    assert {u: (each.last_listed, each.assumed) for u, each in listings.items()} == {uid("a"): (NOON, True)}
     assert world.dirty == {KEY}
 
 
@@ -365,14 +365,14 @@ def test_at_the_start_whoever_waits_may_have_been_listed_before(world):
 )
 def test_a_gated_pod_is_held_up_by_claims_that_are_not_ready_for_it(world, other, held_up):
     told(world, claim(), *([other] if other else []), pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
-    assert world.view(KEY, now=NOON).held_up == (frozenset({uid("a")}) if held_up else frozenset())
+    assert world.view(KEY, now=NOON).awaiting_other_claims == (frozenset({uid("a")}) if held_up else frozenset())
 
 
 def test_a_gated_pod_is_held_up_while_another_opens_its_second_claim(world):
     told(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",)))
     told(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
-    assert world.view(KEY, now=NOON).held_up == {uid("a")}
-    assert world.view(KEY, now=NOON + 60.0).held_up == frozenset()
+    assert world.view(KEY, now=NOON).awaiting_other_claims == {uid("a")}
+    assert world.view(KEY, now=NOON + 60.0).awaiting_other_claims == frozenset()
 
 
 def test_a_claim_that_becomes_ready_concerns_the_other_claims_of_its_pods(world):
@@ -439,10 +439,10 @@ def test_the_indexes_are_those_of_a_world_that_saw_only_the_end(news):
     fresh = told(ClaimCache(), claim(), claim("data"), *last.values())
     for key in (KEY, (NAMESPACE, "data")):
         assert stages(world, key) == stages(fresh, key)
-        members, stages_of = world._records[key].members, world._records[key].stages
+        members, stages_of = world._records[key].consumers, world._records[key].stages
         assert {u: c.stage for u, c in members.items()} == {u: s for s in Stage for u in stages_of[s]}
     assert world._gated_without_claim.keys() == fresh._gated_without_claim.keys()
-    assert world._on_node == fresh._on_node
+    assert world._pods_on_node == fresh._pods_on_node
     assert world._consumers.keys() == {p.metadata.uid for p in last.values()}
 
 
@@ -470,7 +470,7 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(world):
 
 def test_a_pod_that_was_looked_up_before_its_watch_told_of_it_is_gone_when_it_is_gone(world):
     told(world, claim(list=[waiting("a")]))
-    world.pod_present(KEY, uid("a"), now=NOON)
+    world.observe_pod_present(KEY, uid("a"), now=NOON)
     told(world, pod("a"))
     world.forget_pod(uid("a"))
     assert [e.kind for e in world.view(KEY, now=NOON).entries] == [EntryKind.FINISHED]
@@ -508,4 +508,4 @@ def test_a_finalizer_that_was_put_on_anew_is_none(world):
 def test_an_entry_is_remembered_as_whose_it_is(world, ours):
     told(world, claim(), pod("a"))
     world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=ours)
-    assert world.view(KEY, now=NOON).listings[uid("a")].by_others is not ours
+    assert world.view(KEY, now=NOON).entry_histories[uid("a")].by_others is not ours

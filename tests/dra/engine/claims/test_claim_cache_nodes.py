@@ -84,18 +84,18 @@ def test_bound_pods_on_nodes_that_the_allocation_excludes(world):
 def test_an_allocation_for_all_nodes_excludes_none(world):
     told(world, node("n1"), claim(), pod("a", node="n1"))
     found = world.view(KEY, now=NOON)
-    assert (found.excluded, found.nodes) == (frozenset(), UsableNodes())
+    assert (found.excluded, found.usable_nodes) == (frozenset(), UsableNodes())
 
 
 def test_the_nodes_of_an_allocation_are_counted_as_they_come_and_go(world):
     told(world, node("n1"), node("n2"), node("n3", ready=False), claim(allocation=allocation(nodes=["n1", "n3"])))
-    assert world.view(KEY, now=NOON).nodes == UsableNodes(inside=1, outside=1)
+    assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=1, outside=1)
     told(world, node("n1", cordoned=True), node("n3"))
-    assert world.view(KEY, now=NOON).nodes == UsableNodes(inside=1, outside=1)
+    assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=1, outside=1)
     world.forget_node("n3")
-    assert world.view(KEY, now=NOON).nodes == UsableNodes(inside=0, outside=1)
+    assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=0, outside=1)
     told(world, claim(version=2, allocation=allocation(nodes=["n2"])))
-    assert world.view(KEY, now=NOON).nodes == UsableNodes(inside=1, outside=0)
+    assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=1, outside=0)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ AWAY_2 = node("n2", ready=False)
     ],
 )
 def test_a_pod_may_still_run_if_nobody_could_end_it(world, at, after, lost):
-    assert vanished(world, at=at, after=after) == ((LostNode(name="n1", boot="boot-1"),) if lost else ())
+    assert vanished(world, at=at, after=after) == ((LostNode(name="n1", boot_id="boot-1"),) if lost else ())
 
 
 def test_the_longest_grace_period_of_pods_that_vanished_from_a_silent_node_is_known(world):
@@ -184,7 +184,7 @@ def test_a_pod_that_only_uses_the_claim_no_more_has_not_vanished(world):
     ],
 )
 def test_a_placeholder_that_is_deleted_by_force_has_used_no_device_of_its_reservation(world, name, waits):
-    world.follow_reservations()
+    world.watch_reservations()
     made = claim(list=[started(name)])
     metadata = msgspec.structs.replace(
         made.metadata, owner_references=[claim_holders.reservation_owner_reference("r", uid("r"))]
@@ -197,7 +197,7 @@ def test_a_placeholder_that_is_deleted_by_force_has_used_no_device_of_its_reserv
 
 def test_a_pod_whose_last_state_tells_that_it_has_ended_has_not_vanished(world):
     told(world, node("n1"), claim(list=[started("a")]), pod("a", node="n1", ready="12:00"))
-    world.pod_deleted(pod("a", node="n1", phase="Failed", version=2), now=NOON)
+    world.observe_pod_deleted(pod("a", node="n1", phase="Failed", version=2), now=NOON)
     view = world.view(KEY, now=NOON)
     assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
 
@@ -205,7 +205,7 @@ def test_a_pod_whose_last_state_tells_that_it_has_ended_has_not_vanished(world):
 @pytest.mark.parametrize(
     ("news", "lost"),
     [
-        pytest.param(AWAY, [LostNode(name="n1", boot="boot-1")], id="falls-silent"),
+        pytest.param(AWAY, [LostNode(name="n1", boot_id="boot-1")], id="falls-silent"),
         pytest.param(node("n1", boot="boot-2"), [], id="is-rebooted"),
         pytest.param(node("n1", ready=False, taints=[OUT_OF_SERVICE]), [], id="is-vouched-for"),
     ],
@@ -221,7 +221,7 @@ def test_what_the_node_of_a_vanished_pod_does_settles_it(world, news, lost):
 
 def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocation(world):
     told(world, node("n1"), AWAY_2, claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.pod_vanished(KEY, uid("a"))
+    world.observe_pod_vanished(KEY, uid("a"))
     view = world.view(KEY, now=NOON)
     assert ([e.kind for e in view.entries], view.silent_nodes) == ([EntryKind.VANISHED], ("n2",))
     view = world.view(KEY, now=NOON + 10_000.0)
@@ -230,7 +230,7 @@ def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocati
 
 def test_where_all_nodes_report_in_a_pod_that_nobody_saw_has_ended(world):
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.pod_vanished(KEY, uid("a"))
+    world.observe_pod_vanished(KEY, uid("a"))
     assert world.view(KEY, now=NOON).vanished
     view = world.view(KEY, now=NOON + 190.0)
     assert (view.vanished, view.lost_nodes) == ((), ())
@@ -241,14 +241,14 @@ def test_a_pod_whose_binding_nobody_saw_has_the_grace_period_that_it_was_seen_wi
     world.observe_pod(pod("a", grace=300), now=NOON)
     world.forget_pod(uid("a"))
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.pod_vanished(KEY, uid("a"))
+    world.observe_pod_vanished(KEY, uid("a"))
     assert [gone.grace for gone in world.view(KEY, now=NOON).vanished] == [300.0]
     assert world.view(KEY, now=NOON + 300.0).vanished
 
 
 def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
     told(world, node("n1"), claim(allocation=allocation(nodes=("n1",)), list=[started("a")]))
-    world.pod_vanished(KEY, uid("a"))
+    world.observe_pod_vanished(KEY, uid("a"))
     assert [gone.node for gone in world.view(KEY, now=NOON).vanished] == ["n1"]
 
 
@@ -297,7 +297,7 @@ def test_the_grace_period_of_a_pod(world, form, grace):
 @pytest.mark.parametrize(
     ("news", "lost"),
     [
-        pytest.param(node("n1"), [LostNode(name="n1", boot="boot-1", ready_since=NOON)], id="back"),
+        pytest.param(node("n1"), [LostNode(name="n1", boot_id="boot-1", ready_since=NOON)], id="back"),
         pytest.param(node("n1", boot="boot-2"), [], id="rebooted"),
         pytest.param(node("n1", ready=False, taints=[OUT_OF_SERVICE]), [], id="vouched-for"),
         pytest.param(None, [], id="deleted"),
@@ -318,7 +318,7 @@ def test_what_tells_of_a_lost_node_concerns_the_claim(world, news, lost):
 
 def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
     told(world, AWAY, claim(list=[lost_node_entry("n1", "boot-1")]))
-    assert world.view(KEY, now=NOON).lost_nodes == (LostNode(name="n1", boot="boot-1"),)
+    assert world.view(KEY, now=NOON).lost_nodes == (LostNode(name="n1", boot_id="boot-1"),)
     told(world, claim(version=2))
     assert world.view(KEY, now=NOON).lost_nodes, "nobody else can settle it by taking the entry away"
     world.observe_claim(claim(version=3, list=[lost_node_entry("n1", "boot-1")]), now=NOON)
@@ -328,15 +328,15 @@ def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
 
 def test_a_lost_node_tells_when_it_was_read_live(world):
     told(world, node("n1"), claim(list=[lost_node_entry("n1", "boot-1")]))
-    assert [lost.read for lost in world.view(KEY, now=NOON).lost_nodes] == [-NEVER]
+    assert [lost.live_read_at for lost in world.view(KEY, now=NOON).lost_nodes] == [-NEVER]
     world.observe_node_read(KEY, "n1", now=NOON + 5.0)
-    assert [lost.read for lost in world.view(KEY, now=NOON).lost_nodes] == [NOON + 5.0]
+    assert [lost.live_read_at for lost in world.view(KEY, now=NOON).lost_nodes] == [NOON + 5.0]
 
 
 def test_an_entry_that_names_no_boot_settles_nothing_of_the_boot_that_a_pod_vanished_from_later(world):
     told(world, AWAY, claim(list=[lost_node_entry("n1", "")]), pod("a", node="n1", ready="12:00"))
     world.forget_pod(uid("a"))
-    lost = (LostNode(name="n1", boot="boot-1"),)
+    lost = (LostNode(name="n1", boot_id="boot-1"),)
     assert world.view(KEY, now=NOON).lost_nodes == lost
     told(world, claim(version=2, list=[lost_node_entry("n1", "")]))
     assert world.view(KEY, now=NOON).lost_nodes == lost, "the list is older than the news of the pod"
@@ -347,17 +347,17 @@ def test_an_entry_that_names_no_boot_settles_nothing_of_the_boot_that_a_pod_vani
 def test_who_asks_for_a_release_by_force_is_told_where_the_pods_are(world):
     told(world, AWAY, node("n2"), pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d"))
     told(world, claim())
-    assert not world.view(KEY, now=NOON).stranded
+    assert not world.view(KEY, now=NOON).pods_on_silent_nodes
     told(world, claim(version=2, annotations={FORCE_RELEASE: "x"}))
-    assert world.view(KEY, now=NOON).stranded == {uid("a"), uid("c")}
+    assert world.view(KEY, now=NOON).pods_on_silent_nodes == {uid("a"), uid("c")}
 
 
 def test_a_release_by_force_heeds_pods_that_are_listed_and_do_not_reference_the_claim(world):
     told(world, pod("a", node="n1", claims=("of-its-own",)), node("n1"))
     told(world, claim(list=[started("a"), started("b")], annotations={FORCE_RELEASE: "x"}))
     view = world.view(KEY, now=NOON)
-    assert ([c.name for c in view.users], view.stranded) == (["a"], frozenset())
+    assert ([c.name for c in view.users], view.pods_on_silent_nodes) == (["a"], frozenset())
     world.dirty.clear()
     world.observe_node(AWAY, now=NOON)
     assert KEY in world.dirty
-    assert world.view(KEY, now=NOON).stranded == {uid("a")}
+    assert world.view(KEY, now=NOON).pods_on_silent_nodes == {uid("a")}

@@ -22,10 +22,10 @@ AFTER = pod("a", version=10, identity=uid("after"))
     ],
 )
 def test_what_is_known_of_the_pod_that_a_claim_was_made_for(seen, phase):
-    assert told(ClaimCache(), *seen).view(KEY, now=NOON).owner is phase
+    assert told(ClaimCache(), *seen).view(KEY, now=NOON).owning_pod is phase
 
 
 def test_a_pod_that_was_seen_to_go_is_replaced_by_the_next_of_its_name():
     world = told(ClaimCache(), pod("a"), claim(owner="a", version=30))
     world.forget_pod(uid("a"))
-    assert told(world, AFTER).view(KEY, now=NOON).owner is OwningPodPhase.REPLACED
+    assert told(world, AFTER).view(KEY, now=NOON).owning_pod is OwningPodPhase.REPLACED

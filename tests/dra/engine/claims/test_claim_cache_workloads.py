@@ -51,7 +51,7 @@ def test_what_is_known_of_a_workload(world, kind, news, known):
         "gone": lambda: world.forget_workload(TRAIN, JOB.uid),
     }
     if kind:
-        world.kind_is(JOBS, WorkloadPhase[kind])
+        world.observe_kind(JOBS, WorkloadPhase[kind])
     for each in news:
         tell[each]()
     assert world.workload(TRAIN) == known
@@ -132,15 +132,15 @@ def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
     known.observe_claim(claim(version=2, **form), now=NOON + 5, ours=True)
     after = known.view(KEY, now=NOON + 5)
     waits = before.waiting[0]
-    assert before.covers(waits)
-    assert not after.covers(waits)
-    assert after.listings[waits.uid].last == NOON + 5
+    assert before.is_admitted(waits)
+    assert not after.is_admitted(waits)
+    assert after.entry_histories[waits.uid].last_listed == NOON + 5
 
 
 def test_a_workload_that_a_list_lacks_is_read_anew(world):
     """A live read had shown it; it went while the watch was lost."""
     key = WorkloadKey(JOBS, NAMESPACE, "train")
-    world.kind_is(JOBS, WorkloadPhase.ABSENT)
+    world.observe_kind(JOBS, WorkloadPhase.ABSENT)
     told(world, claim(workload=JOB, list=[JOB]))
     world.observe_workload(key, uid=JOB.uid, finished=False)
     world.dirty.clear()

@@ -39,7 +39,7 @@ from tests.dra.engine.examples import (
     waiting,
 )
 
-GANG = {"gang": "workers"}
+GANG = {"pod_group": "workers"}
 
 
 def entered(*entries, **form):
@@ -198,8 +198,8 @@ def test_unschedulable_pods_do_not_hold_it_either():
 @pytest.mark.parametrize(("seconds", "slots"), [(PARKED_AFTER - 1.0, 0), (PARKED_AFTER, 1)])
 def test_gated_pods_that_wait_for_another_claim_hold_it_for_a_minute(seconds, slots):
     held_up = many(gated, CAPACITY - 2, claims=("train", "other"))
-    listings = {c.uid: EntryHistory(since=NOON - seconds, last=NOON - seconds) for c in held_up}
-    known = {"held_up": frozenset(listings), "listings": listings}
+    listings = {c.uid: EntryHistory(listed_since=NOON - seconds, last_listed=NOON - seconds) for c in held_up}
+    known = {"awaiting_other_claims": frozenset(listings), "entry_histories": listings}
     plan = plan_for(entered(*held_up), *held_up, gated("z"), **known)
     assert (listed(plan) or []).count("z") == slots
     assert plan.wake_at == (NEVER if slots else NOON + 1.0)
@@ -305,8 +305,8 @@ def test_a_pod_that_we_let_go_is_listed_again_when_the_scheduler_took_it_off():
 
 
 def test_a_pod_that_only_the_scheduler_listed_is_the_schedulers_business():
-    dropped = {uid("a"): EntryHistory(last=NOON - 30.0, drops=1)}
-    assert listed(plan_for(claim(), waiting("a"), listings=dropped)) is None
+    dropped = {uid("a"): EntryHistory(last_listed=NOON - 30.0, unreserve_count=1)}
+    assert listed(plan_for(claim(), waiting("a"), entry_histories=dropped)) is None
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_a_pod_that_only_the_scheduler_listed_is_the_schedulers_business():
     ],
 )
 def test_a_waiting_pod_that_the_scheduler_took_off_the_list_comes_back_with_backoff(drops, seconds, there, wakes):
-    dropped = {uid("a"): EntryHistory(last=NOON - seconds, drops=drops)}
-    plan = plan_for(entered(), waiting("a"), listings=dropped)
+    dropped = {uid("a"): EntryHistory(last_listed=NOON - seconds, unreserve_count=drops)}
+    plan = plan_for(entered(), waiting("a"), entry_histories=dropped)
     assert ("a" in (listed(plan) or [])) is there
     assert plan.wake_at == (NEVER if wakes is None else NOON + wakes)
 
@@ -516,7 +516,7 @@ def test_the_last_slot_is_for_a_pod_that_only_the_scheduler_lists_and_gated_pods
 @pytest.mark.parametrize("entries", [[*things(256)], ["guard", *things(255)], [JOB, *things(255)]], ids=len)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_list_never_grows_beyond_what_the_api_server_takes(entries, nodes, policy):
-    lost = tuple(LostNode(name=f"n{i}", boot="b") for i in range(nodes))
+    lost = tuple(LostNode(name=f"n{i}", boot_id="b") for i in range(nodes))
     of = claim(workload=JOB, entered=JOB in entries, list=entries)
     plan = decided(view(of, started("a"), workload=PRESENT, lost_nodes=lost), policy=policy)
     written = listed(plan)
@@ -526,8 +526,8 @@ def test_a_list_never_grows_beyond_what_the_api_server_takes(entries, nodes, pol
 
 
 def test_a_lost_node_that_cannot_be_listed_keeps_the_claim_all_the_same():
-    of = view(claim(list=[*things(255), finished("a")]), finished("a"), lost_nodes=(LostNode(name="n1", boot="b"),))
-    full = view(claim(list=things(256)), lost_nodes=(LostNode(name="n1", boot="b"),))
+    of = view(claim(list=[*things(255), finished("a")]), finished("a"), lost_nodes=(LostNode(name="n1", boot_id="b"),))
+    full = view(claim(list=things(256)), lost_nodes=(LostNode(name="n1", boot_id="b"),))
     assert "lostnodes/n1" in listed(decided(of))
     assert (decided(full).claim_writes, Code.NODE_LOST in codes(decided(full))) == ((), True)
 
@@ -553,5 +553,5 @@ def test_a_started_pod_that_loses_its_sandbox_is_listed_unless_it_ends_at_once(s
 
 
 def test_a_bound_pod_that_the_scheduler_took_off_the_list_is_listed_again_at_once():
-    taken_off = {uid("a"): EntryHistory(last=NOON - 1, drops=6)}
-    assert "a" in listed(plan_for(entered(), starting("a"), listings=taken_off))
+    taken_off = {uid("a"): EntryHistory(last_listed=NOON - 1, unreserve_count=6)}
+    assert "a" in listed(plan_for(entered(), starting("a"), entry_histories=taken_off))

@@ -67,14 +67,14 @@ def test_what_else_the_rules_ask_for():
             "a",
             gates=[SCHEDULING_GATE],
             claims=("train", "data"),
-            gang="workers",
+            pod_group="workers",
             priority=7,
             annotations={PRE_LIST: "true"},
             nominated="n1",
             version=12,
         )
     )
-    assert (found.key, found.claims, found.gang, found.priority) == (("ml", "a"), ("train", "data"), "workers", 7)
+    assert (found.key, found.claims, found.pod_group, found.priority) == (("ml", "a"), ("train", "data"), "workers", 7)
     assert (found.opted_in, found.nominated, found.gated_by_us_only, found.resource_version) == (True, "n1", True, "12")
     assert found.entry.is_pod
     assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
@@ -111,7 +111,7 @@ def test_whose_gate_is_left(gates, only_ours):
 def test_waiting_pods_are_ordered_by_priority_then_age_then_uid():
     pods = [waiting("d", created="2"), waiting("c", created="1"), waiting("b", created="1"), waiting("a", priority=-1)]
     urgent = waiting("e", created="9", priority=1)
-    assert [c.name for c in sorted([*pods, urgent], key=lambda c: c.order)] == ["e", "b", "c", "d", "a"]
+    assert [c.name for c in sorted([*pods, urgent], key=lambda c: c.scheduling_order)] == ["e", "b", "c", "d", "a"]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from tests.dra.engine.examples import (
 
 def lately(name, seconds):
     """The pod may have been listed until some seconds ago."""
-    return {uid(name): EntryHistory(last=NOON - seconds, assumed=True)}
+    return {uid(name): EntryHistory(last_listed=NOON - seconds, assumed=True)}
 
 
 def nominated(name):
@@ -73,7 +73,7 @@ def test_the_api_server_is_asked_where_our_copies_may_lack_a_pod(of, pods, asks)
 @pytest.mark.parametrize("pod", [waiting("b"), gated("b", gates=("other",))], ids=["waiting", "gated"])
 def test_the_api_server_is_asked_about_a_pod_that_was_ever_listed_and_waits(pod):
     of = claim(list=[finished("a")])
-    plan = decided(view(of, finished("a"), pod, listings=lately("b", 2 * BIND_HORIZON)))
+    plan = decided(view(of, finished("a"), pod, entry_histories=lately("b", 2 * BIND_HORIZON)))
     assert of_type(plan, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
 
 
@@ -121,7 +121,7 @@ def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
 )
 def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, seconds, freed):
     of = claim(list=["guard", finished("a")])
-    plan = decided(view(of, finished("a"), pod, listings=lately("b", seconds)))
+    plan = decided(view(of, finished("a"), pod, entry_histories=lately("b", seconds)))
     assert bool(of_type(plan, Deallocate)) is freed
     assert listed(plan) == (None if freed else ["guards/train"])
     assert codes(plan) == [Code.DEALLOCATED if freed else Code.DEALLOCATION_WAITS]
@@ -136,7 +136,7 @@ def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, se
     ],
 )
 def test_the_live_read_need_not_heed_a_nomination_that_no_binding_cycle_stands_behind(pods, listings, known):
-    plan = decided(view(claim(list=["guard"]), *pods, listings=listings))
+    plan = decided(view(claim(list=["guard"]), *pods, entry_histories=listings))
     (write,) = of_type(plan, Deallocate)
     assert write.nominated == {(uid(name), "n1") for name in known}
 
@@ -155,14 +155,14 @@ def test_a_pod_that_was_seen_late_may_have_been_let_in_by_an_entry_for_many(pod,
 
 
 def test_how_long_a_nominated_pod_keeps_the_claim_is_told():
-    (reason,) = decided(view(claim(list=["guard"]), nominated("b"), listings=lately("b", 10.0))).reasons
+    (reason,) = decided(view(claim(list=["guard"]), nominated("b"), entry_histories=lately("b", 10.0))).reasons
     assert f"{SLOW_BIND_HORIZON:.0f} s" in reason.text
 
 
 def test_while_that_is_so_the_guard_keeps_the_edge():
-    plan = decided(view(claim(list=[finished("a")]), finished("a"), waiting("b"), listings=lately("b", 10.0)))
+    plan = decided(view(claim(list=[finished("a")]), finished("a"), waiting("b"), entry_histories=lately("b", 10.0)))
     assert listed(plan) == ["guards/train"]
-    waits = decided(view(claim(list=["guard"]), waiting("b"), listings=lately("b", 10.0)))
+    waits = decided(view(claim(list=["guard"]), waiting("b"), entry_histories=lately("b", 10.0)))
     assert (waits.claim_writes, waits.wake_at) == ((), NOON + 50.0)
 
 
@@ -239,11 +239,11 @@ def test_a_release_by_force_takes_out_the_entry_of_a_lost_node_that_lets_any_pod
     assert write == SetReservedFor(claim=KEY, entries=())
 
 
-OF_GROUP = pod("a", phase="Succeeded", node="n1", gang="g")
+OF_GROUP = pod("a", phase="Succeeded", node="n1", pod_group="g")
 NO_GROUP = WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({GROUP.uid}))
 
 
-PATIENCE = VanishedPod("").patience
+PATIENCE = VanishedPod("").seconds_to_end
 """Seconds for which a guard that is there at the start may stand for a pod that was deleted by force."""
 
 
@@ -440,9 +440,9 @@ def test_but_not_from_under_a_running_pod():
 
 
 def test_a_claim_under_deletion_waits_for_pods_that_were_listed_a_moment_ago():
-    listings = {uid("a"): EntryHistory(last=NOON - 1.0)}
+    listings = {uid("a"): EntryHistory(last_listed=NOON - 1.0)}
     of = claim(list=["guard"], deleting=True)
-    plan = decided(view(of, waiting("a"), listings=listings, history=ObservedHistory(deleting_since=NOON)))
+    plan = decided(view(of, waiting("a"), entry_histories=listings, history=ObservedHistory(deleting_since=NOON)))
     assert plan.actions == ()
     assert plan.wake_at == NOON - 1.0 + BIND_HORIZON
 

@@ -148,7 +148,11 @@ def test_an_orphan_is_given_back(of, workload):
             id="suspended",
         ),
         pytest.param(
-            entered(), [waiting("a", gang="g")], GONE, "wait behind scheduling gates or for their PodGroup", id="gang"
+            entered(),
+            [waiting("a", pod_group="g")],
+            GONE,
+            "wait behind scheduling gates or for their PodGroup",
+            id="gang",
         ),
         pytest.param(entered("guard", deleting=True), [started("a")], PRESENT, "cannot be listed", id="under-deletion"),
     ],
@@ -185,7 +189,7 @@ def test_a_claim_with_a_lost_node_waits_for_it():
         pytest.param(claim(list=[]), [], id="allocated-and-unused"),
         pytest.param(claim(list=[started("a")]), [started("a")], id="all-listed"),
         pytest.param(claim(list=[finished("a")]), [finished("a")], id="the-stock-controller-prunes"),
-        pytest.param(claim(list=[GROUP]), [started("a", gang="workers")], id="listed-by-its-group"),
+        pytest.param(claim(list=[GROUP]), [started("a", pod_group="workers")], id="listed-by-its-group"),
         pytest.param(claim(allocation=None, workload=JOB), [], id="not-allocated"),
         pytest.param(claim(workload=JOB, list=[waiting("a")]), [waiting("a")], id="a-waiting-pod-is-listed"),
     ],
@@ -277,7 +281,7 @@ def test_nobody_is_ever_unlisted_and_nothing_that_is_used_is_freed(
             f"p{n}",
             stage,
             **({"gates": ("reserve.dra/claim",)} if stage is Stage.GATED else {}),
-            gang="workers" if gang else "",
+            pod_group="workers" if gang else "",
         )
         for n, (stage, _, gang) in enumerate(pods)
     ]
@@ -306,7 +310,7 @@ def test_nobody_is_ever_unlisted_and_nothing_that_is_used_is_freed(
         kinds = {e.kind for e in view(of, *found, workload=workload).entries}
         assert kinds.isdisjoint({EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.TOMBSTONE})
         groups = {e.name for e in of.entries if e.is_pod_group}
-        needing = {c.uid for c in found if c.stage in CONSUMING and c.gang not in groups}
+        needing = {c.uid for c in found if c.stage in CONSUMING and c.pod_group not in groups}
         assert needing <= {e.uid for e in of.entries}
 
 

@@ -87,7 +87,7 @@ def test_an_entry_of_another_kind_with_the_uid_of_the_pod_lists_it():
 
 def test_the_pods_of_a_listed_gang_are_seen_by_upstream():
     gang = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid=uid("g"))
-    members = [started("a", gang="g"), started("b", gang="h"), started("c")]
+    members = [started("a", pod_group="g"), started("b", pod_group="h"), started("c")]
     assert evicted(decided(*members, taints=[tainted()], list=[gang])) == ["b", "c"]
 
 
@@ -262,7 +262,7 @@ def test_it_does_to_unlisted_pods_what_upstream_does_to_listed_ones(consumers, l
     plan = decided(*consumers, taints=taints, wall=ADDED + age, list=entries)
     due = due_by_upstream(taints)
     stay = due is None or due > ADDED + age
-    unseen = [c for c in consumers if c.consuming and not c.deleting and c.name not in listed]
+    unseen = [c for c in consumers if c.is_consuming and not c.deleting and c.name not in listed]
     assert sorted(evicted(plan)) == ([] if stay else sorted(c.name for c in unseen))
     assert not {a.uid for a in plan.actions} & {e.uid for e in entries}
     if unseen and due is not None and stay:

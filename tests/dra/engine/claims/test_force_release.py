@@ -31,7 +31,7 @@ from tests.dra.engine.examples import (
     waiting,
 )
 
-AWAY = LostNode(name="n1", boot="b1")
+AWAY = LostNode(name="n1", boot_id="b1")
 FORBIDDEN = WorkloadState(phase=WorkloadPhase.FORBIDDEN)
 
 
@@ -39,8 +39,8 @@ def forced(of=CLAIM_UID, **form):
     return claim(annotations={FORCE_RELEASE: of}, **form)
 
 
-def asked(of, *pods, stranded=(), **known):
-    return decided(view(of, *pods, stranded=frozenset(uid(name) for name in stranded), **known))
+def asked(of, *pods, pods_on_silent_nodes=(), **known):
+    return decided(view(of, *pods, pods_on_silent_nodes=frozenset(uid(name) for name in pods_on_silent_nodes), **known))
 
 
 def told(plan, code):
@@ -56,7 +56,7 @@ def told(plan, code):
         pytest.param(
             forced(list=[waiting("a")]),
             [],
-            {"asked": NOON, "listings": {uid("a"): EntryHistory(since=NOON - 300.0)}},
+            {"asked": NOON, "entry_histories": {uid("a"): EntryHistory(listed_since=NOON - 300.0)}},
             "entry pods/a",
             id="a-pod-that-contradicts-its-entry",
         ),
@@ -70,14 +70,14 @@ def told(plan, code):
         pytest.param(
             forced(list=[started("a")]),
             [started("a")],
-            {"stranded": ["a"]},
+            {"pods_on_silent_nodes": ["a"]},
             "pod a on node n1",
             id="a-pod-on-a-node-that-does-not-report-in",
         ),
         pytest.param(
             forced(workload=JOB, entered=True, list=[JOB, "guard"]),
             [started("a"), starting("b")],
-            {"stranded": ["a", "b"], "workload": PRESENT},
+            {"pods_on_silent_nodes": ["a", "b"], "workload": PRESENT},
             "entry jobs.batch/train, pod b on node n1, pod a on node n1",
             id="a-whole-workload-on-lost-nodes",
         ),
@@ -95,7 +95,7 @@ def told(plan, code):
 def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
     plan = asked(of, *pods, **known)
     free, note = plan.claim_writes
-    stranded = frozenset(uid(name) for name in known.get("stranded", ()))
+    stranded = frozenset(uid(name) for name in known.get("pods_on_silent_nodes", ()))
     assert free == Deallocate(claim=KEY, confirm=True, given_up=stranded)
     assert isinstance(note, PatchMetadata)
     assert (dict(note.annotations)[FORCE_RELEASE], note.finalizers) == (None, ())
@@ -117,7 +117,7 @@ def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
         pytest.param(
             forced(list=[FOREIGN]),
             [started("a"), started("b")],
-            {"stranded": ["a"]},
+            {"pods_on_silent_nodes": ["a"]},
             Code.FORCE_RELEASE_BLOCKED,
             id="one-of-two-is-lost",
         ),
@@ -148,11 +148,11 @@ def test_a_pod_that_was_listed_lately_is_taken_off_the_list_and_waited_for():
     plan = asked(forced(list=[FOREIGN, waiting("a")]), waiting("a"))
     assert listed(plan) == ["guards/train", "things/x"]
     assert codes(plan) == [Code.FORCE_RELEASE_WAITS]
-    off = {uid("a"): EntryHistory(last=NOON - 10.0)}
-    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), listings=off)
+    off = {uid("a"): EntryHistory(last_listed=NOON - 10.0)}
+    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), entry_histories=off)
     assert (plan.claim_writes, plan.wake_at) == ((), NOON - 10.0 + BIND_HORIZON)
-    off = {uid("a"): EntryHistory(last=NOON - BIND_HORIZON)}
-    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), listings=off)
+    off = {uid("a"): EntryHistory(last_listed=NOON - BIND_HORIZON)}
+    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), entry_histories=off)
     assert [type(write) for write in plan.claim_writes] == [Deallocate, PatchMetadata]
 
 
@@ -207,7 +207,7 @@ def test_a_pod_that_vanished_is_waited_for(node, after, freed):
 @pytest.mark.parametrize(("seconds", "freed"), [(BIND_HORIZON, False), (SLOW_BIND_HORIZON, True)])
 def test_a_pod_that_is_nominated_for_good_does_not_keep_the_claim_for_ever(seconds, freed):
     pod = waiting("a", nominated="n1", nominated_since=NOON - seconds)
-    plan = asked(forced(list=["guard"]), pod, listings={pod.uid: EntryHistory(last=NOON - seconds)})
+    plan = asked(forced(list=["guard"]), pod, entry_histories={pod.uid: EntryHistory(last_listed=NOON - seconds)})
     assert [write.nominated for write in of_type(plan, Deallocate)] == [frozenset({(pod.uid, "n1")})] * freed
 
 
@@ -224,7 +224,10 @@ def test_under_deletion_the_guard_stays_while_a_pod_that_was_listed_may_be_bound
     """With an empty list the stock controller beside us would free the claim under the binding."""
     pod = waiting("a")
     of = forced(deleting=True, list=["guard"])
-    known = {"listings": {pod.uid: EntryHistory(last=NOON)}, "history": ObservedHistory(deleting_since=NOON)}
+    known = {
+        "entry_histories": {pod.uid: EntryHistory(last_listed=NOON)},
+        "history": ObservedHistory(deleting_since=NOON),
+    }
     plan = decided(view(of, pod, **known), policy=ALONGSIDE)
     assert Code.FORCE_RELEASE_WAITS in codes(plan)
     assert [of_type(plan, kind) for kind in (SetReservedFor, Deallocate)] == [[], []]
@@ -238,9 +241,9 @@ def test_no_slot_is_left_to_the_scheduler_while_the_allocation_is_taken_back():
     stuck = starting("a", stage_since=NOON - 90.0)
     runs = [started("b"), started("c")]
     of = forced(workload=JOB, entered=True, list=[JOB, "guard", *things, *runs, stuck])
-    known = {"workload": PRESENT, "stranded": frozenset(uid(name) for name in "abc")}
-    lately = {uid("d"): EntryHistory(last=NOON)}
-    plan = decided(view(of, *runs, stuck, waiting("d"), listings=lately, **known), policy=ALONGSIDE)
+    known = {"workload": PRESENT, "pods_on_silent_nodes": frozenset(uid(name) for name in "abc")}
+    lately = {uid("d"): EntryHistory(last_listed=NOON)}
+    plan = decided(view(of, *runs, stuck, waiting("d"), entry_histories=lately, **known), policy=ALONGSIDE)
     assert Code.FORCE_RELEASE_WAITS in codes(plan)
     assert listed(plan) is None
 
@@ -249,7 +252,11 @@ def test_no_slot_is_left_to_the_scheduler_while_the_allocation_is_taken_back():
 def test_a_listed_pod_that_only_a_live_read_has_shown_may_be_about_to_be_bound(seconds, freed):
     """The pods watch may be behind: then the pod does reference the claim (machine seed 839754299)."""
     pod = waiting("a")
-    plan = asked(forced(list=[pod]), asked=NOON, listings={pod.uid: EntryHistory(since=NOON - seconds, by_others=True)})
+    plan = asked(
+        forced(list=[pod]),
+        asked=NOON,
+        entry_histories={pod.uid: EntryHistory(listed_since=NOON - seconds, by_others=True)},
+    )
     assert bool(of_type(plan, Deallocate)) is freed
     assert (Code.FORCE_RELEASE_WAITS in codes(plan)) is not freed
     assert freed or plan.wake_at <= NOON - seconds + BIND_HORIZON + WATCH_OUTAGE_UNNOTICED

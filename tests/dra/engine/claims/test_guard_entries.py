@@ -33,9 +33,11 @@ from tests.dra.engine.examples import (
 def test_a_pod_that_looks_unbound_is_taken_off_a_full_list_behind_a_guard(workload, form, guarded):
     entries = [workload] if workload else []
     running = many(started, RESERVED_FOR_MAX_SIZE - 1 - len(entries))
-    listing = EntryHistory(since=NOON, last=NOON, **form)
+    listing = EntryHistory(listed_since=NOON, last_listed=NOON, **form)
     of = claim(workload=workload, entered=True, list=[*entries, *running, waiting("a")])
-    plan = decided(view(of, *running, waiting("a"), workload=PRESENT, listings={uid("a"): listing}), policy=ALONGSIDE)
+    plan = decided(
+        view(of, *running, waiting("a"), workload=PRESENT, entry_histories={uid("a"): listing}), policy=ALONGSIDE
+    )
     assert "a" not in listed(plan)
     assert ("guards/train" in listed(plan)) is guarded
 
@@ -69,9 +71,9 @@ def test_an_entry_that_the_pods_watch_does_not_explain_brings_a_guard_beside_the
     ],
 )
 def test_that_guard_stays_until_the_binding_must_have_been_seen(seconds, form, guarded):
-    listings = {uid("a"): EntryHistory(last=NOON - seconds, **form)}
+    listings = {uid("a"): EntryHistory(last_listed=NOON - seconds, **form)}
     of = claim(list=["guard", waiting("b")])
-    plan = decided(view(of, waiting("a"), waiting("b"), workload=PRESENT, listings=listings), policy=ALONGSIDE)
+    plan = decided(view(of, waiting("a"), waiting("b"), workload=PRESENT, entry_histories=listings), policy=ALONGSIDE)
     written = listed(plan)
     assert (written is None or "guards/train" in written) is guarded
     assert not guarded or plan.wake_at <= NOON - seconds + BIND_HORIZON + WATCH_OUTAGE_UNNOTICED
@@ -86,6 +88,6 @@ def test_that_guard_stays_until_the_binding_must_have_been_seen(seconds, form, g
 )
 def test_an_empty_list_gets_a_guard_only_as_long_as_the_deallocation_would_wait(seconds, guarded):
     """Two writes would be made of one piece of news otherwise: machine, seed 197900."""
-    listings = {uid("a"): EntryHistory(last=NOON - seconds, by_others=True)}
-    plan = decided(view(claim(), waiting("a"), listings=listings), policy=ALONGSIDE)
+    listings = {uid("a"): EntryHistory(last_listed=NOON - seconds, by_others=True)}
+    plan = decided(view(claim(), waiting("a"), entry_histories=listings), policy=ALONGSIDE)
     assert listed(plan) == (["guards/train"] if guarded else None)

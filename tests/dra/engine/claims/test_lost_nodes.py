@@ -30,12 +30,12 @@ from tests.dra.engine.examples import (
     waiting,
 )
 
-AWAY = LostNode(name="n1", boot="b1")
+AWAY = LostNode(name="n1", boot_id="b1")
 ENTRY = lost_node_entry("n1", "b1")
 
 
 def back(*, seconds, read=NOON):
-    return LostNode(name="n1", boot="b1", ready_since=NOON - seconds, read=read)
+    return LostNode(name="n1", boot_id="b1", ready_since=NOON - seconds, live_read_at=read)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_whoever_waits_for_other_nodes_does_not_free_the_claim_of_a_lost_one(ent
         pod,
         lost_nodes=(AWAY,),
         placements=Placements(
-            allocation=allocation(), at=NOON, pods=frozenset({uid("b")}), elsewhere=frozenset({uid("b")})
+            allocation=allocation(), at=NOON, pods=frozenset({uid("b")}), fit_elsewhere=frozenset({uid("b")})
         ),
         history=long_ago,
     )

@@ -95,13 +95,13 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
             rooms[name].add("filler", pod_requests(filler))
     found = search.placements(at=NOW)
     assert found.allocation == of.status.allocation
-    assert found.here | found.elsewhere <= found.pods
-    assert bool(found.here | found.elsewhere) <= bool(names)
+    assert found.fit_here | found.fit_elsewhere <= found.pods
+    assert bool(found.fit_here | found.fit_elsewhere) <= bool(names)
     return found
 
 
 def verdict(found, name="a"):
-    return "here" if name in found.here else "elsewhere" if name in found.elsewhere else "nowhere"
+    return "here" if name in found.fit_here else "elsewhere" if name in found.fit_elsewhere else "nowhere"
 
 
 SPREAD = {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone", "maxSkew": 1}]}
@@ -188,12 +188,12 @@ def test_a_taint_that_ends_pods_is_heeded_on_both_sides(node, full, expected):
     taint = DeviceTaint(key="broken", effect="NoExecute", time_added=datetime(2026, 11, 20, tzinfo=UTC))
     content = msgspec.to_builtins(own(node, msgspec.structs.replace(device("gpu-0"), taints=[taint])))
     found = asked(tainted=[msgspec.convert(content, ResourceSliceTaints)], full=full)
-    assert (verdict(found), bool(found.gone)) == expected
+    assert (verdict(found), bool(found.lost_device)) == expected
 
 
 def test_pods_that_are_alike_are_looked_at_once_and_told_each():
     found = asked(pod("a"), pod("b"), pod("c", cpu="5"))
-    assert (found.elsewhere, found.pods) == ({"a", "b"}, {"a", "b", "c"})
+    assert (found.fit_elsewhere, found.pods) == ({"a", "b"}, {"a", "b", "c"})
 
 
 def test_what_the_nodes_of_the_allocation_lack_is_room_or_they_do_not_suit():

@@ -77,30 +77,30 @@ def test_so_it_does_where_the_list_is_full_of_pods_that_nobody_has_seen():
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 def test_pods_of_the_group_need_neither_entries_nor_a_guard(policy):
-    pods = [waiting("a", gang="g"), starting("b", gang="g"), started("c", gang="g")]
+    pods = [waiting("a", pod_group="g"), starting("b", pod_group="g"), started("c", pod_group="g")]
     assert decided(view(claim(list=[ENTRY]), *pods, group=THERE), policy=policy).claim_writes == ()
 
 
 def test_pods_of_other_groups_do():
-    pods = [starting("b", gang="g"), starting("c", gang="other"), starting("d")]
+    pods = [starting("b", pod_group="g"), starting("c", pod_group="other"), starting("d")]
     plan = decided(view(claim(list=[ENTRY]), *pods, group=THERE))
     assert sorted(listed(plan)) == ["c", "d", "podgroups/g"]
 
 
 def test_pods_that_outlive_their_group_are_listed_themselves():
-    plan = decided(view(claim(list=[ENTRY]), starting("a", gang="g"), group=GONE))
+    plan = decided(view(claim(list=[ENTRY]), starting("a", pod_group="g"), group=GONE))
     assert listed(plan) == ["a"]
 
 
 def test_a_pod_that_was_covered_may_still_be_bound_without_a_write():
-    plan = decided(view(claim(list=[ENTRY]), waiting("a", gang="g"), group=GONE))
+    plan = decided(view(claim(list=[ENTRY]), waiting("a", pod_group="g"), group=GONE))
     assert (listed(plan), codes(plan)) == (["guards/train"], [Code.DEALLOCATION_WAITS])
 
 
 def test_the_world_remembers_who_was_covered():
     world = ClaimCache()
     world.observe_claim(claim(list=[ENTRY], version=1), now=NOON)
-    world.observe_pod(pod("a", gang="g"), now=NOON)
+    world.observe_pod(pod("a", pod_group="g"), now=NOON)
     world.observe_claim(claim(list=["guard"], version=2), now=NOON + 1.0)
     plan = decided(world.view(KEY, now=NOON + 2.0), now=NOON + 2.0)
     assert (of_type(plan, Deallocate), plan.wake_at) == ([], NOON + 1.0 + BIND_HORIZON)
@@ -109,7 +109,7 @@ def test_the_world_remembers_who_was_covered():
 
 
 def test_an_allocation_of_a_group_is_not_taken_back_while_the_group_is_there():
-    stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
+    stuck = unschedulable("a", pod_group="g", since=NOON - 10_000.0)
     long_ago = ObservedHistory(podless_since=NOON - 10_000.0)
     plan = decided(
         view(
@@ -117,7 +117,7 @@ def test_an_allocation_of_a_group_is_not_taken_back_while_the_group_is_there():
             stuck,
             group=THERE,
             placements=Placements(
-                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), elsewhere=frozenset({uid("a")})
+                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), fit_elsewhere=frozenset({uid("a")})
             ),
             history=long_ago,
         )
@@ -127,13 +127,13 @@ def test_an_allocation_of_a_group_is_not_taken_back_while_the_group_is_there():
 
 def test_by_force_it_is_taken_back_all_the_same():
     of = claim(list=[ENTRY], annotations={FORCE_RELEASE: "uid-claim-train"})
-    plan = decided(view(of, waiting("a", gang="g"), group=THERE))
+    plan = decided(view(of, waiting("a", pod_group="g"), group=THERE))
     assert (listed(plan), codes(plan)) == (["guards/train"], [Code.FORCE_RELEASE_WAITS])
 
 
 def test_a_claim_reserved_for_a_group_covers_its_pods_too():
     of = claim(workload=ENTRY, list=[ENTRY], entered=True)
-    assert decided(view(of, starting("a", gang="g"), workload=THERE)).claim_writes == ()
+    assert decided(view(of, starting("a", pod_group="g"), workload=THERE)).claim_writes == ()
 
 
 def test_the_world_looks_for_groups_as_long_as_they_are_listed():
@@ -152,7 +152,7 @@ def test_the_world_looks_for_groups_as_long_as_they_are_listed():
 
 
 def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back_either():
-    stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
+    stuck = unschedulable("a", pod_group="g", since=NOON - 10_000.0)
     long_ago = ObservedHistory(podless_since=NOON - 10_000.0)
     of = claim(workload=ENTRY, list=[ENTRY], entered=True)
     plan = decided(
@@ -161,7 +161,7 @@ def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back
             stuck,
             workload=THERE,
             placements=Placements(
-                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), elsewhere=frozenset({uid("a")})
+                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), fit_elsewhere=frozenset({uid("a")})
             ),
             history=long_ago,
         )
@@ -171,7 +171,7 @@ def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back
 
 def test_by_force_the_entry_goes_that_would_let_more_pods_in():
     of = claim(workload=ENTRY, list=[ENTRY], entered=True, annotations={FORCE_RELEASE: "uid-claim-train"})
-    plan = decided(view(of, waiting("a", gang="g"), workload=THERE))
+    plan = decided(view(of, waiting("a", pod_group="g"), workload=THERE))
     assert (listed(plan), codes(plan)) == (["guards/train"], [Code.FORCE_RELEASE_WAITS])
 
 
@@ -182,9 +182,9 @@ def test_a_pod_of_the_group_whose_kubelet_does_not_start_it_is_listed_itself(of)
     def view_of(pod):
         return view(of, pod, group=THERE, workload=THERE)
 
-    fresh = decided(view_of(starting("a", gang="g")))
+    fresh = decided(view_of(starting("a", pod_group="g")))
     assert (fresh.claim_writes, fresh.wake_at) == ((), NOON + POD_GROUP_PATIENCE)
-    refused = decided(view_of(starting("a", gang="g", stage_since=NOON - POD_GROUP_PATIENCE)))
+    refused = decided(view_of(starting("a", pod_group="g", stage_since=NOON - POD_GROUP_PATIENCE)))
     assert sorted(listed(refused)) == ["a", "podgroups/g"]
     assert [each.pod for each in of_type(refused, ResyncPod)] == [("ml", "a")]
 
@@ -192,5 +192,5 @@ def test_a_pod_of_the_group_whose_kubelet_does_not_start_it_is_listed_itself(of)
 @pytest.mark.parametrize(("group", "doubted"), [(THERE, False), (GONE, True)], ids=["there", "certainly-gone"])
 def test_the_entry_of_a_group_that_is_gone_keeps_no_allocation_from_being_doubted(group, doubted):
     """The entry goes with this decision: doubt in the next decision would be a second write for one piece of news."""
-    of = view(claim(list=[ENTRY]), unschedulable("a", gang="g"), group=group)
+    of = view(claim(list=[ENTRY]), unschedulable("a", pod_group="g"), group=group)
     assert (waiting_since(of, now=NOON) is not None) is doubted

@@ -113,7 +113,7 @@ def test_where_nobody_tells_of_reservations_their_entries_are_somebody_elses():
     ],
 )
 def test_it_is_free_when_its_reservation_is_over(entries, owner):
-    plan = decided(view(made(list=entries), holds=held(HolderState.OVER), owner=owner))
+    plan = decided(view(made(list=entries), holds=held(HolderState.OVER), owning_pod=owner))
     (freed,) = of_type(plan, Deallocate)
     assert freed.confirm
 
@@ -133,11 +133,11 @@ def test_the_entry_of_a_reservation_that_is_over_goes_at_once_however_lately_the
 
 @pytest.mark.parametrize("owner", [OwningPodPhase.NONE, OwningPodPhase.GONE], ids=str)
 def test_what_was_made_for_it_goes_with_it(owner):
-    plan = decided(view(made(list=[ENTRY]), holds=held(HolderState.OVER), owner=owner))
+    plan = decided(view(made(list=[ENTRY]), holds=held(HolderState.OVER), owning_pod=owner))
     assert of_type(plan, DeleteClaim)
-    plan = decided(view(made(allocation=None), waiting("a"), holds=held(HolderState.OVER), owner=owner))
+    plan = decided(view(made(allocation=None), waiting("a"), holds=held(HolderState.OVER), owning_pod=owner))
     assert not of_type(plan, DeleteClaim)
-    plan = decided(view(claim(list=[ENTRY]), holds=held(HolderState.OVER, owns=False), owner=owner))
+    plan = decided(view(claim(list=[ENTRY]), holds=held(HolderState.OVER, owns=False), owning_pod=owner))
     assert not of_type(plan, DeleteClaim)
 
 
@@ -157,7 +157,7 @@ def test_an_available_reservation_without_devices_is_told(found, standing, told)
 def test_with_that_pod_it_goes():
     pod = finished("a")
     of = made(list=[pod], controller="a")
-    plan = decided(view(of, pod, holds=held(HolderState.OVER), owner=OwningPodPhase.DONE))
+    plan = decided(view(of, pod, holds=held(HolderState.OVER), owning_pod=OwningPodPhase.DONE))
     assert of_type(plan, Deallocate)
     assert of_type(plan, DeleteClaim)
 
@@ -181,7 +181,7 @@ def test_force_overrides_a_reservation():
 def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, standing):
     pod = finished("a")
     of = made(list=[ENTRY, pod], controller="a", annotations={POD_CLAIM_NAME: "gpu"})
-    plan = decided(view(of, pod, holds=held(standing), owner=owner))
+    plan = decided(view(of, pod, holds=held(standing), owning_pod=owner))
     (back,) = of_type(plan, PatchMetadata)
     assert back.owners == (RESERVATION,)
     assert dict(back.annotations) == {POD_CLAIM_NAME: None}
@@ -201,7 +201,7 @@ def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, stan
 )
 def test_else_it_stays_its_pods(pods, owner, policy):
     of = made(list=[ENTRY, *pods], controller="a")
-    plan = decided(view(of, *pods, holds=held(), owner=owner), policy=policy)
+    plan = decided(view(of, *pods, holds=held(), owning_pod=owner), policy=policy)
     assert not of_type(plan, PatchMetadata) + of_type(plan, DeleteClaim) + of_type(plan, Deallocate)
 
 
@@ -213,12 +213,14 @@ def test_else_it_stays_its_pods(pods, owner, policy):
     ],
 )
 def test_it_stays_a_vanished_pods_while_that_may_run(known):
-    plan = decided(view(made(list=[ENTRY], controller="a"), holds=held(), owner=OwningPodPhase.GONE, **known))
+    plan = decided(view(made(list=[ENTRY], controller="a"), holds=held(), owning_pod=OwningPodPhase.GONE, **known))
     assert not of_type(plan, PatchMetadata)
 
 
 def test_it_stays_a_listed_pods_that_nobody_has_looked_up_yet():
-    plan = decided(view(made(list=[ENTRY, finished("a")], controller="a"), holds=held(), owner=OwningPodPhase.REPLACED))
+    plan = decided(
+        view(made(list=[ENTRY, finished("a")], controller="a"), holds=held(), owning_pod=OwningPodPhase.REPLACED)
+    )
     assert [look.uid for look in of_type(plan, LookUpPod)] == [uid("a")]
     assert not of_type(plan, PatchMetadata)
 
@@ -247,18 +249,18 @@ DELETED = [DeleteClaim(claim=KEY, uid=CLAIM_UID)]
     ],
 )
 def test_an_unused_claim_goes_with_its_pod(phase, deleted):
-    unused = view(claim(allocation=None), owner=phase)
+    unused = view(claim(allocation=None), owning_pod=phase)
     assert of_type(decided(unused), DeleteClaim) == deleted
     assert of_type(decided(unused, policy=ALONGSIDE), DeleteClaim) == []
 
 
 def test_it_is_deallocated_first():
     a = finished("a")
-    plan = decided(view(claim(allocation=allocation(), list=[a]), a, owner=OwningPodPhase.DONE), policy=REPLACE)
+    plan = decided(view(claim(allocation=allocation(), list=[a]), a, owning_pod=OwningPodPhase.DONE), policy=REPLACE)
     assert [type(action) for action in plan.actions] == [Deallocate, PatchMetadata, DeleteClaim]
 
 
 def test_it_stays_while_another_pod_uses_it():
     a, b = finished("a"), started("b")
-    plan = decided(view(claim(allocation=allocation(), list=[a, b]), a, b, owner=OwningPodPhase.DONE))
+    plan = decided(view(claim(allocation=allocation(), list=[a, b]), a, b, owning_pod=OwningPodPhase.DONE))
     assert of_type(plan, DeleteClaim) == []

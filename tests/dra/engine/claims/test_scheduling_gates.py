@@ -72,7 +72,9 @@ def let_go(of, *pods, now=NOON, **known):
             [],
             id="a-foreign-gate-is-waited-for",
         ),
-        pytest.param(entered(), [gated("a", gang="g"), gated("b", gang="g")], ["a", "b"], id="gangs-are-never-listed"),
+        pytest.param(
+            entered(), [gated("a", pod_group="g"), gated("b", pod_group="g")], ["a", "b"], id="gangs-are-never-listed"
+        ),
         pytest.param(entered(gated("a"), deleting=True), [gated("a")], [], id="claim-under-deletion"),
         pytest.param(
             claim(workload=JOB, native=True, any_pod=True, list=[JOB]), [gated("a")], ["a"], id="any-pod-may-use-it"
@@ -89,7 +91,9 @@ def test_a_pod_is_let_go_as_the_version_that_was_decided_on():
 
 
 def test_whom_another_of_its_claims_holds_up_waits_for_that():
-    assert let_go(entered(gated("a"), gated("b")), gated("a"), gated("b"), held_up=frozenset({uid("a")})) == ["b"]
+    assert let_go(
+        entered(gated("a"), gated("b")), gated("a"), gated("b"), awaiting_other_claims=frozenset({uid("a")})
+    ) == ["b"]
 
 
 def test_who_is_about_to_lose_its_entry_waits_for_the_next_one():
@@ -145,7 +149,7 @@ def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
         ),
         pytest.param([unschedulable("o", since=NOON - OPENER_TURN)], [], None, id="nobody-to-pass-it-to"),
         pytest.param(
-            [gated("a", gang="g"), gated("b", gang="h"), gated("c", gang="g")],
+            [gated("a", pod_group="g"), gated("b", pod_group="h"), gated("c", pod_group="g")],
             ["a", "c"],
             OPENER_TURN,
             id="a-gang-as-one",

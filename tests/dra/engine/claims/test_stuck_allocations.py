@@ -49,8 +49,8 @@ def found(*, here=(), elsewhere=(), nowhere=(), at=NOON, **known):
         allocation=known.pop("allocation", allocation()),
         at=at,
         pods=pods,
-        here=frozenset(map(uid, here)),
-        elsewhere=frozenset(map(uid, elsewhere)),
+        fit_here=frozenset(map(uid, here)),
+        fit_elsewhere=frozenset(map(uid, elsewhere)),
         **known,
     )
 
@@ -97,10 +97,12 @@ def with_devices(*statuses, results=1, conditions=("Attached",), failures=("Brok
         pytest.param(
             claim(), ["a"], found(elsewhere=["a"], only_lacks_room=True), "NODES_FULL", id="its-nodes-are-full"
         ),
-        pytest.param(claim(), ["a"], found(elsewhere=["a"], gone="gpu-0"), "DEVICES_LOST", id="its-devices-are-gone"),
+        pytest.param(
+            claim(), ["a"], found(elsewhere=["a"], lost_device="gpu-0"), "DEVICES_LOST", id="its-devices-are-gone"
+        ),
         pytest.param(claim(), ["a"], found(nowhere=["a"]), None, id="no-other-node-has-devices"),
         pytest.param(claim(), ["a"], None, None, id="not-known-yet"),
-        pytest.param(claim(), ["a"], found(elsewhere=["a"], fault="403"), None, id="not-to-be-found-out"),
+        pytest.param(claim(), ["a"], found(elsewhere=["a"], error="403"), None, id="not-to-be-found-out"),
         pytest.param(claim(), ["a"], found(here=["a"]), None, id="there-is-room-by-now"),
         pytest.param(claim(), ["a", "b"], found(here=["b"], elsewhere=["a"]), None, id="another-pod-could-use-it"),
         pytest.param(claim(), ["a", "b"], found(elsewhere=["a"], nowhere=["b"]), "NODES_LOST", id="b-is-hopeless"),
@@ -206,7 +208,7 @@ def test_the_end_of_the_binding_conditions_is_waited_for():
     ],
 )
 def test_when_placements_are_looked_for(pods, placements, asks, wake_at):
-    plan = decided(view(claim(), *pods, nodes=LOST, placements=placements))
+    plan = decided(view(claim(), *pods, usable_nodes=LOST, placements=placements))
     questions = of_type(plan, LookUpPlacements)
     assert questions == ([LookUpPlacements(claim=KEY, pods=(uid("a"),))] if asks else [])
     assert plan.wake_at == wake_at
@@ -216,7 +218,7 @@ def test_when_placements_are_looked_for(pods, placements, asks, wake_at):
     ("placements", "why"),
     [
         pytest.param(found(nowhere=["a"]), "no other node has both such devices and room", id="hopeless"),
-        pytest.param(found(nowhere=["a"], fault="no right"), "no right", id="not-to-be-found-out"),
+        pytest.param(found(nowhere=["a"], error="no right"), "no right", id="not-to-be-found-out"),
         pytest.param(found(here=["a"]), None, id="the-scheduler-will-find-it"),
         pytest.param(found(nowhere=["b"]), None, id="said-of-pods-that-are-gone"),
         pytest.param(None, None, id="not-asked-yet"),

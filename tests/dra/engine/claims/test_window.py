@@ -77,11 +77,11 @@ def test_order_of_the_window(consumers, listed, chosen):
     ("listings", "chosen"),
     [
         pytest.param({}, ["a"], id="nobody-had-a-turn"),
-        pytest.param({"a": EntryHistory(since=NOON - 59.0)}, ["a"], id="a-turn-is-kept-for-a-minute"),
-        pytest.param({"a": EntryHistory(since=NOON - 60.0)}, ["b"], id="and-then-passed-on"),
-        pytest.param({"a": EntryHistory(last=NOON - 10.0)}, ["b"], id="who-had-none-yet-is-first"),
+        pytest.param({"a": EntryHistory(listed_since=NOON - 59.0)}, ["a"], id="a-turn-is-kept-for-a-minute"),
+        pytest.param({"a": EntryHistory(listed_since=NOON - 60.0)}, ["b"], id="and-then-passed-on"),
+        pytest.param({"a": EntryHistory(last_listed=NOON - 10.0)}, ["b"], id="who-had-none-yet-is-first"),
         pytest.param(
-            {"a": EntryHistory(last=NOON - 10.0), "b": EntryHistory(last=NOON - 20.0)},
+            {"a": EntryHistory(last_listed=NOON - 10.0), "b": EntryHistory(last_listed=NOON - 20.0)},
             ["b"],
             id="who-waited-longest-is-first",
         ),
@@ -89,22 +89,26 @@ def test_order_of_the_window(consumers, listed, chosen):
 )
 def test_parked_pods_take_turns(listings, chosen):
     by_uid = {uid(name): listing for name, listing in listings.items()}
-    held = {u for u, listing in by_uid.items() if listing.since is not None}
-    assert names(choose([parked("a"), parked("b")], listed=held, listings=by_uid, now=NOON, capacity=1)) == chosen
+    held = {u for u, listing in by_uid.items() if listing.listed_since is not None}
+    assert (
+        names(choose([parked("a"), parked("b")], listed=held, entry_histories=by_uid, now=NOON, capacity=1)) == chosen
+    )
 
 
 @pytest.mark.parametrize(
     ("listing", "held_up", "wanted"),
     [
         pytest.param(UNLISTED, True, Need.WAITING, id="it-has-had-no-slot"),
-        pytest.param(EntryHistory(since=NOON - 59.0), True, Need.WAITING, id="it-has-had-one-for-less-than-a-minute"),
-        pytest.param(EntryHistory(since=NOON - 60.0), True, Need.PARKED, id="it-has-had-one-for-a-minute"),
-        pytest.param(EntryHistory(last=NOON - 10.0), True, Need.PARKED, id="it-was-made-to-yield"),
-        pytest.param(EntryHistory(since=NOON - 60.0), False, Need.WAITING, id="its-other-claims-are-ready"),
+        pytest.param(
+            EntryHistory(listed_since=NOON - 59.0), True, Need.WAITING, id="it-has-had-one-for-less-than-a-minute"
+        ),
+        pytest.param(EntryHistory(listed_since=NOON - 60.0), True, Need.PARKED, id="it-has-had-one-for-a-minute"),
+        pytest.param(EntryHistory(last_listed=NOON - 10.0), True, Need.PARKED, id="it-was-made-to-yield"),
+        pytest.param(EntryHistory(listed_since=NOON - 60.0), False, Need.WAITING, id="its-other-claims-are-ready"),
     ],
 )
 def test_a_gated_pod_that_another_claim_is_not_ready_for_takes_turns(listing, held_up, wanted):
-    assert need(gated("a"), now=NOON, listing=listing, held_up=held_up) is wanted
+    assert need(gated("a"), now=NOON, listing=listing, awaiting_other_claims=held_up) is wanted
 
 
 @pytest.mark.parametrize(
@@ -114,8 +118,10 @@ def test_a_gated_pod_that_another_claim_is_not_ready_for_takes_turns(listing, he
         pytest.param(starting("a"), UNLISTED, NOON + 60.0, id="starting-until-it-parks"),
         pytest.param(unschedulable("a", since=NOON - 20.0), UNLISTED, NOON + 40.0, id="unschedulable-until-it-parks"),
         pytest.param(parked("a"), UNLISTED, NEVER, id="parked-and-unlisted-waits-for-others"),
-        pytest.param(parked("a"), EntryHistory(since=NOON - 20.0), NOON + 40.0, id="parked-until-its-turn-is-over"),
-        pytest.param(parked("a"), EntryHistory(since=NOON - 70.0), NEVER, id="a-turn-that-is-over"),
+        pytest.param(
+            parked("a"), EntryHistory(listed_since=NOON - 20.0), NOON + 40.0, id="parked-until-its-turn-is-over"
+        ),
+        pytest.param(parked("a"), EntryHistory(listed_since=NOON - 70.0), NEVER, id="a-turn-that-is-over"),
     ],
 )
 def test_when_the_window_changes_by_itself(of, listing, when):
@@ -126,7 +132,7 @@ def test_when_the_window_changes_by_itself(of, listing, when):
     ("drops", "seconds"), [(0, None), (1, 1.0), (2, 2.0), (3, 4.0), (6, 32.0), (7, 60.0), (50, 60.0)]
 )
 def test_a_pod_that_the_scheduler_took_off_comes_back_later_and_later(drops, seconds):
-    when = EntryHistory(last=NOON, drops=drops).relist_at()
+    when = EntryHistory(last_listed=NOON, unreserve_count=drops).relist_at()
     assert when == (-NEVER if seconds is None else NOON + seconds)
 
 
@@ -134,8 +140,8 @@ def test_a_pod_that_the_scheduler_took_off_comes_back_later_and_later(drops, sec
     ("listing", "until"),
     [
         pytest.param(UNLISTED, -NEVER, id="never-listed"),
-        pytest.param(EntryHistory(since=NOON - 500.0, last=NOON - 500.0), NOON + 60.0, id="listed-now"),
-        pytest.param(EntryHistory(last=NOON - 20.0), NOON + 40.0, id="listed-lately"),
+        pytest.param(EntryHistory(listed_since=NOON - 500.0, last_listed=NOON - 500.0), NOON + 60.0, id="listed-now"),
+        pytest.param(EntryHistory(last_listed=NOON - 20.0), NOON + 40.0, id="listed-lately"),
     ],
 )
 def test_how_long_a_listed_pod_may_still_be_bound_without_a_write(listing, until):

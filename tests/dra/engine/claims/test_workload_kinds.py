@@ -101,9 +101,9 @@ def test_what_is_learned_of_one_kind_costs_nothing_for_claims_of_others():
     index = WorkloadIndex()
     for number in range(1000):
         reference = ConsumerReference.parse(f"things.g{number}.example.com/x", uid=Uid("1"))
-        index.refer(("mallory", f"claim-{number}"), [reference])
+        index.set_references(("mallory", f"claim-{number}"), [reference])
     index._referrers = Counted(index._referrers)
-    assert index.kind_is(kind(5), WorkloadPhase.NO_KIND) == {("mallory", "claim-5")}
+    assert index.observe_kind(kind(5), WorkloadPhase.NO_KIND) == {("mallory", "claim-5")}
     assert index.forget_kind(kind(5)) == {("mallory", "claim-5")}
     assert index._referrers.walked == 0
 
@@ -119,6 +119,6 @@ def test_a_kind_beyond_the_bound_is_in_doubt(number, phase):
     index = WorkloadIndex()
     for each in range(KINDS_PER_NAMESPACE + 1):
         reference = ConsumerReference.parse(f"things.g{each}.example.com/x", uid=Uid("1"))
-        index.refer(("mallory", f"claim-{each}"), [reference])
+        index.set_references(("mallory", f"claim-{each}"), [reference])
     assert index.get(WorkloadKey(kind(number), "mallory", "x")).phase is phase
     assert Code.WORKLOAD_KINDS_EXCEEDED.value == "WorkloadKindsExceeded"

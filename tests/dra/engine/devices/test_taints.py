@@ -42,14 +42,14 @@ def index_of(*slices, rules=()):
 
 
 def found(index, *devices):
-    return [(t.result.device, t.taint.key, t.source, t.name) for t in index.on(allocation(*devices))]
+    return [(t.result.device, t.taint.key, t.source, t.name) for t in index.taints_of(allocation(*devices))]
 
 
 def test_a_taint_counts_on_the_node_that_its_slice_names():
     named = slice_of(gpu_0=[SICK])
     spec = msgspec.structs.replace(named.spec, node_name="n1")
     index = index_of(msgspec.structs.replace(named, spec=spec), rules=[rule_of(taint=WORSE)])
-    assert [(t.taint.key, t.node) for t in index.on(allocation())] == [("worse", None), ("sick", "n1")]
+    assert [(t.taint.key, t.node) for t in index.taints_of(allocation())] == [("worse", None), ("sick", "n1")]
 
 
 def test_nothing_is_told_before_all_slices_are_known():
@@ -162,11 +162,11 @@ def test_a_rule_concerns_what_it_selects_and_what_it_selected():
 def test_devices_with_admin_access_have_taints_as_others():
     result = DeviceRequestAllocationResult(driver=DRIVER, pool="pool", device="gpu-0", admin_access=True)
     of = AllocationResult(devices=DeviceAllocationResult(results=[result]))
-    assert len(index_of(slice_of(gpu_0=[SICK])).on(of)) == 1
+    assert len(index_of(slice_of(gpu_0=[SICK])).taints_of(of)) == 1
 
 
 def test_nothing_is_tainted_without_an_allocation():
-    assert index_of(slice_of(gpu_0=[SICK])).on(None) == ()
+    assert index_of(slice_of(gpu_0=[SICK])).taints_of(None) == ()
 
 
 def test_only_claims_on_devices_whose_taints_changed_are_looked_at_again():

@@ -58,7 +58,7 @@ def test_a_pod_takes(given, amounts):
 
 
 def test_pods_come_and_go():
-    demand, found = PodRequests.of(pod({"cpu": "3"})), room(cpu="4", memory="1Gi", pods="2")
+    demand, found = PodRequests.from_pod(pod({"cpu": "3"})), room(cpu="4", memory="1Gi", pods="2")
     assert not insufficient_resources(found, demand)
     before = least_allocated_score(found, demand)
 
@@ -118,8 +118,8 @@ def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
     found = NodeInfo("n")
     for each in annotations:
         found.observe(host(each, cpu="8", memory="1Gi"))
-    assert (found.allocatable, found.kept) == ({"pods": DEFAULT_PODS, **left}, kept)
-    assert bool(found.fault) == (annotations[-1] in FAULTS)
+    assert (found.allocatable, found.reserved) == ({"pods": DEFAULT_PODS, **left}, kept)
+    assert bool(found.reservation_error) == (annotations[-1] in FAULTS)
 
 
 def test_a_change_of_what_a_node_keeps_is_news():

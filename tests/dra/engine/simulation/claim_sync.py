@@ -114,7 +114,7 @@ class ClaimSync:
     def _decide(self, view: ClaimView | None) -> ClaimPlan:
         now = self._clock.now
         if view is None:
-            return scheduling_gates.ungate_without_claim(self._world.without_claim(self._key), now=now)
+            return scheduling_gates.ungate_without_claim(self._world.gated_without_claim(self._key), now=now)
         plan = decide(view, policy=self._policy, now=now)
         if plan != decide(view, policy=self._policy, now=now):
             raise Violation(f"claim {self._key[1]}: two plans for one view")
@@ -270,16 +270,16 @@ class ClaimSync:
         try:
             pod = yield from send_request(partial(self._server.get, Pod, action.pod))
         except NotFound:
-            self._world.pod_vanished(self._key, action.uid)
+            self._world.observe_pod_vanished(self._key, action.uid)
             return
         if pod.metadata.uid != action.uid:
-            self._world.pod_vanished(self._key, action.uid)
+            self._world.observe_pod_vanished(self._key, action.uid)
         elif stage_of(pod, started=False) is Stage.FINISHED:
-            self._world.pod_absent(self._key, action.uid)
+            self._world.observe_pod_absent(self._key, action.uid)
         else:
             if self._world.consumer(action.uid) is not None:
                 self._world.observe_pod(pod, now=self._clock.now)
-            self._world.pod_present(self._key, action.uid, now=self._clock.now)
+            self._world.observe_pod_present(self._key, action.uid, now=self._clock.now)
 
     def _look_up_node(self, action: LookUpNode) -> RequestProcess[None]:
         found = yield from send_request(partial(self._server.list, Node))
@@ -308,8 +308,8 @@ class ClaimSync:
             allocation=found.status.allocation,
             at=self._clock.now,
             pods=frozenset(action.pods),
-            here=frozenset(here),
-            elsewhere=frozenset(elsewhere),
+            fit_here=frozenset(here),
+            fit_elsewhere=frozenset(elsewhere),
         )
         self._world.observe_placements(self._key, answer)
 
@@ -324,7 +324,7 @@ class ClaimSync:
             self._world.forget_reservation(reference.uid)
 
     def _look_up_workload(self, action: LookUpWorkload) -> RequestProcess[None]:
-        key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
+        key, uid = WorkloadKey.from_reference(action.reference, action.claim[0]), action.reference.uid
         if action.reference.is_reservation:
             yield from self._look_up_reservation(action.reference)
             return

@@ -64,15 +64,15 @@ class ControllerReplica:
             server, Reservation, upserted=self._reservation, deleted=self._reservation_gone
         )
         self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups, self.reservations)
-        self.world.follow_reservations()
+        self.world.watch_reservations()
 
     def deliver(self, which: int, count: int) -> None:
         """Deliver events of one watch; decisions begin when all of them have listed."""
         self._disturb(None)
         self.feeds[which].deliver(count)
         if not self.ready and all(feed.listed for feed in self.feeds):
-            self.world.kind_is(JOBS, WorkloadPhase.ABSENT)
-            self.world.kind_is(POD_GROUPS, WorkloadPhase.ABSENT)
+            self.world.observe_kind(JOBS, WorkloadPhase.ABSENT)
+            self.world.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
             self.world.mark_synced(now=self._clock.now)
             self.ready = True
 

@@ -70,7 +70,7 @@ class History:
     def restart(self):
         """A process that knows what is there, and nothing else."""
         self.now, self.news, self.world = NOON, [], ClaimCache()
-        self.world.follow_reservations()
+        self.world.watch_reservations()
         self.world.owners.observe_template(template())
         if self.reservation is not None:
             self.tell_of_reservation()
@@ -187,9 +187,9 @@ class History:
                 self.vanish(key)
             case LookUpPod(uid=uid):
                 if any(pod.metadata.uid == uid and self.live(name) for name, pod in self.pods.items()):
-                    self.world.pod_present(key, uid, now=self.now)
+                    self.world.observe_pod_present(key, uid, now=self.now)
                 else:
-                    self.world.pod_absent(key, uid)
+                    self.world.observe_pod_absent(key, uid)
             case LookUpNode(node=node):
                 self.world.observe_node_read(key, node, now=self.now)
             case LookUpWorkload() if self.reservation is None:
@@ -216,7 +216,7 @@ class History:
         if view is None:
             return
         plan = decide_owner(view)
-        for action in plan.take:
+        for action in plan.hand_over:
             self.swap(action.held.claim, patches.apply_write(action.held.claim, manifests.hand_over_write(action)))
         for action in plan.create:
             made = msgspec.convert(msgspec.to_builtins(manifests.claim_manifest(action)), ResourceClaim)

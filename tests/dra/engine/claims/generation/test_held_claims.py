@@ -64,11 +64,11 @@ def index(*objects):
 
 def plan(*objects, of="p", living=("x",)):
     found, claims = index(*objects)
-    return decide(found.view(Uid(f"uid-{of}"), claim=claims.get, lives=lambda uid: uid in living))
+    return decide(found.view(Uid(f"uid-{of}"), claim=claims.get, is_unfinished=lambda uid: uid in living))
 
 
 def taken(found):
-    return {action.entry: action.held.claim.metadata.name for action in found.take}
+    return {action.entry: action.held.claim.metadata.name for action in found.hand_over}
 
 
 def created(found):
@@ -78,7 +78,7 @@ def created(found):
 def test_an_owner_gets_the_held_claim_and_no_new_one():
     found = plan(rsv(), held(), template(), owner_pod(A))
     assert (taken(found), created(found), found.record) == ({"a": "h"}, [], None)
-    write = manifests.hand_over_write(found.take[0])
+    write = manifests.hand_over_write(found.hand_over[0])
     assert [(o.name, o.controller) for o in write.owners] == [("p", True), ("r", False)]
     assert dict(write.annotations) == {POD_CLAIM_NAME: "a"}
 
