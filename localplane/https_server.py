@@ -25,6 +25,7 @@ from dra.kube.clock import SYSTEM
 from dra.kube.errors import Unreachable
 from dra.kube.transport import JSON, Request, Response
 from localplane import certificates, status_errors
+from localplane.private_files import write_private_file
 from localplane.server import WatchResponse
 
 _log: Final = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ async def serve_https(
         listening: tuple[str, int] = runner.addresses[0]
         url = f"https://{LOOPBACK}:{listening[1]}"
         kubeconfig = folder / "kubeconfig"
-        write_private_file(kubeconfig, _kubeconfig(name, url, certificate.certificate, token))
+        write_private_file(kubeconfig, _kubeconfig(name, url, certificate.certificate, token).encode())
         yield ServerEndpoint(url=url, kubeconfig=kubeconfig, token=token)
     finally:
         open_ways = [each.transport for each in server.connections if each.transport is not None]
@@ -186,7 +187,7 @@ def _abort_connection(asked: web.BaseRequest) -> web.StreamResponse:
 
 def _tls_context(certificate: certificates.Certificate, folder: Path) -> ssl.SSLContext:
     chain = folder / "server.pem"
-    write_private_file(chain, certificate.key + certificate.certificate)
+    write_private_file(chain, (certificate.key + certificate.certificate).encode())
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(chain)
     return context
@@ -204,11 +205,3 @@ def _kubeconfig(name: str, url: str, certificate: str, token: str) -> str:
         "current-context": name,
     }
     return msgspec.json.format(msgspec.json.encode(content)).decode() + "\n"
-
-
-def write_private_file(path: Path, text: str) -> None:
-    """Write a file with mode 0600 by an atomic rename: a reader never sees a part of the file."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    draft.touch(mode=0o600)
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

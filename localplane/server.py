@@ -8,6 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 from dra.kube.clock import SYSTEM, Clock, rfc3339
 from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
+from dra.model.nodes import LEASE_NAMESPACE
 from localplane import (
     discovery,
     health,
@@ -42,7 +43,7 @@ from localplane.selection_predicate import AttributeCache, SelectionPredicate
 from localplane.status_errors import FieldError, StatusError
 from localplane.store import ObjectKey, Store
 
-SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", LEASE_NAMESPACE)
 
 
 @dataclass(frozen=True, slots=True)

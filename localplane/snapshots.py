@@ -1,12 +1,9 @@
 """Saves and restores the state of a plane as a file of JSON lines: a header, then one line for each object.
 
-A snapshot holds objects with their uids and versions, and the revision counter; not the history. The file is written
-under a temporary name and then renamed, so a file of the final name is always complete.
+A snapshot holds objects with their uids and versions, and the revision counter; not the history.
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -84,19 +81,6 @@ def read_header(raw: bytes) -> SnapshotHeader:
     if (header.format, header.version) != (FORMAT, VERSION):
         raise MalformedSnapshotError(f"it is {header.format} version {header.version}, not {FORMAT} version {VERSION}")
     return header
-
-
-def write_snapshot(path: Path, raw: bytes) -> None:
-    """Write a file with mode 0600 atomically: a reader finds the old content or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a mode
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _read_objects(raw: bytes) -> Iterator[StoredObject]:

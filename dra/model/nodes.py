@@ -6,6 +6,9 @@ import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
 
+LEASE_NAMESPACE: Final = "kube-node-lease"
+"""Namespace of the leases that kubelets renew."""
+
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 """Taint with which an administrator confirms that the machine is shut down: upstream then force-deletes its pods."""
 

@@ -1,6 +1,6 @@
 """Pods, as far as scheduling, claims and the progress of the kubelet are concerned."""
 
-from typing import Final
+from typing import Any, Final
 
 from dra.model.meta import ObjectMeta, Struct
 
@@ -53,6 +53,14 @@ class PodSpec(Struct, frozen=True):
     scheduling_group: SchedulingGroup | None = None
     volumes: list[Volume] | None = None
     termination_grace_period_seconds: int | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    """``status.containerStatuses[]`` of a Pod."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: dict[str, Any] | None = None
 
 
 class PodCondition(Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from dra.kube.resources import Resource
 from dra.model.meta import ObjectMeta, OwnerReference, Struct
-from dra.model.pods import TERMINAL_PHASES
+from dra.model.pods import TERMINAL_PHASES, ContainerStatus
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
@@ -25,14 +25,6 @@ class Condition(Struct, frozen=True):
     last_transition_time: str | None = None
     last_update_time: str | None = None
     last_probe_time: str | None = None
-
-
-class ContainerStatus(Struct, frozen=True):
-    """``status.containerStatuses[]`` of a Pod, as far as controllers read statuses."""
-
-    name: str = ""
-    restart_count: int = 0
-    state: dict[str, Any] | None = None
 
 
 class PodSpec(Struct, frozen=True):

@@ -38,6 +38,7 @@ class Informer(Generic[T]):
 
     def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, chance: Random) -> None:
         self.resource = resource
+        self.model = model
         self.handle = EventHandlerFuncs[T](
             on_upsert=self.observe, on_delete=lambda obj: self.forget(obj.metadata), on_restore=ignore
         )

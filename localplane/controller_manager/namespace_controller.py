@@ -11,7 +11,7 @@ from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
 from localplane.controller_manager.informer import Informer
-from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.controller_manager.object_control import slow_start_batch
 
 RETRY_SECONDS: Final = 1.0
 """Seconds until a namespace that still has contents is checked again."""

@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from dra.kube.client import Client
-from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import Conflict, NotFound
-from dra.kube.resources import PODS
+from dra.kube.clock import Clock
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
 from localplane.controller_manager.api_types import (
@@ -25,7 +23,7 @@ from localplane.controller_manager.api_types import (
     pod_from_template,
 )
 from localplane.controller_manager.informer import Informer
-from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.controller_manager.object_control import ObjectControl, slow_start_batch
 
 BATCH_SECONDS: Final = 0.1
 """Seconds that changes of pods are batched."""
@@ -99,9 +97,10 @@ class ReplicaSetController:
     """Keeps the pods of ReplicaSets at the desired number."""
 
     def __init__(self, client: Client, *, sets: Informer[ReplicaSet], pods: Informer[Pod], clock: Clock) -> None:
-        self._client = client
         self._sets = sets
         self._pods = pods
+        self._set_control = ObjectControl(client, sets, clock=clock)
+        self._pod_control = ObjectControl(client, pods, clock=clock)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         sets.tell(self._set_changed)
@@ -126,8 +125,10 @@ class ReplicaSetController:
             pods = tuple(self._pods.owned(replicas.metadata.uid))
             plan = decide(replicas, pods, now=self._clock.wall())
             await slow_start_batch(range(plan.create), partial(self._create, replicas))
-            await slow_start_batch(plan.delete, self._delete)
-            written = plan.status is not None and await self._write(replicas, plan.status)
+            await slow_start_batch(plan.delete, self._pod_control.delete)
+            written = plan.status is not None and await self._set_control.patch(
+                replicas.metadata, plan.status, subresource="status"
+            )
             if not (plan.create or plan.delete or written):
                 return None if plan.wake is None else self._clock.now() + plan.wake
         return None
@@ -136,34 +137,4 @@ class ReplicaSetController:
         del number
         owners = controller_references(REPLICA_SETS, replicas.metadata)
         body = pod_from_template(replicas.spec.template, name=f"{replicas.metadata.name}-", owners=owners)
-        pod = await self._client.create(PODS, body, model=Pod, namespace=replicas.metadata.namespace)
-        self._pods.observe(pod)
-
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-        except (NotFound, Conflict):
-            self._pods.forget(pod.metadata)
-        else:
-            self._pods.deleting(pod, rfc3339(self._clock.wall()))
-
-    async def _write(self, replicas: ReplicaSet, status: dict[str, Any]) -> bool:
-        meta = replicas.metadata
-        try:
-            changed = await self._client.merge_patch(
-                REPLICA_SETS,
-                meta.key,
-                status,
-                model=ReplicaSet,
-                subresource="status",
-                resource_version=meta.resource_version,
-                uid=meta.uid,
-            )
-        except NotFound:
-            self._sets.forget(meta)
-            return True
-        except Conflict:
-            self._sets.observe(await self._client.get(REPLICA_SETS, meta.key, ReplicaSet))
-            raise
-        self._sets.observe(changed)
-        return changed.metadata.resource_version != meta.resource_version
+        await self._pod_control.create(body, namespace=replicas.metadata.namespace)

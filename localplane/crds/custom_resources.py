@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from localplane import jsonpath
 from localplane.crds import defaults, embedded_resources, list_types, pruning, schema_validation, validation_rules
-from localplane.crds.custom_resource_scale import CustomResourceScale
-from localplane.crds.nested_fields import nested_field
 from localplane.crds.pruning import JsonSchemaProps
 from localplane.crds.schema_errors import with_root_path
 from localplane.kinds import field_errors
 from localplane.kinds.kind import Kind, PrinterColumn, Strategy
+from localplane.kinds.scale import Scale, nested_field
 from localplane.kinds.subresource import STATUS, Subresource
 from localplane.objects import Object
 from localplane.schemas import openapi_reader
@@ -54,6 +53,14 @@ class DefinitionVersion:
         found: JsonSchemaProps = self.spec.get("subresources") or {}
         return found
 
+    @property
+    def scale(self) -> Scale | None:
+        """Return the scale subresource of the version's objects."""
+        paths = self.subresources.get("scale")
+        if not paths:
+            return None
+        return Scale(paths["specReplicasPath"], paths["statusReplicasPath"], paths.get("labelSelectorPath") or "")
+
 
 class CustomResourceStrategy(Strategy):
     """The strategy of one version of a custom kind."""
@@ -61,7 +68,7 @@ class CustomResourceStrategy(Strategy):
     def __init__(self, version: DefinitionVersion, kind: str, api_version: str) -> None:
         self.schema = version.schema
         self._status = version.subresources.get("status") is not None
-        self._scale = CustomResourceScale(version.subresources["scale"]) if version.subresources.get("scale") else None
+        self._scale = version.scale
         self._selectable = [each["jsonPath"] for each in version.spec.get("selectableFields") or ()]
         self._rules = validation_rules.compile_rules(self.schema)
         self._meta = {"kind": kind, "apiVersion": api_version}  # a strategy gets objects in the storage version
@@ -84,10 +91,10 @@ class CustomResourceStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Validate types and bounds, embedded objects and list entries; then CEL rules if the shape permits them."""
-        if wrong := self._type(obj):
+        if wrong := self._check_type_meta(obj):
             return wrong
         found = schema_validation.validate_value(obj, self.schema)
-        found += self._counts(obj)
+        found += self._check_scale(obj)
         found += [
             *embedded_resources.check_embedded_resources(obj, self.schema),
             *list_types.check_list_types(obj, self.schema),
@@ -96,13 +103,13 @@ class CustomResourceStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Validate the changed parts; unchanged parts may stay invalid (ratcheting)."""
-        if wrong := self._type(new):
+        if wrong := self._check_type_meta(new):
             return wrong
         if self._status and _without_status(new) == _without_status(old):
             found = self._check_status(new, old)
         else:
             found = schema_validation.validate_value(new, self.schema, old=old)
-        found += self._counts(new)
+        found += self._check_scale(new)
         found += embedded_resources.check_embedded_resources(new, self.schema)
         if not list(list_types.check_list_types(old, self.schema)):
             found += list_types.check_list_types(new, self.schema)
@@ -112,7 +119,7 @@ class CustomResourceStrategy(Strategy):
         """Return the selectable fields of an object."""
         return {path.removeprefix("."): _field_text(nested_field(obj, path)) for path in self._selectable}
 
-    def _type(self, obj: Object) -> list[FieldError]:
+    def _check_type_meta(self, obj: Object) -> list[FieldError]:
         wrong = ((name, obj.get(name, ""), wanted) for name, wanted in self._meta.items() if obj.get(name) != wanted)
         return [field_errors.invalid(name, found, f"must be {wanted}") for name, found, wanted in wrong]
 
@@ -124,8 +131,8 @@ class CustomResourceStrategy(Strategy):
             new["status"], schema, old=old.get("status", schema_validation.NO_OLD_VALUE), under="status"
         )
 
-    def _counts(self, obj: Object) -> list[FieldError]:
-        return self._scale.check(obj) if self._scale is not None else []
+    def _check_scale(self, obj: Object) -> list[FieldError]:
+        return self._scale.check_replicas(obj) if self._scale is not None else []
 
     def _with_rule_errors(self, found: list[FieldError], obj: Object, old: object) -> list[FieldError]:
         if not self._rules:
@@ -149,8 +156,8 @@ def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
     parts: list[Subresource] = []
     if version.subresources.get("status") is not None:
         parts.append(STATUS)
-    if scale := version.subresources.get("scale"):
-        parts.append(CustomResourceScale(scale))
+    if version.scale is not None:
+        parts.append(version.scale)
     return Kind(
         group=spec["group"],
         version=version.name,

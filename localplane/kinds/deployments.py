@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from localplane.kinds import columns, field_errors, label_selectors, objectmeta, pod_defaults, pod_validation
 from localplane.kinds.kind import Kind, Strategy
+from localplane.kinds.scale import WorkloadScale
 from localplane.kinds.subresource import STATUS
-from localplane.kinds.workload_scale import WorkloadScale
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 

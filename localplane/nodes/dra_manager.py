@@ -17,16 +17,16 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from dra.kube.errors import ApiError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from localplane.nodes.drivers import ClaimIdentity, Device, DriverError, Preparer, drivers_of, union_of_names
 from localplane.nodes.pod_types import KubeletPod
+from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import NEWEST, Release
 
-KEP: Final = "kep"
 """Name of the API that has ``reservedForAnyPod``."""
 
 GetClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
@@ -65,7 +65,7 @@ class DraManager:
         self,
         preparer: Preparer,
         *,
-        api: str,
+        api: Dialect,
         read: GetClaim,
         checkpoint: Checkpointer | None = None,
         release: Release = NEWEST,
@@ -75,7 +75,7 @@ class DraManager:
         self._unpreparing: set[tuple[str, Key]] = set()
         """Claims that drivers were called to unprepare, by node; in memory only, like the kubelet's flag."""
 
-        self._any_pod = api == KEP
+        self._any_pod = api is Dialect.KEP
         self._read = read
         self._cache: dict[str, dict[Key, ClaimInfo]] = {}
         self._claims: dict[Uid, dict[Key, None]] = {}

@@ -28,17 +28,19 @@ from dra.model.claims import ResourceClaim
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
+from dra.model.pods import POD_READY_TO_START_CONTAINERS
 from localplane.nodes import pod_workers
 from localplane.nodes.cdi import CdiInjectionError
 from localplane.nodes.container_devices import allocated_resources, cdi_names
 from localplane.nodes.container_runtime import ContainerRuntime
-from localplane.nodes.dra_manager import KEP, Checkpointer, DraManager, PrepareDynamicResourcesError, pod_claims
+from localplane.nodes.dra_manager import Checkpointer, DraManager, PrepareDynamicResourcesError, pod_claims
 from localplane.nodes.drivers import Device, DeviceHealthSource, DriverError, Preparer, SimulatedDriver
 from localplane.nodes.machines import Machines
 from localplane.nodes.node_objects import EmulatedNode
-from localplane.nodes.pod_status import READY_TO_START, generate_pod_status
+from localplane.nodes.pod_status import generate_pod_status
 from localplane.nodes.pod_types import KubeletPod, needs_update
 from localplane.nodes.pod_workers import ContainerRun, PodAction, PodWorker, PodWorkerState
+from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import NEWEST, Release
 
 LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
@@ -67,7 +69,7 @@ class Kubelets:
         nodes: Sequence[EmulatedNode],
         clock: Clock,
         chance: Random,
-        api: str = KEP,
+        api: Dialect = Dialect.KEP,
         preparer: Preparer | None = None,
         health: DeviceHealthSource | None = None,
         checkpoint: Checkpointer | None = None,
@@ -219,7 +221,9 @@ class Kubelets:
         if pod.terminal:
             resident.stage = PodWorkerState.DONE
             resident.reported = resident.summary()
-        elif pod.ready(READY_TO_START) and not resident.real:  # processes ended with the program that ran them
+        elif (
+            pod.ready(POD_READY_TO_START_CONTAINERS) and not resident.real
+        ):  # processes ended with the program that ran them
             self._unadopted.add(uid)
             _adopt_containers(resident, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:

@@ -16,7 +16,7 @@ from dra.kube.errors import AlreadyExists, NotFound
 from dra.kube.resources import LEASES, NODES, SLICES, Resource
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key, PartialObjectMetadata
-from dra.model.nodes import Node
+from dra.model.nodes import LEASE_NAMESPACE, Node
 from localplane.nodes.node_objects import (
     LEASE_DURATION_SECONDS,
     EmulatedNode,
@@ -27,7 +27,6 @@ from localplane.nodes.node_objects import (
 )
 from localplane.schemas.releases import Release
 
-LEASE_NAMESPACE: Final = "kube-node-lease"
 RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
 
 

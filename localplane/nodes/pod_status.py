@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from dra.model.pods import POD_READY_TO_START_CONTAINERS
 from localplane.nodes.pod_workers import ContainerRun, PodWorker, PodWorkerState
 
-READY_TO_START: Final = "PodReadyToStartContainers"
 HOST_IP: Final = "127.0.0.1"
 
 
@@ -39,7 +39,7 @@ def _conditions(resident: PodWorker, *, wall: str) -> list[dict[str, Any]]:
         message = f"containers with unready status: [{' '.join(unready)}]"
         ready = {"status": "False", "reason": "ContainersNotReady", "message": message}
     wanted: dict[str, dict[str, Any]] = {
-        READY_TO_START: {"status": "True" if resident.sandbox else "False"},
+        POD_READY_TO_START_CONTAINERS: {"status": "True" if resident.sandbox else "False"},
         "Initialized": {"status": "True"},
         "Ready": ready,
         "ContainersReady": ready,

@@ -3,7 +3,13 @@
 from typing import Any
 
 from dra.model.meta import Key, ObjectMeta, Struct
-from dra.model.pods import TERMINAL_PHASES, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
+from dra.model.pods import (
+    TERMINAL_PHASES,
+    ContainerStatus,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+)
 
 
 class PodMeta(ObjectMeta, frozen=True):
@@ -50,14 +56,6 @@ class KubeletPodSpec(Struct, frozen=True):
     resource_claims: list[PodResourceClaim] | None = None
 
 
-class KubeletContainerStatus(Struct, frozen=True):
-    """``status.containerStatuses[]`` of a Pod, as far as the kubelet reads statuses back."""
-
-    name: str = ""
-    restart_count: int = 0
-    state: dict[str, Any] | None = None
-
-
 class ContainerExtendedResourceRequest(Struct, frozen=True):
     """``status.extendedResourceClaimStatus.requestMappings[]`` of a Pod."""
 
@@ -78,7 +76,7 @@ class KubeletPodStatus(Struct, frozen=True):
     phase: str = ""
     conditions: list[dict[str, Any]] | None = None
     start_time: str | None = None
-    container_statuses: list[KubeletContainerStatus] | None = None
+    container_statuses: list[ContainerStatus] | None = None
     pod_ip: str = ""
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None

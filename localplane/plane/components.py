@@ -63,7 +63,7 @@ def component_starters(
 
 async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, chance: Random) -> None:
     """Run the kubelets of a plane, with the DRA plugins of the options, until cancelled."""
-    nodes, api = emulated_nodes(options), options.api.value
+    nodes, api = emulated_nodes(options), options.api
     places = (
         node_folders.folders_by_node(options.plugins, (spec.name for spec in nodes))
         if options.plugins is not None

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from localplane import snapshots
+from localplane.private_files import write_private_file
 from localplane.snapshots import MalformedSnapshotError
 from localplane.store import CompactedError, ObjectKey, Store
 
@@ -86,8 +87,8 @@ def test_a_broken_file_is_refused_and_changes_nothing(harm, told):
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
     path = tmp_path / "snapshot"
-    snapshots.write_snapshot(path, b"one")
-    snapshots.write_snapshot(path, b"two")
+    write_private_file(path, b"one")
+    write_private_file(path, b"two")
     assert path.read_bytes() == b"two"
     assert [each.name for each in tmp_path.iterdir()] == ["snapshot"]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -95,13 +96,13 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "snapshot"
-    snapshots.write_snapshot(path, b"one")
+    write_private_file(path, b"one")
 
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        snapshots.write_snapshot(path, b"two")
+        write_private_file(path, b"two")
     assert path.read_bytes() == b"one"
     assert [each.name for each in tmp_path.iterdir()] == ["snapshot"]

@@ -191,7 +191,7 @@ class SimulatedSystem:
             nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.beginning.nodes],
             clock=self.clock,
             chance=self._chance,
-            api="kep" if self.kep else "stock",
+            api=Dialect.KEP if self.kep else Dialect.STOCK,
             preparer=self.driver,
             leases=False,
         )

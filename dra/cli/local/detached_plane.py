@@ -19,7 +19,7 @@ from dra.cli.local.plane_folder import (
     PlaneFolderInUseError,
     PlaneRecord,
 )
-from localplane import snapshots
+from localplane.private_files import write_private_file
 
 START_TIMEOUT: Final = 60.0
 STOP_TIMEOUT: Final = 15.0
@@ -81,7 +81,7 @@ def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
     if record is None:
         raise PlaneStopError("a plane is just starting there; it goes on. Try again in a moment")
     if save:
-        snapshots.write_snapshot(folder / SNAPSHOT_FILE, asyncio.run(_fetch_snapshot(folder)))
+        write_private_file(folder / SNAPSHOT_FILE, asyncio.run(_fetch_snapshot(folder)))
     os.kill(record.pid, signal.SIGTERM)  # the process that holds the lock has written the pid
     if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
         os.kill(record.pid, signal.SIGKILL)

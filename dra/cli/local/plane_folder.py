@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from localplane import snapshots
+from localplane.private_files import write_private_file
 
 DEFAULT_FOLDER: Final = Path(".dra")
 
@@ -116,7 +116,7 @@ class PlaneFolder:
 
     def write(self, record: PlaneRecord) -> None:
         """Write the plane's record; only the holder of the lock may."""
-        snapshots.write_snapshot(self / RECORD_FILE, msgspec.json.encode(record) + b"\n")
+        write_private_file(self / RECORD_FILE, msgspec.json.encode(record) + b"\n")
 
     @property
     def taken(self) -> bool:

@@ -1,16 +1,15 @@
 """The Deployment controller's shell: reads informers, carries out plans and writes to the API server."""
 
-from typing import Any
-
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, NotFound
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
-from localplane.controller_manager.api_types import DEPLOYMENTS, REPLICA_SETS, Pod, ReplicaSet, controller_of
+from localplane.controller_manager.api_types import REPLICA_SETS, Pod, ReplicaSet, controller_of
 from localplane.controller_manager.deployments.decision import DeploymentPlan, decide
 from localplane.controller_manager.deployments.deployment_types import Deployment, template_contents
 from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.object_control import ObjectControl
 
 
 class DeploymentController:
@@ -29,6 +28,8 @@ class DeploymentController:
         self._deployments = deployments
         self._sets = sets
         self._pods = pods
+        self._deployment_control = ObjectControl(client, deployments, clock=clock)
+        self._set_control = ObjectControl(client, sets, clock=clock)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         deployments.tell(self._deployment_changed)
@@ -79,7 +80,7 @@ class DeploymentController:
                 created = await self._client.get(REPLICA_SETS, key, ReplicaSet)
             self._sets.observe(created)
         for replicas, patch in plan.patches:
-            await self._patch(replicas, patch)
+            await self._set_control.patch(replicas.metadata, patch)
         for replicas in plan.delete:
             try:
                 await self._client.delete(REPLICA_SETS, replicas.metadata.key, uid=replicas.metadata.uid)
@@ -89,42 +90,9 @@ class DeploymentController:
                 self._sets.forget(replicas.metadata)
         moved = bool(plan.create or plan.patches or plan.delete)
         if plan.annotations:
-            moved |= await self._write(deployment, {"metadata": {"annotations": plan.annotations}})
+            moved |= await self._deployment_control.patch(
+                deployment.metadata, {"metadata": {"annotations": plan.annotations}}
+            )
         elif plan.status is not None:
-            moved |= await self._write(deployment, plan.status, subresource="status")
+            moved |= await self._deployment_control.patch(deployment.metadata, plan.status, subresource="status")
         return moved
-
-    async def _patch(self, replicas: ReplicaSet, body: dict[str, Any]) -> None:
-        meta = replicas.metadata
-        try:
-            changed = await self._client.merge_patch(
-                REPLICA_SETS, meta.key, body, model=ReplicaSet, resource_version=meta.resource_version, uid=meta.uid
-            )
-        except NotFound:
-            self._sets.forget(meta)
-        except Conflict:
-            self._sets.observe(await self._client.get(REPLICA_SETS, meta.key, ReplicaSet))
-            raise
-        else:
-            self._sets.observe(changed)
-
-    async def _write(self, deployment: Deployment, body: dict[str, Any], *, subresource: str | None = None) -> bool:
-        meta = deployment.metadata
-        try:
-            changed = await self._client.merge_patch(
-                DEPLOYMENTS,
-                meta.key,
-                body,
-                model=Deployment,
-                subresource=subresource,
-                resource_version=meta.resource_version,
-                uid=meta.uid,
-            )
-        except NotFound:
-            self._deployments.forget(meta)
-            return True
-        except Conflict:
-            self._deployments.observe(await self._client.get(DEPLOYMENTS, meta.key, Deployment))
-            raise
-        self._deployments.observe(changed)
-        return changed.metadata.resource_version != meta.resource_version

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any, Final
 
 from dra.kube.client import Client
-from dra.kube.clock import Clock, rfc3339
+from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
-from dra.kube.resources import JOBS, PODS
+from dra.kube.resources import JOBS
 from dra.kube.workqueue import WorkQueue
 from dra.model.event_type import EventType
-from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid
+from dra.model.meta import Key, PartialObjectMetadata, Uid
 from localplane.controller_manager.api_types import (
     Pod,
     controller_of,
@@ -32,7 +32,7 @@ from localplane.controller_manager.jobs.job_types import (
     has_tracking_finalizer,
 )
 from localplane.controller_manager.jobs.pod_failures import BackoffRecord
-from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.controller_manager.object_control import ObjectControl, slow_start_batch
 
 BATCH_SECONDS: Final = 0.25
 """Seconds that changes of pods are batched, so that ten thousand changes become a few writes of the Job."""
@@ -50,6 +50,8 @@ class JobController:
         self._client = client
         self._jobs = jobs
         self._pods = pods
+        self._job_control = ObjectControl(client, jobs, clock=clock)
+        self._pod_control = ObjectControl(client, pods, clock=clock)
         self._recorder = recorder
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
@@ -109,7 +111,7 @@ class JobController:
                 return await self._expire(job) if plan.wake is None else self._clock.now() + plan.wake
 
     async def _move(self, job: Job, plan: JobPlan) -> None:
-        await slow_start_batch(plan.end, self._delete)
+        await slow_start_batch(plan.end, self._pod_control.delete)
         await slow_start_batch(plan.drop, self._drop)
         await slow_start_batch(plan.create, partial(self._create, job))
 
@@ -125,73 +127,29 @@ class JobController:
             meta["annotations"] = {**meta.get("annotations", {}), JOB_COMPLETION_INDEX: str(index)}
             meta["labels"] = {**meta.get("labels", {}), JOB_COMPLETION_INDEX: str(index)}
             body["spec"] = _with_completion_index({**body["spec"], "hostname": f"{job.metadata.name}-{index}"})
-        pod = await self._client.create(PODS, body, model=Pod, namespace=job.metadata.namespace)
-        self._pods.observe(pod)
-
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-        except (NotFound, Conflict):
-            self._pods.forget(pod.metadata)
-        else:
-            self._pods.deleting(pod, rfc3339(self._clock.wall()))
+        await self._pod_control.create(body, namespace=job.metadata.namespace)
 
     async def _drop(self, pod: Pod) -> None:
         await self._release(pod)  # raises on failure: a pod deleted with its finalizer would count as a failure
-        await self._delete(pod)
+        await self._pod_control.delete(pod)
 
     async def _release(self, pod: Pod) -> None:
         """Remove the Job tracking finalizer of a pod, and keep all other finalizers."""
         meta = pod.metadata
         rest = [each for each in meta.finalizers or () if each != JOB_TRACKING_FINALIZER]
-        body: dict[str, Any] = {"metadata": {"finalizers": rest or None}}
-        try:
-            changed = await self._client.merge_patch(
-                PODS, meta.key, body, model=Pod, resource_version=meta.resource_version, uid=meta.uid
-            )
-        except NotFound:
-            self._pods.forget(meta)
-        except Conflict:
-            await self._reread(meta)
-            raise
-        else:
-            self._pods.observe(changed)
-
-    async def _reread(self, meta: ObjectMeta) -> None:
-        try:
-            found = await self._client.get(PODS, meta.key, Pod)
-        except NotFound:
-            self._pods.forget(meta)
-            return
-        if found.metadata.uid != meta.uid:
-            self._pods.forget(meta)
-        self._pods.observe(found)
+        await self._pod_control.patch(meta, {"metadata": {"finalizers": rest or None}})
 
     async def _write(self, job: Job, plan: JobPlan) -> bool:
         """Write the status; return whether the Job has changed."""
         assert plan.status is not None  # noqa: S101 - the caller has looked
         meta = job.metadata
-        try:
-            changed = await self._client.merge_patch(
-                JOBS,
-                meta.key,
-                plan.status,
-                model=Job,
-                subresource="status",
-                resource_version=meta.resource_version,
-                uid=meta.uid,
-            )
-        except NotFound:
-            self._jobs.forget(meta)
-            raise
-        except Conflict:
-            self._jobs.observe(await self._client.get(JOBS, meta.key, Job))
-            raise
-        self._jobs.observe(changed)
+        changed = await self._job_control.patch(meta, plan.status, subresource="status")
+        if self._jobs.get(meta.key) is None:
+            return changed
         self._failures[meta.uid] = plan.failures
         for severity, reason, note in plan.events:
             self._recorder.record(EventRecord(Regarding.of(JOBS, meta), EventType(severity), reason, "Syncing", note))
-        return changed.metadata.resource_version != meta.resource_version
+        return changed
 
     async def _expire(self, job: Job) -> float | None:
         """Delete a finished Job when its TTL has expired; return when that will be."""

@@ -12,16 +12,16 @@ from dra.kube.errors import Conflict, NotFound
 from dra.kube.resources import NODES, PODS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, Uid
+from dra.model.nodes import LEASE_NAMESPACE
+from dra.model.pods import DISRUPTION_TARGET
 from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.node_lifecycle import rules
 from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.controller_manager.object_control import ObjectControl
 
-LEASE_NAMESPACE: Final = "kube-node-lease"
 RESYNC_SECONDS: Final = 1.0
 """Seconds until a patched node is synced again, if no event comes before."""
-
-DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
 class NodeLifecycleController:
@@ -32,6 +32,7 @@ class NodeLifecycleController:
     ) -> None:
         self._client = client
         self._nodes = nodes
+        self._node_control = ObjectControl(client, nodes, clock=clock)
         self._clock = clock
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._pods: dict[str, dict[Uid, Pod]] = {}
@@ -91,13 +92,12 @@ class NodeLifecycleController:
             if now < due:
                 again.append(due)
             elif node.ready != "Unknown":
-                await self._patch(
-                    node, {"status": {"conditions": rules.unknown_conditions(node, wall=wall)}}, part="status"
-                )
+                body = {"status": {"conditions": rules.unknown_conditions(node, wall=wall)}}
+                await self._node_control.patch(node.metadata, body, subresource="status")
                 return now + RESYNC_SECONDS
         changed = rules.updated_taints(node, wall=wall)
         if changed is not None:
-            await self._patch(node, {"spec": {"taints": changed or None}}, part=None)
+            await self._node_control.patch(node.metadata, {"spec": {"taints": changed or None}})
             return now + RESYNC_SECONDS
         again += await self._evict(node)
         return min(again, default=None)
@@ -164,22 +164,6 @@ class NodeLifecycleController:
             await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0 if force else None)
         except (NotFound, Conflict):
             return
-
-    async def _patch(self, node: Node, body: dict[str, Any], *, part: str | None) -> None:
-        meta = node.metadata
-        try:
-            changed = await self._client.merge_patch(
-                NODES,
-                meta.key,
-                body,
-                model=Node,
-                subresource=part,
-                resource_version=meta.resource_version,
-                uid=meta.uid,
-            )
-        except NotFound:
-            return
-        self._nodes.observe(changed)
 
     def _wall(self) -> str:
         return rfc3339(self._clock.wall())

@@ -6,13 +6,14 @@ from localplane.nodes.drivers import DriverError, SimulatedDriver
 from localplane.nodes.kubelets import LOSE_SANDBOX, REBOOT, SILENT, Kubelets
 from localplane.nodes.node_objects import EmulatedNode
 from localplane.nodes.programs import STOP_SECONDS
+from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import Release
 from tests.localplane.components import Plane, pod, running
 
 VIRTUAL_TIME = True
 
 
-def kubelets_of(plane, *, api="kep", nodes=("n1", "n2"), devices=0, **options):
+def kubelets_of(plane, *, api=Dialect.KEP, nodes=("n1", "n2"), devices=0, **options):
     specs = [EmulatedNode(name=name, devices=devices) for name in nodes]
     return Kubelets(plane.client(), nodes=specs, clock=plane.clock, chance=plane.chance, api=api, **options)
 
@@ -133,7 +134,7 @@ async def test_a_refused_pod_that_is_touched_is_tried_at_once():
         assert await phase(plane, "p") == "Running"
 
 
-@pytest.mark.parametrize(("api", "expected"), [("kep", "Running"), ("stock", "Pending")])
+@pytest.mark.parametrize(("api", "expected"), [(Dialect.KEP, "Running"), (Dialect.STOCK, "Pending")])
 async def test_any_pod_may_use_a_claim_that_says_so_where_the_api_knows_that(api, expected):
     plane = Plane()
     async with running(kubelets_of(plane, api=api)):
