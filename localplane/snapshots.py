@@ -65,9 +65,11 @@ def load(raw: bytes, store: Store) -> SnapshotHeader:
     try:
         objects = list(_read_objects(raw))
     except msgspec.DecodeError as error:
-        raise MalformedSnapshotError(f"a line of it cannot be read: {error}") from error
+        raise MalformedSnapshotError(f"a line is malformed: {error}") from error
     if len(objects) != header.objects:
-        raise MalformedSnapshotError(f"it has {len(objects)} objects of {header.objects}: its end is missing")
+        raise MalformedSnapshotError(
+            f"the end is missing: the file contains {len(objects)} of {header.objects} objects"
+        )
     store.restore(objects, revision=header.revision)
     return header
 
@@ -77,9 +79,11 @@ def read_header(raw: bytes) -> SnapshotHeader:
     try:
         header = _header_decoder.decode(raw[: raw.find(b"\n") + 1])
     except msgspec.DecodeError as error:
-        raise MalformedSnapshotError(f"it does not begin as a snapshot does: {error}") from error
+        raise MalformedSnapshotError(f"the first line is not the header of a snapshot: {error}") from error
     if (header.format, header.version) != (FORMAT, VERSION):
-        raise MalformedSnapshotError(f"it is {header.format} version {header.version}, not {FORMAT} version {VERSION}")
+        raise MalformedSnapshotError(
+            f"the format is {header.format} version {header.version}; {FORMAT} version {VERSION} is required"
+        )
     return header
 
 

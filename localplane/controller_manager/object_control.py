@@ -27,7 +27,7 @@ class ObjectControl(Generic[T]):
         self._clock = clock
 
     async def create(self, body: dict[str, Any], *, namespace: str) -> None:
-        """Create an object."""
+        """Create an object and store the created version."""
         informer = self._informer
         informer.observe(await self._client.create(informer.resource, body, model=informer.model, namespace=namespace))
 

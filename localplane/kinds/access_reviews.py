@@ -8,7 +8,7 @@ from localplane.objects import Object
 
 GROUP: Final = "authorization.k8s.io"
 
-_REASON: Final = "the local plane allows everything to whoever holds its token"
+_REASON: Final = "the local plane allows every request of an authenticated user"
 
 
 class SubjectAccessReviewStrategy(NoStatusStrategy):

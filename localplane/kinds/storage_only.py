@@ -14,18 +14,18 @@ from localplane.kinds.name_validation import NameFormat
 from localplane.objects import Object
 
 NOT_ENFORCED: Final[Mapping[str, str]] = {
-    "rbac.authorization.k8s.io": "roles and bindings are stored; whoever holds the token may do everything",
+    "rbac.authorization.k8s.io": "roles and bindings are stored; every authenticated user may do everything",
     "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
-    "resourcequotas": "quotas are stored and count nothing",
-    "limitranges": "limits are stored; no container gets or is denied anything for them",
+    "resourcequotas": "quotas are stored and not enforced",
+    "limitranges": "limits are stored and not applied to containers",
     "networkpolicies.networking.k8s.io": "policies are stored; there is no network between pods",
     "services": "services are stored; there is no network between pods",
-    "replicationcontrollers": "stored; nobody makes pods for them",
-    "statefulsets.apps": "stored; nobody makes pods for them",
-    "daemonsets.apps": "stored; nobody makes pods for them",
-    "cronjobs.batch": "stored; nobody makes jobs of them",
-    "persistentvolumes": "volumes are stored; nobody binds or mounts them",
-    "persistentvolumeclaims": "volumes are stored; nobody binds or mounts them",
+    "replicationcontrollers": "stored; no controller creates pods",
+    "statefulsets.apps": "stored; no controller creates pods",
+    "daemonsets.apps": "stored; no controller creates pods",
+    "cronjobs.batch": "stored; no controller creates jobs",
+    "persistentvolumes": "volumes are stored and neither bound nor mounted",
+    "persistentvolumeclaims": "volumes are stored and neither bound nor mounted",
     "storage.k8s.io": "storage classes and drivers are stored and provide nothing",
 }
 """Effects that are not enforced, by resource or group."""

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 def not_enforced(*, processes: bool = False, plugins: bool = False) -> Iterator[str]:
     """Yield what a real kubelet does and these kubelets do not."""
-    yield "nodes: init containers and sidecars, probes, volumes, activeDeadlineSeconds, evictions for want of memory"
+    yield "nodes: init containers and sidecars, probes, volumes, activeDeadlineSeconds, evictions under memory pressure"
     if processes:
         yield (
             "nodes: containers are processes of this machine and of its user: no images, namespaces, limits, cpusets;"
             " no logs, exec, port-forward"
         )
-        yield "nodes: of CDI devices containers get the environment, and no device nodes, mounts, hooks"
+        yield "nodes: containers get the environment of CDI devices, but no device nodes, mounts, hooks"
     else:
         yield "nodes: images are not pulled, nothing is executed (containers are timers), no logs, exec, port-forward"
-        yield "nodes: CDI devices are injected nowhere"
-    yield "nodes: pod addresses lead nowhere"
+        yield "nodes: CDI devices are not injected"
+    yield "nodes: pod addresses are not reachable"
     if plugins:
-        yield "nodes: what a plugin prepared for a pod that vanished while the kubelets were down is not given back"
-        yield "nodes: plugins run on while their node reboots"
+        yield "nodes: claims of a pod that vanished while the kubelets were down are not unprepared by plugins"
+        yield "nodes: plugins keep running while their node reboots"
     else:
-        yield "nodes: devices are simulated, whatever their driver is called; plugins are not asked over their sockets"
-    yield "nodes: events of pods that start and stop without trouble are not written"
+        yield "nodes: devices of all drivers are simulated; no plugin is called"
+    yield "nodes: no events are written for pods that start and stop without errors"

@@ -26,7 +26,7 @@ class ComponentDiedError(RuntimeError):
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         why = "it returned" if cause is None else f"{type(cause).__name__}: {cause}"
-        super().__init__(f"{name} has died ({why}), and the plane goes down with it; the log has the traceback")
+        super().__init__(f"{name} failed ({why}), so the plane stops; the log has the traceback")
         self.name = name
 
 
@@ -59,10 +59,10 @@ class Supervisor:
         while True:
             failure = await self._once(name, start)
             if name not in self._crashed:
-                _log.error("%s has died", name, exc_info=failure)
+                _log.error("%s failed", name, exc_info=failure)
                 raise ComponentDiedError(name, failure) from failure
             self._crashed.discard(name)
-            _log.warning("%s has crashed; it is started again in %g s", name, RESTART_DELAY, exc_info=failure)
+            _log.warning("%s crashed as requested; it is started again in %g s", name, RESTART_DELAY, exc_info=failure)
             await asyncio.sleep(RESTART_DELAY)
 
     async def _once(self, name: str, start: ComponentStarter) -> BaseException | None:

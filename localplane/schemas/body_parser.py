@@ -92,7 +92,7 @@ def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # possibly a YAML flow mapping
     if b"&" in raw and b"*" in raw:
-        raise BodySyntaxError("yaml: anchors and aliases are not taken")  # a few bytes could expand to gigabytes
+        raise BodySyntaxError("yaml: anchors and aliases are not supported")  # a few bytes could expand to gigabytes
     try:
         loader = _YamlLoader(raw)  # the constructor reads the first bytes and may raise
         return loader.get_single_data(), loader.told

@@ -16,4 +16,4 @@ async def test_a_plane_that_dies_ends_the_bench_at_once(monkeypatch):
     monkeypatch.setattr(Held, "start", start)
     with pytest.raises(BaseExceptionGroup) as failed:
         await Life(2).measure()
-    assert failed.group_contains(ComponentDiedError, match="kubelets has died .TypeError", depth=1)
+    assert failed.group_contains(ComponentDiedError, match="kubelets failed .TypeError", depth=1)

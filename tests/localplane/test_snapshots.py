@@ -70,11 +70,11 @@ async def test_who_watches_is_told_to_list_anew():
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        pytest.param(lambda _: b"", "does not begin", id="empty"),
-        pytest.param(lambda _: b"\x00\xff\n", "does not begin", id="no-json"),
+        pytest.param(lambda _: b"", "the first line", id="empty"),
+        pytest.param(lambda _: b"\x00\xff\n", "the first line", id="no-json"),
         pytest.param(lambda good: good.replace(b'"version":1', b'"version":2', 1), "version 2", id="another-version"),
-        pytest.param(lambda good: b"\n".join(good.splitlines()[:-1]), "1 objects of 2", id="cut-off"),
-        pytest.param(lambda good: good[:-9], "cannot be read", id="cut-off-in-a-line"),
+        pytest.param(lambda good: b"\n".join(good.splitlines()[:-1]), "1 of 2 objects", id="cut-off"),
+        pytest.param(lambda good: good[:-9], "malformed", id="cut-off-in-a-line"),
     ],
 )
 def test_a_broken_file_is_refused_and_changes_nothing(harm, told):

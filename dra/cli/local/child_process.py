@@ -43,7 +43,7 @@ class ChildProcess:
             finally:
                 await asyncio.shield(_stop(process))
                 self.started(None)
-            _log.warning("%s has ended (%d); it is started again, its log is %s", self.name, code, self.log)
+            _log.warning("%s ended with exit code %d and is started again; its log is %s", self.name, code, self.log)
             await asyncio.sleep(RESTART_DELAY)
 
     async def _spawn(self) -> Process:

@@ -42,7 +42,7 @@ _folder_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_FOLDER,
     show_default=True,
-    help="Where its state is.",
+    help="Folder with the state of the plane.",
 )
 
 
@@ -60,10 +60,12 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     return tuple(name for name in names if name != plugin_processes.OWN_PLUGINS)
 
 
-@local.command(short_help="Start a plane; Ctrl-C ends it.")
+@local.command(short_help="Start a plane; Ctrl-C stops the plane.")
 @_folder_option
-@click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="How many nodes it has.")
-@click.option("--devices", type=click.IntRange(0, 1000), default=8, show_default=True, help="How many each node has.")
+@click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="Number of nodes.")
+@click.option(
+    "--devices", type=click.IntRange(0, 1000), default=8, show_default=True, help="Number of devices of each node."
+)
 @click.option(
     "--api",
     type=click.Choice([each.value for each in Dialect]),
@@ -76,25 +78,34 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     type=click.Choice([each.value for each in Release]),
     default=NEWEST.value,
     show_default=True,
-    help="The version that API server, scheduler and kubelets behave as.",
+    help="Kubernetes version of the API server, the scheduler and the kubelets.",
 )
-@click.option("--controller/--no-controller", default=True, show_default=True, help="Run our controller beside it.")
+@click.option(
+    "--controller/--no-controller", default=True, show_default=True, help="Run the controller of dra-reserve, too."
+)
 @click.option(
     "--reservations/--no-reservations",
     default=True,
     show_default=True,
-    help="Have it hold what Reservations ask for, as a kube-scheduler with our extender does.",
+    help="Hold what Reservations ask for: the scheduler calls the scheduler extender.",
 )
-@click.option("--processes", is_flag=True, help="Execute the commands of containers, on this machine and as you.")
+@click.option(
+    "--processes", is_flag=True, help="Run the commands of containers as processes on this machine, as your user."
+)
 @click.option(
     "--plugins",
     "drivers",
     callback=_parse_plugins,
     metavar="gpu|own",
-    help="Have devices prepared by DRA plugins over sockets: gpu starts ours on each node, own waits for yours.",
+    help="Prepare devices by DRA plugins over sockets: gpu starts a plugin on each node, own waits for yours.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens; 0, the default, is any.")
-@click.option("--detach", is_flag=True, help="Return as soon as it runs.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API server; 0, the default, selects a free port.",
+)
+@click.option("--detach", is_flag=True, help="Return when the plane runs.")
 def up(  # noqa: PLR0913 - one for each option
     folder: Path,
     nodes: int,
@@ -109,7 +120,7 @@ def up(  # noqa: PLR0913 - one for each option
     port: int,
     detach: bool,
 ) -> None:
-    """Start a plane, in the foreground: Ctrl-C ends it and removes what it has made."""
+    """Start a plane in the foreground. Ctrl-C stops the plane and removes its files."""
     if drivers and nodes > plugin_processes.PLUGIN_NODES_MAX:
         raise click.UsageError(
             f"--plugins={','.join(drivers)} starts a process for each node: "
@@ -148,23 +159,27 @@ def up(  # noqa: PLR0913 - one for each option
                 )
             )
     except PlaneFolderInUseError as error:
-        raise click.ClickException(f"{error}; it goes on. Look at it: {_command_line('status', folder)}") from error
+        raise click.ClickException(f"{error}. Show the plane: {_command_line('status', folder)}") from error
     except MalformedSnapshotError as error:
         message = (
-            f"{place / SNAPSHOT_FILE}: {error}; nothing was started, the file stays. Without it a new plane starts"
+            f"snapshot {place / SNAPSHOT_FILE}: {error}; no plane was started. Move the file away to start a new plane"
         )
         raise click.ClickException(message) from error
     except (ComponentDiedError, detached_plane.PlaneStartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"folder {place.path}: {error}; nothing runs") from error
+        raise click.ClickException(f"folder {place.path}: {error}; no plane was started") from error
 
 
 @local.command()
 @_folder_option
-@click.option("--save", is_flag=True, help="Keep the objects in the folder; the next plane there goes on with them.")
+@click.option(
+    "--save",
+    is_flag=True,
+    help="Save the objects in the folder; the next plane of the folder starts with these objects.",
+)
 def down(folder: Path, *, save: bool) -> None:
-    """Stop the plane of the folder and remove what it has made."""
+    """Stop the plane of the folder and remove its files."""
     place = PlaneFolder(folder)
     try:
         record = detached_plane.stop_plane(place, save=save)
@@ -173,15 +188,17 @@ def down(folder: Path, *, save: bool) -> None:
     if record is None:
         click.echo(f"No plane runs in {place.path}.")
         return
-    click.echo(f"The plane in {place.path} (pid {record.pid}) has ended.")
+    click.echo(f"The plane in {place.path} (pid {record.pid}) was stopped.")
     if save:
-        click.echo(f"Its objects are in {place / SNAPSHOT_FILE}; go on with them: {_command_line('up', folder)}")
+        click.echo(
+            f"The objects are saved in {place / SNAPSHOT_FILE}. Start with the objects: {_command_line('up', folder)}"
+        )
 
 
-@local.command(short_help="Show the plane of the folder, and how to reach it.")
+@local.command(short_help="Show the plane of the folder and how to connect.")
 @_folder_option
 def status(folder: Path) -> None:
-    """Show the plane of the folder: its nodes and pods, and how to reach it."""
+    """Show the plane of the folder, its nodes and pods, and how to connect."""
     from dra.cli.local.status_report import format_status  # noqa: PLC0415 - see above
 
     place = PlaneFolder(folder)
@@ -192,30 +209,28 @@ def status(folder: Path) -> None:
         click.echo(asyncio.run(format_status(place, record)))
     except ApiError as error:
         raise click.ClickException(
-            f"folder {place.path}: pid {record.pid} runs and does not answer: {error}"
+            f"folder {place.path}: the plane (pid {record.pid}) does not answer: {error}"
         ) from error
     click.echo(_how_to_reach(place))
 
 
 def _print_resumed(record: PlaneRecord, place: PlaneFolder, *, restored: int | None) -> None:
     if restored is not None:
-        click.echo(
-            f"It goes on with the {restored} objects of {place / SNAPSHOT_FILE}; without that file it would be new."
-        )
+        click.echo(f"Restored {restored} objects from {place / SNAPSHOT_FILE}. Remove the file to start a new plane.")
     _print_started(record, place, detached=False)
 
 
 def _print_started(record: PlaneRecord, place: PlaneFolder, *, detached: bool) -> None:
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {record.nodes} nodes with {record.devices} devices each"
-    who = "with our controller" if record.controller else "without our controller"
+    who = "with the controller of dra-reserve" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.runtime is not None:
-        click.echo(f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry.")
+        click.echo(f"Plugins register in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(place))
     if detached:
-        click.echo(f"Its log is {place / LOG_FILE}. Stop it: {_command_line('down', place.path)}")
+        click.echo(f"The log is {place / LOG_FILE}. Stop the plane: {_command_line('down', place.path)}")
     else:
-        click.echo("Ctrl-C ends it.")
+        click.echo("Press Ctrl-C to stop the plane.")
     sys.stdout.flush()
 
 

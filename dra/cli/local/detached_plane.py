@@ -62,12 +62,12 @@ def start_detached(folder: PlaneFolder, arguments: Sequence[str]) -> PlaneRecord
         process.kill()
         process.wait()
         raise PlaneStartError(
-            f"folder {folder.path}: the plane was not up within {START_TIMEOUT:.0f} s and was stopped again"
+            f"folder {folder.path}: the plane was not ready within {START_TIMEOUT:.0f} s and was stopped"
         )
     record = folder.record
     if process.poll() is not None or record is None:
         raise PlaneStartError(
-            f"folder {folder.path}: the plane has ended at once; nothing runs. Its log ends:\n{_log_tail(folder)}"
+            f"folder {folder.path}: the plane ended during its start. The end of its log:\n{_log_tail(folder)}"
         )
     return record
 
@@ -79,14 +79,14 @@ def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
         return None
     record = folder.record
     if record is None:
-        raise PlaneStopError("a plane is just starting there; it goes on. Try again in a moment")
+        raise PlaneStopError("a plane is starting in the folder. Try again when the plane runs")
     if save:
         write_private_file(folder / SNAPSHOT_FILE, asyncio.run(_fetch_snapshot(folder)))
     os.kill(record.pid, signal.SIGTERM)  # the process that holds the lock has written the pid
     if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
         os.kill(record.pid, signal.SIGKILL)
         if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
-            raise PlaneStopError(f"pid {record.pid} does not end, not even by force")
+            raise PlaneStopError(f"the plane (pid {record.pid}) does not end after SIGKILL")
         folder.tidy()
     return record
 

@@ -103,7 +103,7 @@ class PlaneExtender:
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
         if self._present is None:
-            return dict.fromkeys(nodes, "the extender is not there")
+            return dict.fromkeys(nodes, "the extender does not run")
         found = self._present.calls.filter(pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
@@ -116,7 +116,7 @@ class PlaneExtender:
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
         """Bind a pod to a node; raise ExtenderRefusedError or ExtenderUnansweredError."""
         if self._present is None:
-            raise scheduler_extender.ExtenderRefusedError("the extender is not there")
+            raise scheduler_extender.ExtenderRefusedError("the extender does not run")
         meta = pod.metadata
         call = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
         task = asyncio.ensure_future(self._present.calls.bind(call))
@@ -126,7 +126,7 @@ class PlaneExtender:
         try:
             task.result()
         except asyncio.CancelledError as error:
-            raise scheduler_extender.ExtenderUnansweredError("the extender has ended in the middle") from error
+            raise scheduler_extender.ExtenderUnansweredError("the extender ended during the call") from error
         except WriteRefusedError as error:
             raise scheduler_extender.ExtenderRefusedError(str(error)) from error
         except UnknownOutcomeError as error:

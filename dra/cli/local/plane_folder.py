@@ -80,7 +80,7 @@ class PlaneFolderInUseError(RuntimeError):
     """A plane runs in the folder already."""
 
     def __init__(self, folder: Path, record: PlaneRecord | None) -> None:
-        who = f"pid {record.pid}, {record.url}" if record else "it is just starting"
+        who = f"pid {record.pid}, {record.url}" if record else "it is starting"
         super().__init__(f"folder {folder}: a plane runs here already ({who})")
         self.record = record
 

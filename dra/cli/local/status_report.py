@@ -27,13 +27,13 @@ async def format_status(folder: PlaneFolder, record: PlaneRecord) -> str:
     placed = Counter(pod.spec.node_name for pod in pods)
     phases = Counter(pod.status.phase or "Pending" for pod in pods)
     allocated = sum(claim.status.allocation is not None for claim in claims)
-    pid = f"pid {record.controller_pid}" if record.controller_pid else "is being started"
-    controller = f"our controller {pid}" if record.controller else "without our controller"
+    pid = f"pid {record.controller_pid}" if record.controller_pid else "is starting"
+    controller = f"controller {pid}" if record.controller else "without a controller"
     shape = f"pid {record.pid}, Kubernetes {record.kubernetes}, api {record.api}"
     return "\n".join(
         (
             f"A plane runs at {record.url} since {record.started} ({shape}, {controller}).",
-            *([f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry."] if record.runtime else []),
+            *([f"Plugins register in {record.runtime}/NODE/plugins_registry."] if record.runtime else []),
             f"nodes   {len(nodes)}",
             *(_node_line(node.metadata.name, placed[node.metadata.name], record) for node in nodes),
             f"pods    {len(pods)}" + "".join(f", {phase.lower()} {count}" for phase, count in sorted(phases.items())),

@@ -50,7 +50,7 @@ async def test_a_component_that_dies_takes_the_plane_down(made):
     made.add("bad", fail)
     with pytest.raises(ExceptionGroup) as failed:
         await made.run()
-    assert failed.group_contains(ComponentDiedError, match="bad has died")
+    assert failed.group_contains(ComponentDiedError, match="bad failed")
 
 
 async def test_components_are_clients_with_ways_of_their_own(made):

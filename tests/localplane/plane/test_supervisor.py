@@ -83,8 +83,8 @@ async def returning_after(seconds, error=None):
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        pytest.param(failing, r"part has died \(ValueError: no such thing\)", id="fails"),
-        pytest.param(lambda: returning_after(1.0), r"part has died \(it returned\)", id="returns"),
+        pytest.param(failing, r"part failed \(ValueError: no such thing\)", id="fails"),
+        pytest.param(lambda: returning_after(1.0), r"part failed \(it returned\)", id="returns"),
     ],
 )
 async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, told):
@@ -95,7 +95,7 @@ async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, told)
 async def test_the_log_has_the_traceback_of_what_a_component_has_died_of(caplog):
     with pytest.raises(ComponentDiedError, match="the log has the traceback"):
         await Supervisor().keep("part", failing)
-    assert "part has died" in caplog.text
+    assert "part failed" in caplog.text
     assert "in returning_after" in caplog.text
 
 

@@ -73,7 +73,7 @@ def started(process):
     said = []
     for line in process.stdout:
         said.append(line)
-        if "Ctrl-C ends it" in line:
+        if "Press Ctrl-C" in line:
             break
     return "".join(said)
 
@@ -101,7 +101,7 @@ def test_up_status_and_down(local, folder):
     assert re.search(r"^pods +\d+", shown, re.MULTILINE)
     assert f"KUBECONFIG={folder}/kubeconfig" in shown
     refused = local("up", code=1)
-    assert f"a plane runs here already (pid {here['pid']}, {here['url']}); it goes on" in refused
+    assert f"a plane runs here already (pid {here['pid']}, {here['url']}). Show the plane" in refused
     assert "dra-reserve local status" in refused
     assert f"pid {here['pid']}" in local("down")
     assert not folder.exists()
@@ -162,12 +162,12 @@ def test_a_saved_state_goes_on(local, tmp_path, folder):
     assert "snapshot" in local("down", "--save")
     assert [each.name for each in folder.iterdir()] == ["snapshot"]
     with foreground(tmp_path) as process:
-        assert "It goes on with the" in started(process)
+        assert "Restored " in started(process)
         process.terminate()
         assert process.wait(20) == 0
     (folder / "snapshot").write_bytes((folder / "snapshot").read_bytes()[:-20])
     refused = local("up", code=1)
-    assert "nothing was started, the file stays" in refused
+    assert "no plane was started" in refused
     (folder / "snapshot").unlink()
 
 

@@ -61,7 +61,7 @@ def test_only_its_owner_may_look_into_it(folder):
 
 def test_a_folder_that_is_held_is_refused_to_others(folder, holder):  # noqa: ARG001 - it holds
     assert folder.taken
-    with pytest.raises(PlaneFolderInUseError, match="it is just starting"), folder.held():
+    with pytest.raises(PlaneFolderInUseError, match="it is starting"), folder.held():
         pass
     folder.write(RECORDED)
     with pytest.raises(PlaneFolderInUseError, match=rf"pid {RECORDED.pid}, https://127.0.0.1:1"):

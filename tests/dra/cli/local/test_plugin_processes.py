@@ -129,7 +129,7 @@ async def test_our_plugin_publishes_the_gpus_of_each_node(up):
 def test_sockets_are_found_by_status_and_go_with_the_plane(up, tmp_path):
     folder = up("--plugins=own")
     runtime = Path(folder.record.runtime)
-    assert f"Plugins of a node are found in {runtime}/NODE/plugins_registry" in local(tmp_path, "status")
+    assert f"Plugins register in {runtime}/NODE/plugins_registry" in local(tmp_path, "status")
     local(tmp_path, "down")
     assert not runtime.exists()
 
