@@ -24,9 +24,9 @@ def cluster_options(command: Command) -> Command:
     @click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False),
-        help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        help="Path to the kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
     )
-    @click.option("--context", help="Context of the kubeconfig.")
+    @click.option("--context", help="Name of the kubeconfig context to use.")
     @functools.wraps(command)
     def wrapped(*, kubeconfig: str | None, context: str | None, **rest: Any) -> Any:  # noqa: ANN401 - the command's
         return command(place=ClusterFlags(kubeconfig=kubeconfig, context=context), **rest)

@@ -19,11 +19,13 @@ from dra.telemetry import logs
 
 @click.command()
 @cluster_options
-@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=("Path to the configuration file.")
+)
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in ControllerMode]),
-    help="replace: the stock resourceclaim-controller is off; alongside: it runs as well.",
+    help="replace: the stock resourceclaim-controller is disabled; alongside: it runs as well.",
 )
 def controller(*, place: ClusterFlags, config: Path | None, mode: str | None) -> None:
     """Run the ResourceClaim controller."""

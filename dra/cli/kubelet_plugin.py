@@ -42,47 +42,55 @@ def _folder_option(name: str, default: str, text: str) -> Callable[[F], F]:
 
 
 _driver_flags: Final = _combine_options(
-    click.option("--drivers", default="cpu,gpu", show_default=True, help="Which drivers: cpu, gpu, or both."),
-    click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's."),
+    click.option("--drivers", default="cpu,gpu", show_default=True, help="Drivers to run: cpu, gpu, or both."),
+    click.option("--node-name", envvar="NODE_NAME", help="Name of the node. Default: $NODE_NAME, or the host name."),
     click.option(
-        "--inventory", default="nvml", show_default=True, help="Where GPUs are seen: nvml, sysfs, or simulated:FILE."
+        "--inventory", default="nvml", show_default=True, help="Source of the GPUs: nvml, sysfs, or simulated:FILE."
     ),
-    click.option("--gpu-shares", is_flag=True, help="Offer shares of GPUs (needs DRAConsumableCapacity)."),
+    click.option("--gpu-shares", is_flag=True, help="Offer shares of GPUs (requires DRAConsumableCapacity)."),
     click.option(
         "--gpu-ignored-xids",
         default="",
-        help="XIDs after which a GPU stays in use, such as 48,63, beside those that are an application's error.",
+        help="XIDs after which a GPU stays in use, such as 48,63, in addition to XIDs of application errors.",
     ),
     click.option(
         "--gpu-taint-effect",
         type=click.Choice(["NoSchedule", "NoExecute", "none"]),
         default="NoSchedule",
         show_default=True,
-        help="Of the taints of a GPU that fails: NoExecute ends pods that use it and do not tolerate them.",
+        help="Effect of the taints of a failed GPU; NoExecute evicts pods that use the GPU without a toleration.",
     ),
     click.option(
         "--cpu-devices",
         type=click.Choice(["individual", "grouped"]),
         default="individual",
         show_default=True,
-        help="A device for each CPU, or for each NUMA node (needs DRAConsumableCapacity).",
+        help="Publish one device for each CPU, or for each NUMA node (requires DRAConsumableCapacity).",
     ),
-    click.option("--reserved-cpus", default="", help="CPUs that are never given away, such as 0-1,32; else one core."),
+    click.option(
+        "--reserved-cpus", default="", help=("CPUs that are never allocated, such as 0-1,32. Default: one core.")
+    ),
     click.option(
         "--kubepods-cgroup",
         default="",
-        help="The kubelet's cgroup of all pods, where there are several kubelets; none: CPUs are only named.",
+        help="The kubelet's cgroup of all pods, for machines with several kubelets; none: do not enforce CPUs.",
     ),
-    _folder_option("--nvidia-root", "/", "Where NVIDIA's driver is seen from here."),
-    click.option("--nvidia-root-on-host", default="/", show_default=True, help="And where on the host."),
-    _folder_option("--kubelet", str(KUBELET_ROOT), "The kubelet's root folder."),
+    _folder_option("--nvidia-root", "/", "Root folder of the NVIDIA driver, as seen by this process."),
+    click.option(
+        "--nvidia-root-on-host", default="/", show_default=True, help=("Root folder of the NVIDIA driver on the host.")
+    ),
+    _folder_option("--kubelet", str(KUBELET_ROOT), "Root folder of the kubelet."),
 )
 _folder_flags: Final = _combine_options(
     _folder_option(
-        "--plugins", str(KUBELET_ROOT / "plugins"), "Where each driver has its folder; the same path as on the host."
+        "--plugins",
+        str(KUBELET_ROOT / "plugins"),
+        ("Folder with one folder for each driver; the same path as on the host."),
     ),
-    _folder_option("--registry", str(KUBELET_ROOT / "plugins_registry"), "Where the kubelet looks for plugins."),
-    _folder_option("--cdi", "/var/run/cdi", "Where the container runtime looks for CDI files."),
+    _folder_option(
+        "--registry", str(KUBELET_ROOT / "plugins_registry"), ("Folder in which the kubelet looks for plugins.")
+    ),
+    _folder_option("--cdi", "/var/run/cdi", "Folder in which the container runtime looks for CDI files."),
 )
 
 
@@ -90,14 +98,19 @@ _folder_flags: Final = _combine_options(
 @_driver_flags
 @_folder_flags
 @cluster_options
-@click.option("--pod-uid", envvar="POD_UID", default="", help="Tells the instances of a rolling update apart.")
+@click.option(
+    "--pod-uid",
+    envvar="POD_UID",
+    default="",
+    help=("UID of the plugin's pod; distinguishes the instances of a rolling update."),
+)
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")
 @click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
 @click.pass_context
 def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - one for each option
-    """Run the DRA drivers of a node: devices are published, claims prepared, until SIGTERM."""
+    """Run the DRA drivers of a node: publish devices and prepare claims until SIGTERM."""
     if context.invoked_subcommand is not None:
         return
     import asyncio  # noqa: PLC0415
@@ -120,7 +133,7 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
 @_driver_flags
 @click.option("--output", "-o", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
 def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each option
-    """Show what would be published; needs neither a kubelet nor an API server."""
+    """Display the devices that would be published; requires neither a kubelet nor an API server."""
     from dra.cli.server_process import error_text  # noqa: PLC0415
 
     try:
@@ -157,25 +170,29 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
         support_bundle.write_bundle(path, content)
     except OSError as error:
         raise click.ClickException(f"bundle {path}: {error.strerror}; name another file with --output") from error
-    click.echo(f"{path} ({len(content)} bytes); look through it before you pass it on: it names claims and namespaces.")
+    click.echo(f"{path} ({len(content)} bytes); review the file before you share it: it names claims and namespaces.")
 
 
 @kubelet_plugin.command()
 @_folder_flags
 @cluster_options
-@click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's.")
-@click.option("--pod-uid", envvar="POD_UID", default="", help="Of the plugin's pod, if this is in one.")
-@click.option("--claim-uid", required=True, help="The claim; messages name it as uid.")
+@click.option("--node-name", envvar="NODE_NAME", help="Name of the node. Default: $NODE_NAME, or the host name.")
+@click.option("--pod-uid", envvar="POD_UID", default="", help="UID of the plugin's pod, if the command runs in one.")
+@click.option("--claim-uid", required=True, help="UID of the claim, as messages name it.")
 @click.option(
     "--pods",
     type=click.File("rb"),
-    help="Pods of this node, as kubectl get pods -A -o json writes them; - for standard input. Else the API is asked.",
+    help=(
+        "File with the pods of this node, as kubectl get pods -A -o json writes it; - reads stdin. Default: ask the "
+        "API server."
+    ),
 )
-@click.option("--force", is_flag=True, help="Whatever pods there are, or though they are not known.")
+@click.option("--force", is_flag=True, help="Release even if pods use the claim, or if the pods are unknown.")
 def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: Any) -> None:  # noqa: ANN401 - likewise
-    """Give back what a claim has here, for a kubelet that has forgotten it; a running plugin takes note.
+    """Release the devices of a claim on this node that the kubelet no longer knows.
 
-    Refused while a pod of the node uses the claim, or if that cannot be known.
+    The command refuses while a pod on the node uses the claim, or if that is unknown. A running plugin notices the
+    release.
     """
     import asyncio  # noqa: PLC0415
 
@@ -188,8 +205,10 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
         known = manual_release.held_claims(options["plugins"], DRIVER_NAMES)
         found = [each for each in known if each.preparation.claim.uid == claim_uid]
         if not found:
-            others = "; ".join(map(str, known)) or "nothing at all"
-            raise click.ClickException(f"claim with uid {claim_uid}: has nothing on this node. Held are: {others}")
+            others = "; ".join(map(str, known)) or "none"
+            raise click.ClickException(
+                f"claim with uid {claim_uid}: not prepared on this node. Prepared claims: {others}"
+            )
         because = _reason_to_release(found[0], pods, options, force=force)
         for each in found:
             asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
@@ -209,22 +228,22 @@ def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict
         there = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
         users = manual_release.pods_using_claim(claim, there, node=node, own=options["pod_uid"])
     except (ApiError, ValueError, OSError) as error:
-        doubt = f"which pods use it on node {node} is not known: {error_text(error)}"
+        doubt = f"the pods that use it on node {node} are unknown: {error_text(error)}"
         way_out = (
-            f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
+            f"Pass the pods: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
             f"dra-reserve kubelet-plugin release --claim-uid {claim.uid} --pods - in the plugin's pod"
         )
     else:
         if not users:
             return f"no pod on node {node} uses it"
         doubt = f"is used on node {node} by {', '.join(users)}"
-        way_out = "It is given back when they end"
+        way_out = "It is released when they end"
     if not force:
         raise click.ClickException(
-            f"{claim}: {doubt}. Nothing was released. {way_out}. If you know better: --force; "
-            "a device that is in use still is then given to two"
+            f"{claim}: {doubt}. Nothing was released. {way_out}. To release it anyway, use --force; a device that is "
+            "still in use is then used twice"
         )
-    click.echo(f"{claim}: {doubt}; released all the same.", err=True)
+    click.echo(f"{claim}: {doubt}; released anyway.", err=True)
     return f"by force: {doubt}"
 
 
@@ -344,5 +363,5 @@ def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":
         return None
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
-        raise click.BadParameter(f"{text!r}: write it as in 127.0.0.1:8081", param_hint=option)
+        raise click.BadParameter(f"{text!r}: use the form 127.0.0.1:8081", param_hint=option)
     return Endpoint(address=host, port=int(port))

@@ -11,7 +11,7 @@ COMMANDS: Final[LazySubcommands] = {
     "kubelet-plugin": ("dra.cli.kubelet_plugin:kubelet_plugin", "Run the DRA drivers of a node."),
     "scheduler-extender": (
         "dra.cli.scheduler_extender:scheduler_extender",
-        "Tell kube-scheduler where reserved capacity is, and bind pods.",
+        "Run the scheduler extender for Reservations, which filters nodes and binds pods.",
     ),
     "local": (
         "dra.cli.local.commands:local",
@@ -19,7 +19,7 @@ COMMANDS: Final[LazySubcommands] = {
     ),
     "demo": (
         "dra.cli.demo.command:demo",
-        "Show what this is good for, on planes of its own: a minute, no cluster, nothing left behind.",
+        "Run a demonstration on temporary local planes: it takes a minute and needs no cluster.",
     ),
 }
 

@@ -20,9 +20,11 @@ from dra.telemetry import logs
 
 @click.command()
 @cluster_options
-@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=("Path to the configuration file.")
+)
 def scheduler_extender(*, place: ClusterFlags, config: Path | None) -> None:
-    """Tell kube-scheduler where reserved capacity is, and bind pods."""
+    """Run the scheduler extender for Reservations, which filters nodes and binds pods."""
     configuration = server_process.load_configuration(config, ExtenderConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()

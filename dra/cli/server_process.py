@@ -26,7 +26,7 @@ def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  #
     try:
         content = yaml.safe_load(path.read_text()) if path is not None else None
     except yaml.YAMLError as error:
-        raise click.ClickException(f"configuration {path}: no YAML: {error}") from error
+        raise click.ClickException(f"configuration {path}: not valid YAML: {error}") from error
     if content is not None and not isinstance(content, dict):
         raise click.ClickException(f"configuration {path}: must be a mapping")
     try:

@@ -61,7 +61,7 @@ def printed(found: Snapshot) -> list[Printed]:
     for problem in audit(scene):
         text = auditing._format_problems((problem,), PrintOptions())
         _, _, todo = text.partition("\n\nTo do:\n")
-        todo = todo.partition("\n\nTo weigh:\n")[0]
+        todo = todo.partition("\n\nTo decide:\n")[0]
         if problem.subject.kind == "Lease":
             assert not todo, "nobody starts a controller by pasting"
             continue

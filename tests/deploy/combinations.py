@@ -47,7 +47,9 @@ FILLED: Final[Mapping[str, Any]] = {
     "imagePullSecrets": [{"name": "pull"}],
     "config.qps": 33.5,
     "config.burst": 50,
-    "config.releaseRules": [{"resource": "rayjobs.ray.io", "expression": "object.status.jobStatus == 'SUCCEEDED'"}],
+    "config.releaseRules": [
+        {"resource": "rayjobs.ray.io", "expression": "object.status.jobDeploymentStatus == 'Complete'"}
+    ],
     "config.leaderElection.leaseSeconds": 30,
     "config.leaderElection.renewSeconds": 20,
     "config.leaderElection.retrySeconds": 1.5,

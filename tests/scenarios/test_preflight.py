@@ -21,7 +21,7 @@ async def test_an_installed_cluster_is_ready_and_the_trial_is_certain(target: Ta
     found = {each["check"]: each for each in answer.content["checks"]}
     assert (answer.code, answer.content["ready"]) == (0, True), answer.output
     assert found["rights"]["verdict"] == "ok"
-    assert found["stock controller"]["sure"] == "certain: by trial"
+    assert found["stock controller"]["sure"] == "certain: by a probe pod"
     assert found["clock"]["verdict"] == "ok"
     left = [each["metadata"] for each in await api.all(NAMESPACES)]
     assert [each["name"] for each in left if each["name"].startswith("dra-reserve-probe")] == [

@@ -116,14 +116,15 @@ async def show_kep_field(scene: DemoScene) -> None:
     took = asyncio.get_running_loop().time() - began
     if most := max(version.pods_listed for version in scene.history.of_claim("train")):
         raise DemoStepError(
-            f"claim train on api {scene.plane.api}: {most} pods were in its list, which is for the Job alone"
+            f"claim train on api {scene.plane.api}: {most} pods were in its list, which must contain only the Job"
         )
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s; the list has never held a pod:")
     await scene.show.value(scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor")
     await create_waiting_claim(scene, "next")
     await scene.follow("train", "train", lambda: not scene.reserved("train"), pods=pods)
     screen.good(
-        "The Job is over, and its entry is gone. A scheduler that read the claim before may still bind a pod to it,"
+        "The Job has finished, and its entry is removed. A scheduler that read the claim before may still bind a pod "
+        "to it,"
     )
     screen.say(
         f"  without a write: claim next gets the device {BIND_HORIZON:.0f} s later. Meanwhile, on the other plane:"
@@ -140,7 +141,7 @@ async def create_waiting_claim(scene: DemoScene, heir: str) -> None:
 async def show_next_claim(scene: DemoScene) -> None:
     """Show that claim next gets the device once the device is free."""
     await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
-    scene.screen.good("The Job is over, and claim next has the device:")
+    scene.screen.good("The Job has finished, and claim next has the device:")
     await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
@@ -177,16 +178,16 @@ async def show_failures(scene: DemoScene) -> None:
     )
     await scene.follow("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
     pid = plane.kill_controller()
-    screen.bad(f"kill -9 {pid}: the controller is gone, with {scene.started('again'):,} pods started")
+    screen.bad(f"kill -9 {pid}: the controller was killed, with {scene.started('again'):,} pods started")
     async with asyncio.TaskGroup() as group:
         coming = group.create_task(plane.controller_after(pid))
         await scene.follow("again", "again", coming.done, pods=pods)
-    screen.good(f"Another one (pid {coming.result()}) has read the cluster and goes on.")
+    screen.good(f"A new controller (pid {coming.result()}) has read the cluster and continues.")
     await scene.follow("again", "again", lambda: scene.ended("again") >= pods, pods=pods)
     counts = (await plane.request("GET", "/dra/faults"))["counts"]
     await plane.request("DELETE", "/dra/faults")
     told = ", ".join(f"{counts.get(name, 0)} × {what}" for name, what in _FAULT_TEXTS.items())
-    screen.good(f"All have ended, in spite of a crash, {told}.")
+    screen.good(f"All pods have finished, despite a crash, {told}.")
     screen.say(
         "  The new process found a guard in the list. Pods that were deleted by force before may still run: claim"
     )
@@ -217,7 +218,7 @@ async def _wait_for_last_write(scene: DemoScene) -> None:
     def over() -> bool:
         return scene.history.pod_ended((NAMESPACE, "next")) and not scene.allocated("next")
 
-    await _wait_until(over, saying="claim next is given back")
+    await _wait_until(over, saying="claim next is released")
     present = [each for path in (CLAIMS_PATH, PODS_PATH) for each in (await scene.plane.request("GET", path))["items"]]
     await _wait_until(lambda: scene.history.has_seen(present), saying="the watches have shown the last write")
 
@@ -229,11 +230,11 @@ def _print_verdict(scene: DemoScene, verdict: SafetyVerdict, screen: Screen) -> 
     if len(verdict.violations) > 5:  # noqa: PLR2004 - as many as were shown
         screen.bad(f"{api} … and {len(verdict.violations) - 5} more")
     if scene.history.gaps:
-        screen.bad(f"{api} a watch has missed something: nothing can be said for certain")
+        screen.bad(f"{api} a watch has missed events: the result is not certain")
     well = not verdict.violations and not scene.history.gaps
     if well:
         figures = f"{verdict.writes:,} writes, {verdict.pods:,} pods"
-        screen.good(f"{api} {figures}: no device twice, none taken from a pod that used it, none leaked")
+        screen.good(f"{api} {figures}: no device was allocated twice, taken from a pod that used it, or leaked")
     figures = f"{verdict.allocations} allocations, the longest list had {verdict.longest_list} entries"
     screen.say(f"  {' ' * len(api)} {figures}")
     return well
@@ -243,5 +244,5 @@ async def _wait_until(holds: Callable[[], bool], *, saying: str) -> None:
     deadline = asyncio.get_running_loop().time() + STEP_TIMEOUT
     while not holds():
         if asyncio.get_running_loop().time() > deadline:
-            raise DemoStepError(f"not so within {STEP_TIMEOUT:.0f} s: {saying}")
+            raise DemoStepError(f"timed out after {STEP_TIMEOUT:.0f} s: {saying}")
         await asyncio.sleep(FRAME_INTERVAL)

@@ -31,22 +31,22 @@ EXIT_CODE_INTERRUPTED: Final = 130
 @click.command()
 @click.option("--pods", type=click.IntRange(4, 5000), default=1000, show_default=True, help="Pods of the Jobs.")
 @click.option("--seconds", type=click.FloatRange(0.1, 60), default=5, show_default=True, help="How long each pod runs.")
-@click.option("--keep", is_flag=True, help="Leave the plane running afterwards, in ./.dra.")
+@click.option("--keep", is_flag=True, help="Keep the plane running afterwards, in ./.dra.")
 def demo(pods: int, seconds: float, *, keep: bool) -> None:
-    """Show what this is good for, on planes of its own: a minute, no cluster, nothing left behind."""
+    """Run a demonstration on temporary local planes: it takes a minute and needs no cluster."""
     screen = Screen()
-    screen.say("dra-reserve: devices for workloads. Three nodes, no cluster; Ctrl-C ends it and leaves nothing.")
+    screen.say("dra-reserve: devices for workloads. Three nodes, no cluster; Ctrl-C stops the demo and cleans up.")
     if keep and PlaneFolder(DEFAULT_FOLDER).taken:
         raise click.ClickException(
-            f"folder {DEFAULT_FOLDER.absolute()}: a plane runs here already, and goes on; --keep would need its place. "
-            f"Stop it first: {dra_reserve_command()} local down"
+            f"folder {DEFAULT_FOLDER.absolute()}: a plane already runs here; --keep needs this folder. Stop it first: "
+            f"{dra_reserve_command()} local down"
         )
     folder = Path(tempfile.mkdtemp(prefix="dra-demo-"))
     try:
         well = asyncio.run(_run_demo(screen, folder, pods=pods, seconds=seconds, keep=keep))
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.close()
-        screen.say("Interrupted; everything that was started has been stopped.")
+        screen.say("Interrupted; all processes were stopped.")
         raise SystemExit(EXIT_CODE_INTERRUPTED) from None
     except BaseExceptionGroup as errors:
         screen.close()
@@ -76,7 +76,8 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
         screen.title("Two control planes: one with the API of KEP-5194, one with that of Kubernetes 1.36")
         await asyncio.gather(kep.start(), stock.start())
         screen.good(
-            f"They run after {SYSTEM.now() - began:.1f} s: API server, scheduler, {NODE_COUNT} nodes, our controller."
+            f"Started in {SYSTEM.now() - began:.1f} s: API server, scheduler, {NODE_COUNT} nodes, dra-reserve "
+            "controller."
         )
         scenes = [
             DemoScene(
@@ -95,7 +96,7 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
         screen.title("The first plane again")
         await chapters.show_next_claim(scenes[0])
         well = await chapters.show_safety_check(scenes, screen)
-        screen.say(f"All of it took {SYSTEM.now() - began:.0f} s.")
+        screen.say(f"The demo took {SYSTEM.now() - began:.0f} s.")
         if keep:
             stock.keep()
             _print_next_steps(screen, stock)
@@ -103,7 +104,7 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
 
 
 def _print_next_steps(screen: Screen, plane: DemoPlane) -> None:
-    screen.title("The plane goes on. Try:")
+    screen.title("The plane keeps running. Try:")
     screen.code(
         (
             f"export KUBECONFIG={plane.kubeconfig}",

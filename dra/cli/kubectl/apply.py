@@ -90,24 +90,29 @@ class ApplyOptions:
 @click.command()
 @filename_option
 @cluster_options
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the manifest, or of the context.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    help="Namespace of the objects. Default: the namespace of the manifest or of the context.",
+)
 @click.option(
     "--dry-run",
     type=click.Choice([each.value for each in DryRunStrategy]),
     is_flag=False,
     flag_value=DryRunStrategy.CLIENT.value,
     default=DryRunStrategy.NONE.value,
-    help="client: only show what would be sent; server: let the server check it, and keep nothing.",
+    help="client: only print the objects that would be sent; server: submit the request without persisting it.",
 )
-@click.option("--force-conflicts", is_flag=True, help="Take fields over from whoever manages them.")
-@click.option("--field-manager", default=FIELD_MANAGER, show_default=True, help="Whose the fields are.")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that other field managers own.")
+@click.option("--field-manager", default=FIELD_MANAGER, show_default=True, help="Name of the field manager.")
 @click.option(
     "-o",
     "--output",
     "style",
     type=OutputParam(RESULT_FORMATS),
     default=OutputFormat.TABLE.value,
-    help="How it is told.",
+    help="Output format.",
 )
 def apply(  # noqa: PLR0913 - one for each option
     *,
@@ -119,11 +124,11 @@ def apply(  # noqa: PLR0913 - one for each option
     field_manager: str,
     style: PrintOptions,
 ) -> None:
-    """Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.
+    """Apply manifests that use spec.reservedFor (KEP-5194) to any API server.
 
-    Where the server does not know the field, the claim gets the annotations that dra-reserve reads in its place. All
-    other objects are applied as kubectl apply --server-side does it. Exit code: 0 all is applied, 1 something is not, 2
-    nothing could be.
+    If the server does not know the field, the claim gets the corresponding annotations of dra-reserve. All other
+    objects are applied as with kubectl apply --server-side. Exit code: 0 all objects were applied, 1 some were not, 2
+    none could be.
     """
     try:
         manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(paths))]
@@ -151,7 +156,9 @@ def _validate_manifest(manifest: Json) -> Json:
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
     name = meta.get("name") if isinstance(meta, dict) else None
     if not (kind and version and name):
-        raise MalformedManifestError(f"{kind or 'object'} {name or '(without a name)'}: needs apiVersion, kind, a name")
+        raise MalformedManifestError(
+            f"{kind or 'object'} {name or '(without a name)'}: apiVersion, kind and metadata.name are required"
+        )
     return manifest
 
 
@@ -172,11 +179,11 @@ async def _apply_all(
             content = manifest if native or not has_reserved_for(manifest) else to_annotations(manifest)
             if content is not manifest:
                 print_to_stderr(
-                    f"{where}: spec.reservedFor becomes an annotation: this API server does not know the field"
+                    f"{where}: spec.reservedFor is applied as an annotation: the API server does not know the field"
                 )
             applied.append((resource, await _apply_one(connection, resource, content, order)))
         except Conflict as error:
-            failures.append(f"{error}; to take the fields over: --force-conflicts")
+            failures.append(f"{error}; use --force-conflicts to take over the fields")
         except (MalformedReservedForError, MalformedManifestError, InvalidNameError) as error:
             failures.append(f"{where}: {error}")
         except ApiError as error:
@@ -188,7 +195,7 @@ async def _apply_one(connection: Connection, resource: Resource, content: Json, 
     meta = content["metadata"]
     namespace = str(meta.get("namespace") or order.namespace) if resource.namespaced else ""
     if resource.namespaced and order.given and namespace != order.given:
-        raise MalformedManifestError(f"is of namespace {namespace}, and --namespace says {order.given}")
+        raise MalformedManifestError(f"namespace {namespace} does not match --namespace {order.given}")
     if order.dry is DryRunStrategy.CLIENT:
         return {**content, "metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
     found = await connection.client.apply(
@@ -211,10 +218,10 @@ async def _resource_for(connection: Connection, manifest: Json, known: dict[tupl
         try:
             served = await connection.client.read(group_path(group, name), _ApiResourceList)
         except NotFound:
-            raise MalformedManifestError(f"the API server has no {version}") from None
+            raise MalformedManifestError(f"the API server does not serve {version}") from None
         found = next((each for each in served.resources if each.kind == kind and "/" not in each.name), None)
         if found is None:
-            raise MalformedManifestError(f"the API server has no kind {kind} in {version}")
+            raise MalformedManifestError(f"the API server does not serve kind {kind} in {version}")
         known[version, kind] = Resource(group, name, found.name, kind, namespaced=found.namespaced)
     return known[version, kind]
 
@@ -270,7 +277,7 @@ def to_annotations(manifest: Mapping[str, Any]) -> Json:
     for key, value in wanted.items():
         if annotations.get(key, value) != value:
             raise MalformedReservedForError(
-                f"spec.{RESERVED_FOR_FIELD} says {value}, annotation {key} says {annotations[key]}"
+                f"spec.{RESERVED_FOR_FIELD} is {value}, but annotation {key} is {annotations[key]}"
             )
     without = {key: value for key, value in spec.items() if key != RESERVED_FOR_FIELD}
     marked = {**metadata, "annotations": annotations | wanted}
@@ -297,13 +304,13 @@ def _claim_spec(manifest: Json) -> tuple[Json, Json] | None:
 def _parse_reference(value: Any) -> ConsumerReference:  # noqa: ANN401 - what YAML can say
     shape = "as in: {apiGroup: batch, resource: jobs, name: train}"
     if not isinstance(value, Mapping):
-        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: is one reference, {shape}")
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: must be one reference, {shape}")
     if "kind" in value:
         raise MalformedReservedForError(
-            f"spec.{RESERVED_FOR_FIELD}.kind: the field is named resource, and is a plural, {shape}"
+            f"spec.{RESERVED_FOR_FIELD}.kind: use field resource with the plural name, {shape}"
         )
     if unknown := sorted(set(value) - _REFERENCE_FIELDS):
-        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}.{unknown[0]}: there is no such field; {shape}")
+        raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}.{unknown[0]}: unknown field; {shape}")
     if not (value.get("resource") and value.get("name")):
         raise MalformedReservedForError(f"spec.{RESERVED_FOR_FIELD}: resource and name are required, {shape}")
     group, resource, name = (str(value.get(key) or "") for key in ("apiGroup", "resource", "name"))

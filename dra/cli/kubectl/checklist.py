@@ -65,7 +65,7 @@ def format_checklist(findings: Sequence[CheckResult], style: PrintOptions) -> st
         for each in findings
     ]
     text = format_table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
-    for title, kind in (("To do", SafeCommand), ("To weigh", WeighedChoice)):
+    for title, kind in (("To do", SafeCommand), ("To decide", WeighedChoice)):
         todo = [
             f"  {each.check}: {printers.remedy_text(each.remedy)}" for each in findings if isinstance(each.remedy, kind)
         ]

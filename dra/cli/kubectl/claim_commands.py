@@ -74,7 +74,7 @@ async def release_claim(connection: Connection, wish: ReleaseOptions, *, say: Ca
         return f"claim {name}: has no devices"
     if wish.unused and (kept := _keeping_text(snapshot, wish.key)):
         raise ReleaseRefusedError(
-            f"claim {name}: is not unused, {kept}. See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
+            f"claim {name}: not unused: {kept}. See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
         )
     if snapshot.leader.presence is ControllerPresence.RUNNING:
         return await _release_by_controller(connection, wish, claim, snapshot)
@@ -96,7 +96,7 @@ def _keeping_text(snapshot: Snapshot, key: Key) -> str:
         return ""
     found = set(claims.holds_of(scene, view))
     if AllocationHold.NOTHING in found and view.unfinished:
-        return "pods are about to use it"
+        return "pending pods reference it"
     return ", ".join(sorted(found - {AllocationHold.NOTHING, AllocationHold.TIME, AllocationHold.VANISHED}))
 
 
@@ -112,7 +112,7 @@ async def _release_by_controller(
     if plan is not None and any(reason.code is Code.FORCE_RELEASE_BLOCKED for reason in plan.reasons):
         raise ReleaseRefusedError(_unmet_reasons(plan, name))
     if wish.dry:
-        return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then gives it back"
+        return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then releases it"
     uid = claim.metadata.uid
     await connection.client.merge_patch(
         CLAIMS, wish.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
@@ -122,15 +122,15 @@ async def _release_by_controller(
         try:
             claim = await connection.client.get(CLAIMS, wish.key, ResourceClaim)
         except NotFound:
-            return f"claim {name}: released and gone"
+            return f"claim {name}: released and deleted"
         if claim.status.allocation is None or claim.metadata.uid != uid:
             return f"claim {name}: released by the controller"
         await asyncio.sleep(POLL_INTERVAL)
-    stays = "the wish stays on the claim"
+    stays = "annotation reserve.dra/force-release stays on the claim"
     if wish.unused:  # the user has not vouched: when a controller reads the annotation, the claim may be in use again
         gone = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
         await connection.client.merge_patch(CLAIMS, wish.key, gone, model=ResourceClaim, uid=uid)
-        stays = "the wish was taken off again"
+        stays = "annotation reserve.dra/force-release was removed"
     raise FailedError(
         f"claim {name}: not released within {wish.within:.0f} s; {stays}. "
         f"See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
@@ -152,10 +152,10 @@ async def _release_directly(
     while True:
         plan = _decide(snapshot, world, wish, now=connection.clock.now())
         if plan is None:
-            return f"claim {name}: has no devices any more"
+            return f"claim {name}: was released meanwhile"
         if any(isinstance(action, Deallocate) for action in plan.claim_writes):
             if wish.dry:
-                return f"claim {name}: would be given back from here: no controller of ours is known to run"
+                return f"claim {name}: would be released by this command: no dra-reserve controller is known to run"
             failure = await _apply_plan(connection, world, snapshot, wish.key, plan)
             if failure is None:
                 return f"claim {name}: released"
@@ -228,7 +228,7 @@ def _write_timeout() -> float:
 def _unmet_reasons(plan: ClaimPlan, name: str) -> str:
     """Return the reasons of a plan that report no success."""
     texts = [reason.text for reason in plan.reasons if not reason.done and reason.subject.kind == "ResourceClaim"]
-    return "; ".join(texts) or f"claim {name}: is not given back now"
+    return "; ".join(texts) or f"claim {name}: cannot be released now"
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -243,7 +243,7 @@ class _DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic i
         """Return the duration in seconds."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
         if found is None:
-            self.fail(f"{value!r} is no duration; write it as in: 30s, 5m", param, ctx)
+            self.fail(f"{value!r} is not a valid duration; use a form like 30s or 5m", param, ctx)
         return float(found[1]) * _UNITS[found[2]]
 
 
@@ -263,16 +263,24 @@ class _DryRunCommand(click.Command):
 @click.argument("what", metavar="claim", type=KindParam(("claim",)))
 @click.argument("name", required=False, type=NameParam())
 @cluster_options
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
-@click.option("--timeout", type=_DurationParam(), default="240s", show_default=True, help="How long it may take.")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
+)
+@click.option(
+    "--timeout",
+    type=_DurationParam(),
+    default="240s",
+    show_default=True,
+    help="Length of time to wait before giving up.",
+)
 @click.option(
     "--dry-run",
     type=click.Choice(["none", "client", "server"]),
     default="none",
-    help="client, server, or nothing behind it: say what would be done, and do nothing.",
+    help="client, server, or no value: print what would be done without doing it.",
 )
-@click.option("--if-unused", is_flag=True, help="Vouch for nothing: refuse where anything keeps the claim.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
+@click.option("--if-unused", is_flag=True, help="Refuse if anything keeps the claim.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controller's lease.")
 def release(  # noqa: PLR0913 - one for each option
     *,
     what: str,
@@ -284,10 +292,11 @@ def release(  # noqa: PLR0913 - one for each option
     if_unused: bool,
     lease_namespace: str,
 ) -> None:
-    """Give a claim back: you vouch that nobody uses it any more.
+    """Release the devices of a claim; you confirm that no pod uses the claim.
 
-    A pod that uses it on a node that is Ready is never overridden, and one that may be bound any moment is waited for.
-    Our controller does it where it runs, else this command. Exit code: 0 released, 1 refused, 2 an error.
+    The command refuses while a pod on a Ready node uses the claim, and waits for pods that may be bound at any moment.
+    The dra-reserve controller releases the claim if it runs, else this command does. Exit code: 0 released, 1 refused,
+    2 error.
     """
     meant = SnapshotSource(place=place, given=namespace).namespace or DEFAULT_NAMESPACE
     wish = ReleaseOptions(
@@ -308,22 +317,31 @@ def release(  # noqa: PLR0913 - one for each option
 @click.argument("what", metavar="claim", type=KindParam(("claim",)))
 @click.argument("name", required=False, type=NameParam())
 @cluster_options
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
+)
 @click.option(
     "--for",
     "state",
     type=click.Choice(["released", "allocated"]),
     default="released",
     show_default=True,
-    help="What to wait for.",
+    help="The condition to wait for.",
 )
-@click.option("--timeout", type=_DurationParam(), default="30s", show_default=True, help="How long to wait.")
+@click.option(
+    "--timeout",
+    type=_DurationParam(),
+    default="30s",
+    show_default=True,
+    help="Length of time to wait before giving up.",
+)
 def wait(
     *, what: str, name: str | None, place: ClusterFlags, namespace: str | None, state: str, timeout: float
 ) -> None:
-    """Wait until a claim is released, or allocated.
+    """Wait until a claim is released or allocated.
 
-    A claim that is gone is released. When time is up, it says what keeps the claim. Exit code: 0 it is so, 1 it is not.
+    A deleted claim counts as released. After the timeout, the command prints what keeps the claim. Exit code: 0 the
+    condition is met, 1 the timeout has passed, 2 error.
     """
     key = (SnapshotSource(place=place, given=namespace).namespace or DEFAULT_NAMESPACE, _claim_name(what, name))
 
@@ -337,7 +355,7 @@ def wait(
                 if state == "allocated" or not error.details.name:  # without a name, the API itself is missing
                     raise
                 if not seen:
-                    print_to_stderr(f"claim {'/'.join(key)}: is gone, or never was. See: kubectl dra get claims -A")
+                    print_to_stderr(f"claim {'/'.join(key)}: not found. See: kubectl dra get claims -A")
                 allocated = False
             if allocated == (state == "allocated"):
                 return None

@@ -61,9 +61,9 @@ async def connect(place: ClusterFlags) -> AsyncIterator[Connection]:
 
 
 ERROR_ADVICE: Final[Mapping[type[ApiError], str]] = {
-    Unauthorized: "the server does not accept these credentials: log in again, or see kubectl config current-context",
-    Forbidden: "See what you may do: kubectl auth can-i --list",
-    Unreachable: "Is it the right cluster, and is it up? See: kubectl config current-context",
+    Unauthorized: "The server does not accept these credentials. Log in again, or see: kubectl config current-context",
+    Forbidden: "List your permissions: kubectl auth can-i --list",
+    Unreachable: "Check that the cluster is running and that the context is right. See: kubectl config current-context",
 }
 
 
@@ -71,7 +71,9 @@ def error_text(error: ApiError) -> str:
     """Return the text of an API error, with the next command."""
     if isinstance(error, NotFound) and error.what.endswith(f".{RESOURCE_API_GROUP}") and not error.details.name:
         group = RESOURCE_API_GROUP
-        return f"{error.what}: this server has no DRA ({group}/v1), which takes Kubernetes 1.34. See: kubectl version"
+        return (
+            f"{error.what}: the server does not serve {group}/v1, which requires Kubernetes 1.34. See: kubectl version"
+        )
     advice = next((text for kind, text in ERROR_ADVICE.items() if isinstance(error, kind)), "")
     text = str(error).rstrip(".")
     return f"{text}. {advice}" if advice and "See:" not in text and "there are" not in text else str(error)
@@ -91,7 +93,7 @@ def run(place: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]
     except ApiError as error:
         raise FailedError(error_text(error)) from error
     except KeyboardInterrupt:
-        raise FailedError("interrupted; nothing is under way any more") from None
+        raise FailedError("interrupted; no request is in progress") from None
     return found[0]
 
 

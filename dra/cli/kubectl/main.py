@@ -95,70 +95,70 @@ def examples_epilog(name: str) -> str:
 COMMANDS: Final[LazySubcommands] = {
     "explain": (
         "dra.cli.kubectl.diagnosis.explain:explain",
-        "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
+        "Explain why a claim, pod, node or device is held, by which rule, and what would release it.",
     ),
     "why": (
         "dra.cli.kubectl.diagnosis.explain:explain",
-        "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
+        "Explain why a claim, pod, node or device is held, by which rule, and what would release it.",
     ),
     "audit": (
         "dra.cli.kubectl.diagnosis.audit:audit",
-        "Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.",
+        "Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.",
     ),
-    "get": ("dra.cli.kubectl.diagnosis.get:get", "List claims, devices or Reservations with who uses them now."),
+    "get": ("dra.cli.kubectl.diagnosis.get:get", "Display claims, devices or Reservations with their current users."),
     "tree": (
         "dra.cli.kubectl.diagnosis.get:tree",
-        "Show workloads, the claims reserved for them, their devices and the pods that use these.",
+        "Display workloads as a tree with their claims, devices and pods.",
     ),
     "usage": (
         "dra.cli.kubectl.diagnosis.get:usage",
-        "Sum up who has how many devices, and how many of them pods use now.",
+        "Display how many devices are held and how many are in use.",
     ),
     "simulate": (
         "dra.cli.kubectl.simulate.command:simulate",
-        "Say where the pods of manifests would be placed, with which devices, and what would wait and why.",
+        "Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.",
     ),
     "apply": (
         "dra.cli.kubectl.apply:apply",
-        "Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.",
+        "Apply manifests that use spec.reservedFor (KEP-5194) to any API server.",
     ),
     "reserve": (
         "dra.cli.kubectl.reservations.reserve:reserve",
-        "Reserve CPUs, memory and other resources of a node for pods that do not exist yet.",
+        "Reserve CPUs, memory and other resources of a node for future pods.",
     ),
     "reservations": (
         "dra.cli.kubectl.reservations.reservation_list:reservations",
-        "List Reservations: where each is, how much of it is used, by whom, and until when.",
+        "Display Reservations with their node, usage, owners and expiration.",
     ),
     "release": (
         "dra.cli.kubectl.claim_commands:release",
-        "Give a claim back: you vouch that nobody uses it any more.",
+        "Release the devices of a claim; you confirm that no pod uses the claim.",
     ),
-    "wait": ("dra.cli.kubectl.claim_commands:wait", "Wait until a claim is released, or allocated."),
+    "wait": ("dra.cli.kubectl.claim_commands:wait", "Wait until a claim is released or allocated."),
     "bundle": (
         "dra.cli.kubectl.snapshots.snapshot_source:bundle",
-        "Write what explanations need into a file that may be sent to somebody else.",
+        "Write a redacted snapshot of the cluster to a file for offline diagnosis.",
     ),
     "preflight": (
         "dra.cli.kubectl.preflight.command:preflight",
-        "Check whether this cluster is ready for dra-reserve.",
+        "Check whether the cluster is ready for dra-reserve.",
     ),
     "adopt": (
         "dra.cli.kubectl.downgrade.adopt:adopt",
-        "Come back from a downgrade: let the controllers act again, and see that they do.",
+        "Re-enable the controllers after a downgrade and verify them.",
     ),
     "downgrade": (
         "dra.cli.kubectl.downgrade.command:downgrade",
-        "Go back to stock Kubernetes without losing a device or stopping a pod.",
+        "Downgrade to stock Kubernetes without losing devices or stopping pods.",
     ),
 }
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "Ask": ("explain", "why", "get", "tree", "usage", "reservations", "audit"),
-    "Plan": ("simulate",),
-    "Change": ("apply", "reserve", "release", "wait"),
-    "Ask somebody else": ("bundle",),
-    "Install and remove": ("preflight", "downgrade", "adopt"),
+    "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "audit"),
+    "Planning commands": ("simulate",),
+    "Management commands": ("apply", "reserve", "release", "wait"),
+    "Troubleshooting commands": ("bundle",),
+    "Installation commands": ("preflight", "downgrade", "adopt"),
 }
 """Sections of the list of commands, in the order in which a new user needs them."""
 
@@ -192,8 +192,7 @@ class _KubectlGroup(LazyGroup):
             if error.option_name not in {"-w", "--watch"} or error.ctx is None:
                 raise
             raise click.UsageError(
-                f"{error.ctx.info_name} tells of one moment and ends: no --watch. "
-                f"What goes on with -w: {WATCHABLE_COMMANDS}",
+                f"{error.ctx.info_name} does not support --watch. Commands that do: {WATCHABLE_COMMANDS}",
                 ctx=error.ctx,
             ) from error
 
@@ -201,7 +200,7 @@ class _KubectlGroup(LazyGroup):
 @click.group(cls=_KubectlGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dra-reserve", prog_name=PROGRAM_NAME)
 def main() -> None:
-    """Ask who holds the devices of a cluster, and why; check it, and change it."""
+    """Inspect, check and manage device claims and Reservations."""
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ filename_option = click.option(
     multiple=True,
     required=True,
     metavar="FILE",
-    help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
+    help="Manifest files in YAML or JSON; - reads stdin, a directory stands for the files in it. Can be repeated.",
 )
 """``-f``; the command gets as `paths` what `dra.cli.kubectl.manifests.load_documents` reads."""
 
@@ -37,7 +37,7 @@ def load_documents(paths: Sequence[str]) -> Iterator[Any]:
             except (OSError, UnicodeDecodeError) as error:
                 raise FailedError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
             except yaml.YAMLError as error:
-                raise FailedError(f"{path}: is no YAML: {error}") from error
+                raise FailedError(f"{path}: not valid YAML: {error}") from error
 
 
 VALUES_MAX: Final = 1_000_000
@@ -70,7 +70,7 @@ def _check_nesting(events: Iterable[Any], path: str) -> None:
         kind = type(event).__name__
         level += kind.endswith("StartEvent") - kind.endswith("EndEvent")
         if level > LEVELS_MAX + 2:  # the stream and the document are two
-            raise FailedError(f"{path}: is nested more than {LEVELS_MAX} levels deep")
+            raise FailedError(f"{path}: nested more than {LEVELS_MAX} levels deep")
 
 
 def _check_size(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
@@ -88,11 +88,11 @@ def _check_size(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
             below = [sizes[id(child)] for child in children]
             sizes[id(node)] = (1 + sum(size for size, _ in below), 1 + max((levels for _, levels in below), default=0))
             if sizes[id(node)][0] > VALUES_MAX:
-                raise FailedError(f"{path}: its aliases stand for more than {VALUES_MAX:,} values")
+                raise FailedError(f"{path}: its aliases expand to more than {VALUES_MAX:,} values")
             if sizes[id(node)][1] > LEVELS_MAX + 1:
-                raise FailedError(f"{path}: is nested more than {LEVELS_MAX} levels deep")
+                raise FailedError(f"{path}: nested more than {LEVELS_MAX} levels deep")
         elif id(node) in open_:
-            raise FailedError(f"{path}: an alias stands for a part of itself")
+            raise FailedError(f"{path}: a YAML alias refers to itself")
         elif id(node) not in sizes:
             open_.add(id(node))
             stack.append((node, True))
@@ -121,7 +121,7 @@ def flatten_lists(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
         if each is None:
             continue
         if not isinstance(each, Mapping):
-            raise MalformedManifestError(f"a manifest is an object, not {each!r:.40}")
+            raise MalformedManifestError(f"a manifest must be an object, not {each!r:.40}")
         if str(each.get("kind", "")).endswith("List") and "items" in each:
             yield from flatten_lists(each["items"] or ())
         else:

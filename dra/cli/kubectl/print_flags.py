@@ -67,11 +67,11 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         name, given, template = str(value).partition("=")
         if name not in self.formats:
             known = ", ".join(f"{each}=TEMPLATE" if each in TEMPLATE_FORMATS else each for each in self.formats)
-            self.fail(f"{name!r} is none of {known}{did_you_mean(name, self.formats)}", param, ctx)
+            self.fail(f"{name!r} is not a valid format; use {known}{did_you_mean(name, self.formats)}", param, ctx)
         output = OutputFormat(name)
         if output not in TEMPLATE_FORMATS:
             if given:
-                self.fail(f"{name} takes nothing behind it", param, ctx)
+                self.fail(f"{name} takes no template", param, ctx)
             return PrintOptions(output=output)
         from dra.cli.kubectl.template_printers import CustomColumns, JsonPathTemplate, MalformedTemplateError  # noqa: PLC0415 - as above
 
@@ -80,7 +80,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         except MalformedTemplateError as error:
             self.fail(f"{name}: {error}", param, ctx)
         if not template:
-            self.fail(f"{name}= and then what to show", param, ctx)
+            self.fail(f"{name}= requires a template", param, ctx)
         return PrintOptions(output=output, template=template)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -90,7 +90,9 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
+watch_option = click.option(
+    "-w", "--watch", is_flag=True, help="After listing the objects, watch for changes until interrupted."
+)
 """``-w``; the command gets it as `watch`."""
 
 
@@ -111,9 +113,9 @@ def _add_print_options(command: Command, formats: Sequence[OutputFormat]) -> Com
         type=OutputParam(formats),
         default=OutputFormat.TABLE.value,
         show_default=True,
-        help="How the answer is written.",
+        help="Output format.",
     )
-    @click.option("--no-headers", is_flag=True, help="A table without its first line.")
+    @click.option("--no-headers", is_flag=True, help="Do not print headers.")
     @functools.wraps(command)
     def wrapped(*, output: PrintOptions, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
         return command(style=replace(output, headers=not no_headers), **rest)

@@ -69,7 +69,7 @@ def label_selector_option(command: Command) -> Command:
         default="",
         callback=_parse_label_selector,
         metavar="SELECTOR",
-        help="Only what has these labels: a=b, a!=b, a in (b,c), a, !a; several with commas.",
+        help="Label selector: a=b, a!=b, a in (b,c), a, !a; separate several with commas.",
     )(command)
 
 
@@ -83,7 +83,7 @@ def selector_options(command: Command) -> Command:
         default="",
         callback=_parse_field_selector,
         metavar="SELECTOR",
-        help="Only what has these fields of -o json: state=Pending,metadata.namespace!=ml",
+        help="Field selector on the fields of -o json: state=Pending,metadata.namespace!=ml",
     )
     @click.option(
         "--sort-by",
@@ -91,7 +91,7 @@ def selector_options(command: Command) -> Command:
         default="",
         callback=_parse_sort_path,
         metavar="PATH",
-        help="A JSONPath: .users.started, for one.",
+        help="JSONPath of the field to sort by, such as .users.started.",
     )
     @functools.wraps(command)
     def wrapped(*, labels: Any, fields: Any, order: str, **rest: Any) -> Any:  # noqa: ANN401 - the command's
@@ -116,7 +116,7 @@ def _parse_field_selector(ctx: click.Context, param: click.Parameter, text: str)
     for each in filter(None, text.split(",")):
         match = re.fullmatch(r"\s*([^=!]+?)\s*(==|=|!=)\s*(.*?)\s*", each)
         if match is None:
-            raise click.BadParameter(f"{each!r}: write it as in metadata.namespace=ml", ctx=ctx, param=param)
+            raise click.BadParameter(f"{each!r}: use the form metadata.namespace=ml", ctx=ctx, param=param)
         found.append(FieldRequirement(match[1], match[3], match[2] != "!="))
     return tuple(found)
 
@@ -170,14 +170,14 @@ def select_rows(listing: ResourceTable, choice: SelectorOptions) -> ResourceTabl
         contents = [each.content() for each in rows]
         for field in choice.fields:
             if contents and not any(field.known(content) for content in contents):
-                raise FailedError(f"field selector: there is no field {field.path} here; -o json shows all")
+                raise FailedError(f"--field-selector: unknown field {field.path}; -o json shows all fields")
         rows = [each for each in rows if all(field.holds(each.content()) for field in choice.fields)]
     if choice.order:
         from dra.cli.kubectl.template_printers import JsonPath, sort_key  # noqa: PLC0415 - only who asks for it waits for it
 
         path = JsonPath.of(choice.order.strip().removeprefix("{").removesuffix("}"))
         if rows and not any(path.values(each.content(), each.content()) for each in rows):
-            raise FailedError(f"--sort-by: there is no field {path.text} here; -o json shows all")
+            raise FailedError(f"--sort-by: unknown field {path.text}; -o json shows all fields")
         rows.sort(key=lambda each: sort_key(path, each.content()))
     return replace(listing, rows=tuple(rows))
 

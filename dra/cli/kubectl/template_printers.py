@@ -36,9 +36,9 @@ class JsonPath:
         """Parse a path; raise MalformedTemplateError."""
         path = text.strip()
         if any(each["space"] for each in _SPACED.finditer(path)):
-            raise MalformedTemplateError(f"{text.strip()!r}: one path in a pair of braces")
+            raise MalformedTemplateError(f"{text.strip()!r}: write one path in each pair of braces")
         if _UNION.search(path):
-            raise MalformedTemplateError(f"{path!r}: unions are not known here; write one path for each")
+            raise MalformedTemplateError(f"{path!r}: unions are not supported; write one path for each")
         try:
             jsonpath.parse_path(_without_root(path))
         except jsonpath.InvalidJsonPathError as error:
@@ -99,7 +99,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 def _literal_text(text: str) -> Iterator[tuple[str, str]]:
     if "{" in text or "}" in text:
-        raise MalformedTemplateError(f"{text!r}: a brace that is not closed, or not opened")
+        raise MalformedTemplateError(f"{text!r}: unbalanced brace")
     if text:
         yield "text", text
 
@@ -161,7 +161,7 @@ class CustomColumns:
         """Parse the columns; raise MalformedTemplateError."""
         pairs = [each.partition(":") for each in re.split(r",(?![^\[]*\])", text)]
         if not all(name and path for name, _, path in pairs):
-            raise MalformedTemplateError(f"{text!r}: columns are HEADER:PATH, with commas between them")
+            raise MalformedTemplateError(f"{text!r}: write columns as HEADER:PATH, separated by commas")
         paths = tuple(JsonPath.of(path.strip().removeprefix("{").removesuffix("}")) for _, _, path in pairs)
         return cls(tuple(name for name, _, _ in pairs), paths)
 

@@ -172,7 +172,7 @@ def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
                 if resource in room.reserved
                 else ""
             )
-            yield f"{resource}: {asked} asked for, {left} of {whole} free{kept}"
+            yield f"{resource}: {asked} requested, {left} of {whole} free{kept}"
 
 
 def format_amount(resource: str, amount: int) -> str:

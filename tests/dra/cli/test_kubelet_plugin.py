@@ -141,7 +141,7 @@ def test_a_path_too_long_for_sockets_is_told_with_its_option(run, tmp_path):
 def test_an_endpoint_is_host_and_port(run, endpoint):
     refused = run(*GPUS, "--probes", endpoint)
     assert refused.exit_code == 2
-    assert "write it as in 127.0.0.1:8081" in refused.stderr
+    assert "use the form 127.0.0.1:8081" in refused.stderr
 
 
 def test_a_bundle_has_what_is_there_and_says_what_is_not(run, short_path):
@@ -216,7 +216,7 @@ def test_what_nobody_uses_is_released(run, short_path, orphan):
     assert (shown.exit_code, shown.stdout) == (0, f"{CLAIM}: n1/gpu-3 of driver {DRIVER} is free.\n")
     assert left(short_path) == ([], 0)
     again = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "pods.json"))
-    assert again.stderr == "Error: claim with uid u-1: has nothing on this node. Held are: nothing at all\n"
+    assert again.stderr == "Error: claim with uid u-1: not prepared on this node. Prepared claims: none\n"
 
 
 def test_what_a_pod_uses_is_released_by_force_only(run, short_path, orphan):
@@ -244,20 +244,20 @@ def test_in_doubt_nothing_is_released(run, short_path, orphan, more, told):
     refused = run("release", "--claim-uid=u-1", *orphan, pods(short_path / "pods.json"), *more)
     assert refused.exit_code == 1
     assert told in refused.stderr
-    assert "Nothing was released. Tell it: kubectl get pods -A --field-selector spec.nodeName=n" in refused.stderr
+    assert "Nothing was released. Pass the pods: kubectl get pods -A --field-selector spec.nodeName=n" in refused.stderr
     assert left(short_path) == ([CLAIM], 1)
 
 
 def test_without_a_list_and_without_a_cluster_nothing_is_released(run, short_path, orphan):
     refused = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan)
-    assert "which pods use it on node n1 is not known: API server: no kubeconfig" in refused.stderr
+    assert "the pods that use it on node n1 are unknown: API server: no kubeconfig" in refused.stderr
     assert left(short_path) == ([CLAIM], 1)
 
 
 def test_a_claim_that_has_nothing_here_is_told_with_those_that_have(run, orphan):
     refused = run("release", "--claim-uid=u-2", *orphan)
     assert refused.stderr == (
-        f"Error: claim with uid u-2: has nothing on this node. Held are: {CLAIM}: n1/gpu-3 of driver {DRIVER}\n"
+        f"Error: claim with uid u-2: not prepared on this node. Prepared claims: {CLAIM}: n1/gpu-3 of driver {DRIVER}\n"
     )
 
 

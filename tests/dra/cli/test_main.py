@@ -50,7 +50,7 @@ def test_the_version_is_that_of_the_package(run):
         pytest.param("mode: both", "mode: Input should be 'replace' or 'alongside'", id="no-such-mode"),
         pytest.param("leaderElection: {leaseSecond: 3}", "leaderElection.leaseSecond", id="unknown-field-inside"),
         pytest.param("- a\n- b", "must be a mapping", id="a-list"),
-        pytest.param("mode: [", "no YAML", id="no-yaml"),
+        pytest.param("mode: [", "not valid YAML", id="no-yaml"),
         pytest.param(
             "releaseRules: [{resource: jobs.batch, expression: 'object.status =='}]",
             "releaseRules: jobs.batch: 'object.status =='",

@@ -36,8 +36,8 @@ async def test_what_is_reserved_by_hand_is_held_listed_and_explained(emptied: Ap
     await waits(emptied, "too-big", because="Insufficient cpu by node")
     why = await dra(target, "why", "pod/too-big", "-n", "default")
     assert why.exit_code == 1
-    numbers = "too little cpu of the node: 12 asked for, 4 of 64 free, 60 held by reservation web"
-    assert f"  asked     1 node (node-1): {numbers}" in why.stdout
+    numbers = "insufficient cpu of the node: 12 requested, 4 of 64 free, 60 held by reservation web"
+    assert f"  extender  1 node (node-1): {numbers}" in why.stdout
 
     await emptied.create(stranger("inside", cpu="12", app="web"), namespace="default")
     await running(emptied, 1, labelSelector="app=web")
@@ -56,5 +56,6 @@ async def test_a_reservation_without_a_place_says_which_nodes_lack_what(emptied:
     await reaches(emptied, "huge", "Pending")
     found = await told()
     assert (
-        "  nodes     3 nodes (node-0, node-1, node-2): too little cpu of the node: 1k asked for, 64 of 64 free" in found
+        "  nodes     3 nodes (node-0, node-1, node-2): insufficient cpu of the node: 1k requested, 64 of 64 free"
+        in found
     )

@@ -33,20 +33,20 @@ SHOWN_PER_CODE_MAX: Final = 10
     type=click.Choice(["error", "leak", "warning"]),
     default="leak",
     show_default=True,
-    help="From which grade on the exit code is 1.",
+    help="Lowest grade for which the exit code is 1.",
 )
 @click.option(
     "--settle",
     type=click.FloatRange(min=0.0),
     default=0.0,
     metavar="SECONDS",
-    help="Look again after so long, and tell only what was seen both times: what is just under way is no finding.",
+    help="Read the cluster again after this time and print only problems found both times.",
 )
 def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: float) -> None:
-    """Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.
+    """Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.
 
-    All namespaces, unless -n names one. Exit code: 0 nothing of the grade of --fail-on or worse, 1 something,
-    2 it could not be looked at.
+    The command checks all namespaces unless -n selects one, and prints a fix for each problem. Exit code: 0 no problem
+    of the grade of --fail-on or worse, 1 at least one, 2 error.
     """
     snapshot = source.read(SnapshotScope.ALL)
     found = judged(ClusterState(snapshot))
@@ -60,7 +60,7 @@ def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: 
     if style.output is OutputFormat.TABLE:
         click.echo(_format_problems(found, style))
         for gap in snapshot.gaps:
-            print_to_stderr(f"not looked at: {gap.resource}: {gap.why}")
+            print_to_stderr(f"not read: {gap.resource}: {gap.why}")
         print_to_stderr(f"controller: {describer.controller_text(snapshot.leader)}")
     elif not style.as_data:
         resource_table.print_table(_problem_table(found), style)
@@ -99,7 +99,7 @@ def _problem_row(problem: Problem) -> TableRow:
 
 def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
     if not found:
-        return "nothing found"
+        return "no problems found"
     shown = _first_of_each_code(found)
     rows = [
         (
@@ -120,7 +120,7 @@ def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
         for each in shown
         if isinstance(decision := _weighed_choice(each), WeighedChoice)
     )
-    for title, lines in (("To do", paste), ("To weigh", weigh)):
+    for title, lines in (("To do", paste), ("To decide", weigh)):
         text += f"\n\n{title}:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
     return text
 

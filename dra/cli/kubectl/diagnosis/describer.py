@@ -32,16 +32,16 @@ SEVERITY_COLOURS: Final = {
 WORKLOAD_ENDS: Final = {str(each.resource): each.end for each in WORKLOAD_TYPES if each.end}
 """Condition under which a workload of a kind ends by itself."""
 
-OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller takes its entry out of the list"
+OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller removes its entry from the list"
 
 PENDING_TEXTS: Final = {
-    "finished": "has finished; another one of that name may have it next",
-    "no-kind": "the API server has no such kind",
+    "finished": "has finished; a new object of that name may use the claim",
+    "no-kind": "the API server does not serve this kind",
 }
 UNCERTAIN_TEXTS: Final = {
-    "no-kind": "the API server has no such kind",
-    "over-limit": "claims of the namespace name too many kinds",
-    "forbidden": "no right to read it",
+    "no-kind": "the API server does not serve this kind",
+    "over-limit": "claims in the namespace refer to too many kinds",
+    "forbidden": "no permission to read it",
     "unknown": "it could not be read",
 }
 """Reasons for which the fate of a workload is not known."""
@@ -63,18 +63,18 @@ HOLD_RULES: Final = {
 }
 
 ENTRY_TEXTS: Final = {
-    EntryKind.WORKLOAD: "the workload that it is reserved for",
-    EntryKind.FORMER: "an object of that name before this one",
-    EntryKind.GUARD: "the guard: stands for all pods that use the claim and are not listed",
-    EntryKind.TOMBSTONE: "finished pods whose objects are still there",
-    EntryKind.LIVE: "pods that are starting, run, or may be bound any moment",
-    EntryKind.FINISHED: "pods that have ended, or are gone",
-    EntryKind.UNKNOWN: "pods of which nothing is known here",
-    EntryKind.VANISHED: "pods that were deleted before anybody told that their containers had ended",
-    EntryKind.LOST_NODE: "pods that vanished from a node which did not report in",
+    EntryKind.WORKLOAD: "the workload that the claim is reserved for",
+    EntryKind.FORMER: "an earlier object of the same name",
+    EntryKind.GUARD: "guard entry for all pods that use the claim and are not listed",
+    EntryKind.TOMBSTONE: "finished pods that still exist",
+    EntryKind.LIVE: "pods that start, run, or may be bound at any moment",
+    EntryKind.FINISHED: "pods that have finished or were deleted",
+    EntryKind.UNKNOWN: "pods whose state is unknown",
+    EntryKind.VANISHED: "pods that were deleted before the kubelet reported the end of their containers",
+    EntryKind.LOST_NODE: "pods that were deleted while their node was not Ready",
     EntryKind.GROUP: "all pods of a PodGroup",
-    EntryKind.RESERVATION: "a reservation, which keeps it for its owners",
-    EntryKind.FOREIGN: "listed by others; never touched",
+    EntryKind.RESERVATION: "a Reservation that keeps the claim for its owners",
+    EntryKind.FOREIGN: "entry of another controller, which is never changed",
 }
 
 
@@ -111,7 +111,7 @@ def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
     for claim in facts.claims:
         yield f"  claim     {claim.key[1]}: {claim_state_text(claim)}"
     if facts.message:
-        yield f"  told      by the scheduler: {facts.message}"
+        yield f"  message   from the scheduler: {facts.message}"
     holders = {each.key: each for each in facts.holders}
     for group in facts.groups:
         yield f"  nodes     {node_group_text(group, holders)}"
@@ -127,7 +127,7 @@ def claim_state_text(facts: ClaimDiagnosis) -> str:
         waiting = facts.users.waiting + facts.users.gated
         return (singularize(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
     if not facts.holds:
-        return "has devices that nothing keeps" + deleting
+        return "has devices, but nothing keeps them" + deleting
     return singularize(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
 
 
@@ -143,7 +143,7 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
         + f" ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     )
     if not group.barriers:
-        return f"{who}: could take it"
+        return f"{who}: can run it"
     said = "; ".join(_obstacle_text(each) for each in group.barriers)
     held = [
         f"{each.devices} by claim {_format_key(each.claim)}{_reserved_for_text(holders.get(each.claim))}"
@@ -174,7 +174,7 @@ def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
     for resource, count in Counter(gap.resource for gap in snapshot.gaps).items():
         why = next(gap.why for gap in snapshot.gaps if gap.resource == resource)
         yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
-    history = "who was listed when, and what came back: only a controller that watches knows"
+    history = "past entries and deallocations: only a running controller knows"
     yield f"  unknown   {history} ({controller_text(snapshot.leader)})"
 
 
@@ -182,11 +182,11 @@ def controller_text(found: ControllerLease) -> str:
     """Return the state of the controller, as its lease shows it."""
     match found.presence:
         case ControllerPresence.RUNNING:
-            return f"{found.holder} is at work"
+            return f"{found.holder} is running"
         case ControllerPresence.STALE:
-            return f"lease {found.name} was last renewed {found.seconds} s ago: none is at work"
+            return f"lease {found.name} was last renewed {found.seconds} s ago: no controller is running"
         case ControllerPresence.ABSENT:
-            return f"no lease {found.name}: none is at work, or one without leader election"
+            return f"no lease {found.name}: no controller is running, or it runs without leader election"
         case _:
             return f"lease {found.name or 'of the controller'} cannot be read"
 
@@ -245,12 +245,12 @@ def _workload_fate_text(facts: ClaimDiagnosis) -> str:
         "pending": PENDING_TEXTS.get(facts.phase, "does not exist yet"),
         "finished": "has finished",
         "gone": "is gone",
-        "asked": "exists, as another object",
-        "doubt": f"nobody can tell ({UNCERTAIN_TEXTS.get(facts.phase, facts.phase)})",
+        "asked": "exists with another uid",
+        "doubt": f"state unknown ({UNCERTAIN_TEXTS.get(facts.phase, facts.phase)})",
     }
     if facts.released:
-        return told[facts.fate] + ", its entry was taken off the list"
-    return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
+        return told[facts.fate] + ", its entry was removed from the list"
+    return told[facts.fate] + (", listed" if facts.entered else ", not listed")
 
 
 def _entry_text(held: ReservedForSummary) -> str:
@@ -275,18 +275,18 @@ def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
         AllocationHold.WORKLOAD: f"{facts.workload} may still use it",
         AllocationHold.CONSUMING: f"{users.consuming} pods use it: {_name_some(facts.consumers, users.consuming)}",
         AllocationHold.WAITING: f"{waiting} pods wait for it: {_name_some(facts.waiters, waiting)}",
-        AllocationHold.FOREIGN: f"{list_names(others)}: an entry of others is never touched",
-        AllocationHold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
+        AllocationHold.FOREIGN: f"entries of other controllers, which are never changed: {list_names(others)}",
+        AllocationHold.UNKNOWN: "the list names pods whose state is unknown",
         AllocationHold.LOST_NODE: (
-            f"pods may still run on node {list_names(lost)}, which did not report in when the pods vanished"
+            f"pods may still run on node {list_names(lost)}, which was not Ready when the pods were deleted"
         ),
-        AllocationHold.VANISHED: "pods vanished before anybody told that their containers had ended",
-        AllocationHold.GROUP: "its PodGroup is there",
-        AllocationHold.RESERVATION: f"{list_names(reservations)} keeps it for the owners to come",
-        AllocationHold.FORMER: "an object of the same name had it, and is not certainly gone",
-        AllocationHold.DOUBT: "nobody can tell whether the workload has it",
+        AllocationHold.VANISHED: "pods were deleted before the kubelet reported the end of their containers",
+        AllocationHold.GROUP: "its PodGroup exists",
+        AllocationHold.RESERVATION: f"{list_names(reservations)} keeps it for its owners",
+        AllocationHold.FORMER: "an earlier object of the same name used it and may still exist",
+        AllocationHold.DOUBT: "it is unknown whether the workload still uses it",
         AllocationHold.TIME: "a scheduling cycle may still bind a pod to it",
-        AllocationHold.NOTHING: "nobody uses it, and nothing has ended that would free it",
+        AllocationHold.NOTHING: "no pod uses it, and no pod that used it has ended since",
     }
     return told[hold]
 
@@ -296,23 +296,23 @@ def _hold_end_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     told = {
         AllocationHold.WORKLOAD: f"{facts.workload} {WORKLOAD_ENDS.get(kind, OTHER_WORKLOAD_ENDS)}",
         AllocationHold.CONSUMING: f"its {facts.users.consuming} pods end",
-        AllocationHold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are gone",
-        AllocationHold.FOREIGN: "whoever listed them takes the other entries away",
-        AllocationHold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
-        AllocationHold.VANISHED: "a controller has waited for their grace periods and 70 s, and has read their nodes",
-        AllocationHold.GROUP: "its PodGroup is gone",
-        AllocationHold.RESERVATION: "the reservation ends, or is deleted, and no pod uses it",
-        AllocationHold.TIME: "a minute has passed (21 where pods wait for volumes)",
+        AllocationHold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are deleted",
+        AllocationHold.FOREIGN: "the other controllers remove their entries",
+        AllocationHold.LOST_NODE: "the node is deleted, rebooted, or Ready again for some minutes",
+        AllocationHold.VANISHED: "a controller has waited for their grace periods plus 70 s and has read their nodes",
+        AllocationHold.GROUP: "its PodGroup is deleted",
+        AllocationHold.RESERVATION: "the Reservation ends or is deleted, and no pod uses the claim",
+        AllocationHold.TIME: "one minute has passed (21 minutes if pods wait for volumes)",
         AllocationHold.NOTHING: "the next pod that uses it ends",
     }
-    return told.get(hold, "somebody vouches that nobody uses it")
+    return told.get(hold, "a user confirms that no pod uses it")
 
 
 def _reserved_for_text(facts: ClaimDiagnosis | None) -> str:
     if facts is None:
         return ""
     whose = f"for {facts.workload} " if facts.workload else ""
-    return f" ({whose}until {release_condition(facts)})" if facts.holds else " (which nothing keeps)"
+    return f" ({whose}until {release_condition(facts)})" if facts.holds else " (kept by nothing)"
 
 
 def _obstacle_text(barrier: ObstacleDetail) -> str:
@@ -322,9 +322,9 @@ def _obstacle_text(barrier: ObstacleDetail) -> str:
         case Obstacle.TAINTED:
             return f"taint {barrier.detail} is not tolerated"
         case Obstacle.SELECTOR:
-            return f"not of label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
+            return f"no label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
         case Obstacle.ROOM:
-            return f"too little room: {barrier.detail}"
+            return f"insufficient resources: {barrier.detail}"
         case Obstacle.ELSEWHERE:
             return f"claim {barrier.detail} is allocated elsewhere"
         case _:
@@ -334,6 +334,6 @@ def _obstacle_text(barrier: ObstacleDetail) -> str:
 
 def _device_counts_text(devices: RequestDeviceCounts) -> str:
     free = devices.offered - devices.held - devices.tainted
-    asked = f"{devices.asked} asked for" if devices.asked else "all asked for"
+    asked = f"{devices.asked} requested" if devices.asked else "all requested"
     taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""
     return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"

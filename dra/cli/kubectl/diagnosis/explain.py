@@ -32,11 +32,12 @@ EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reas
 @source_options
 @print_options
 def explain(*, kind: str, name: str | None, source: SnapshotSource, style: PrintOptions) -> None:
-    """Say who holds a claim, pod, node or device, by which rule, and what would release it.
+    """Explain why a claim, pod, node or device is held, by which rule, and what would release it.
 
-    KIND NAME or KIND/NAME. Reads only, on any cluster, whether or not our controller runs. Of a reason that an Event, a
-    condition or a metric tells (reason WorkloadNotFound) it says what it means, and asks no cluster. Exit code: 0
-    nothing is wrong, 1 something is and the text says what to do, 2 it could not be looked at.
+    Name the object as KIND NAME or KIND/NAME. The command changes nothing and works on any cluster, with or without the
+    dra-reserve controller. For a reason of an Event, a condition or a metric (reason WorkloadNotFound), it prints the
+    meaning without reading a cluster. Exit code: 0 no problem, 1 a problem was found and the output says what to do, 2
+    error.
     """
     kind, name = parse_resource_args(kind, name, among=EXPLAINED_KINDS)
     assert name  # noqa: S101 - for mypy: it was asked for
@@ -90,9 +91,7 @@ def _print_reason(name: str, style: PrintOptions) -> None:
     """Print the guidance for a reason; raise FailedError for an unknown reason."""
     told = problem_texts.find_guidance(name)
     if told is None:
-        raise FailedError(
-            f"reason {name}: there is none of that name{did_you_mean(name, problem_texts.reason_names())}"
-        )
+        raise FailedError(f"reason {name}: not found{did_you_mean(name, problem_texts.reason_names())}")
     reason, guidance = told
     if style.output is OutputFormat.TABLE:
         lines = (
@@ -113,7 +112,7 @@ def _resolve_key(source: SnapshotSource, scene: ClusterState, kind: str, name: s
     found = [key for key in _known_keys(scene, kind) if key[1] == name]
     if len(found) > 1:
         raise FailedError(
-            f"{kind} {name}: there are several, in {', '.join(key[0] for key in found)}; which? -n NAMESPACE"
+            f"{kind} {name}: found in namespaces {', '.join(key[0] for key in found)}; select one with -n NAMESPACE"
         )
     return found[0] if found else (source.namespace, name)
 
@@ -136,7 +135,7 @@ def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
     known = list(keys)
     others = sorted({key[0] for key in known if key[1] == wanted[1]})[:3]
     if others:
-        return f"; it is in {' and in '.join(others)}: -n {others[0]}"
+        return f"; found in namespace {' and '.join(others)}: use -n {others[0]}"
     return did_you_mean(wanted[1], (key[1] for key in known if key[0] == wanted[0]))
 
 
@@ -175,8 +174,8 @@ def _headline(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage
         return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
     node = scene.nodes.get(name)
     if node is None:
-        return f"node {name}: is not there, but devices of it are offered"
-    ready = "Ready" if node.ready else "does not report in"
+        return f"node {name}: not found, but ResourceSlices offer devices of it"
+    ready = "Ready" if node.ready else "NotReady"
     cordoned = ", cordoned" if node.spec.unschedulable else ""
     held = sum(1 for each in found if each.holders)
     return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
@@ -199,9 +198,9 @@ def _node_reservation_lines(scene: ClusterState, name: str) -> Iterator[str]:
 def _device_usage_text(found: DeviceUsage) -> str:
     where = f" on node {found.node}" if found.node else ""
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
-    gone = "" if found.offered else ", offered by no driver any more"
+    gone = "" if found.offered else ", no longer offered by a driver"
     if not found.holders:
-        held = "free" if found.known else "held by no claim that can be read from here"
+        held = "free" if found.known else "held by a claim that you cannot read"
         return f"{held}{where}{taints}{gone}"
     names = ", ".join("/".join(key) for key in found.holders)
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"

@@ -31,7 +31,7 @@ from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
 from dra.engine.diagnosis.snapshot import Snapshot
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
 
 UsageRows = list[tuple[str | int, ...]]
 
@@ -54,16 +54,17 @@ LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope
 def get(
     *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions, style: PrintOptions, watch: bool
 ) -> None:
-    """List claims, devices or Reservations with who uses them now.
+    """Display claims, devices or Reservations with their current users.
 
-    KIND, KIND NAME or KIND/NAME. PODS counts the pods that use a claim, LISTED those that its list names.
+    Name the objects as KIND, KIND NAME or KIND/NAME. PODS counts the pods that use a claim, LISTED the pods in its
+    status.reservedFor.
     """
     kind, name = parse_resource_args(kind, name, among=LISTED_KINDS, named=False)
     if kind == "reservation":
         _get_reservations(source, name, choice=choice, style=style, watch=watch)
         return
     if choice.labels and kind == "device":
-        raise click.UsageError("devices have no labels; --field-selector node=NODE chooses by node")
+        raise click.UsageError("devices have no labels; select by node with --field-selector node=NODE")
     _refuse_label_selector_on_bundle(source, choice)
     listed = partial(_build_table, kind=kind, name=name, source=source, choice=choice)
     if watch:
@@ -108,7 +109,9 @@ def _build_table(
 
 def _refuse_label_selector_on_bundle(source: SnapshotSource, choice: SelectorOptions) -> None:
     if choice.labels and source.bundle is not None:
-        raise click.UsageError("a bundle has no labels of claims; --field-selector metadata.name=NAME chooses by name")
+        raise click.UsageError(
+            "a bundle has no labels of claims; select by name with --field-selector metadata.name=NAME"
+        )
 
 
 def _selected_namespace(source: SnapshotSource) -> str | None:
@@ -184,7 +187,7 @@ def _device_row(found: DeviceUsage) -> TableRow:
 @source_options
 @label_selector_option
 def tree(*, source: SnapshotSource, labels: Any) -> None:  # noqa: ANN401 - requirements
-    """Show workloads, the claims reserved for them, their devices and the pods that use these."""
+    """Display workloads as a tree with their claims, devices and pods."""
     choice = SelectorOptions(labels=labels)
     _refuse_label_selector_on_bundle(source, choice)
     scene = ClusterState(source.read(LIST_SCOPE))
@@ -199,7 +202,7 @@ def tree(*, source: SnapshotSource, labels: Any) -> None:  # noqa: ANN401 - requ
 
 def _tree_lines(owners: Mapping[tuple[str, str], Sequence[ClaimDiagnosis]]) -> Iterator[str]:
     for (namespace, workload), group in sorted(owners.items()):
-        yield f"{namespace}: {workload or '(claims of nobody in particular)'}"
+        yield f"{namespace}: {workload or '(no workload)'}"
         for number, facts in enumerate(group, 1):
             last = number == len(group)
             yield f"{'└─' if last else '├─'} claim {facts.key[1]}: {describer.claim_state_text(facts)}"
@@ -229,17 +232,17 @@ USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
     type=click.Choice(["namespace", "workload", "node", "class"]),
     default="namespace",
     show_default=True,
-    help="What a line stands for.",
+    help="What to group the devices by.",
 )
 @list_print_options
 def usage(*, source: SnapshotSource, choice: SelectorOptions, by: str, style: PrintOptions) -> None:
-    """Sum up who has how many devices, and how many of them pods use now.
+    """Display how many devices are held and how many are in use.
 
-    HELD are devices that claims have, USED those of claims that pods use, DEVICES (by node) all that are offered. All
-    namespaces, unless -n names one.
+    HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
+    devices. The command includes all namespaces unless -n selects one.
     """
     if choice.labels and by == "node":
-        raise click.UsageError("what is summed up by node has no labels")
+        raise click.UsageError("-l does not work with --by node")
     _refuse_label_selector_on_bundle(source, choice)
     scene = ClusterState(source.read(LIST_SCOPE))
     namespace = None if source.everywhere else source.given
@@ -263,7 +266,8 @@ def _usage_by_claim(
     namespace: str | None,
     choice: SelectorOptions,
 ) -> UsageRows:
-    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    pods: defaultdict[str, set[Uid]] = defaultdict(set)
     for claim in scene.snapshot.claims:
         if namespace not in {None, claim.metadata.namespace} or not choice.has(claim.metadata.labels):
             continue
@@ -272,20 +276,26 @@ def _usage_by_claim(
             continue
         used = len(facts.devices) * bool(facts.users.consuming)
         for name in names(scene, facts):
-            _add_to_totals(sums[name], (len(facts.devices), used, facts.users.consuming, 1))
-    return [(name, *sums[name]) for name in sorted(sums)]
+            _add_to_totals(sums[name], (len(facts.devices), used, 1))
+            pods[name] |= _consuming_pods(scene, claim.metadata.key)
+    return [(name, held, in_use, len(pods[name]), count) for name, (held, in_use, count) in sorted(sums.items())]
 
 
 def _usage_by_node(scene: ClusterState) -> UsageRows:
-    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
-    seen: dict[str, set[Key]] = defaultdict(set)
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    holders: defaultdict[str, set[Key]] = defaultdict(set)
     for each in devices(scene):
         node = each.node or "<any>"
-        new = {key for key in each.holders if key not in seen[node]}
-        seen[node] |= new
-        pods = each.consumers if new else 0
-        _add_to_totals(sums[node], (1, bool(each.holders), bool(each.consumers), pods, len(new)))
-    return [(name, *sums[name]) for name in sorted(sums)]
+        _add_to_totals(sums[node], (1, bool(each.holders), bool(each.consumers)))
+        holders[node].update(each.holders)
+    pods = {node: {pod for key in keys for pod in _consuming_pods(scene, key)} for node, keys in holders.items()}
+    return [(node, *sums[node], len(pods[node]), len(holders[node])) for node in sorted(sums)]
+
+
+def _consuming_pods(scene: ClusterState, key: Key) -> set[Uid]:
+    """Return the pods that use a claim; a pod with several claims, or on shared devices, counts once in each row."""
+    view = scene.view(key)
+    return {each.uid for each in (*view.starting, *view.started)} if view is not None else set()
 
 
 def _add_to_totals(total: list[int], more: Sequence[int]) -> None:

@@ -40,8 +40,8 @@ DELETE_POD: Final = SafeCommand(
     "--field-selector metadata.name={name},spec.nodeName={node},status.phase=Pending"
 )
 DELETE_COUNTED_POD: Final = WeighedChoice(
-    "delete the pod, which will not start here: its controller, {owner}, makes another one. A Job counts the deletion "
-    "as a failure; past its backoffLimit the Job fails, and all its pods end"
+    "delete the pod, which will not start on its node: its controller, {owner}, creates a new one. A Job counts the "
+    "deletion as a failure; above its backoffLimit the Job fails and all its pods end"
 )
 """Replaces `DELETE_POD` where the controller may count a deletion, as a Job does."""
 
@@ -68,17 +68,16 @@ DELETE_CLAIM: Final = SafeCommand(
 CLAIM_UNCHANGED: Final = "resourceclaim -n {namespace} {name} --resource-version={revision} "
 """Arguments for kubectl annotate: the claim, unless it was written since."""
 
-FORCED_RELEASE_RISK: Final = (
-    "if a pod uses the devices after all, two pods share a device. How to release it: kubectl dra release --help"
-)
+FORCED_RELEASE_RISK: Final = "if a pod still uses the devices, two pods share a device. See: kubectl dra release --help"
 WAIT_FOR_PODS: Final = WeighedChoice(
-    "wait for these pods to end: {whose}. Deleting a pod ends its work, and a controller makes another one"
+    "wait until these pods end: {whose}. Deleting a pod ends its work, and a controller creates a new pod"
 )
-GUESSED_WORKLOAD: Final = "Its pods belong to {guess}: if that is the workload, write it there"
+GUESSED_WORKLOAD: Final = "Its pods belong to {guess}: if that is the workload, set the annotation to it"
 
 PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.HELD_TWICE: ProblemText(
-        "device {device} is also allocated to claim {other}: end the pods of one of the two, and that claim",
+        "device {device} is also allocated to claim {other}: end the pods of one of the two claims and delete that "
+        "claim",
         WeighedChoice(
             "decide which claim keeps the device, end the pods of the other claim and delete that claim; what those "
             "pods do is lost. {count} pods use this claim: {whose}"
@@ -90,15 +89,16 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.ALLOCATION_LOST: ProblemText(
-        "is bound to node {node}, but claim {claim} has no allocation any more: its devices may be given away",
+        "is bound to node {node}, but claim {claim} is no longer allocated: its devices may be allocated to another "
+        "claim",
         WeighedChoice(
-            "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
-            "its controller, {owner}, makes another pod"
+            "delete the pod as soon as its work may be interrupted, because another pod may get its devices at any "
+            "moment; its controller, {owner}, creates a new pod"
         ),
         needs=("owner",),
         otherwise=WeighedChoice(
-            "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
-            "it has no controller that makes another one"
+            "delete the pod as soon as its work may be interrupted, because another pod may get its devices at any "
+            "moment; it has no controller that creates a new pod"
         ),
     ),
     ProblemCode.OFF_ALLOCATION: ProblemText(
@@ -106,241 +106,250 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         DELETE_POD,
         needs=("owner",),
         otherwise=WeighedChoice(
-            "delete the pod and create it anew, without spec.nodeName; it has no controller that would do so"
+            "delete the pod and create it again without spec.nodeName; it has no controller that would create it"
         ),
     ),
     ProblemCode.UNGUARDED: ProblemText(
-        "{count} pods use it without an entry, and nothing in the list stands for them: a scheduler may give its "
-        "devices away. A controller lists them",
+        "{count} pods use it, but neither they nor a guard entry are listed: a scheduler may deallocate it. A "
+        "controller lists the pods",
     ),
     ProblemCode.NOT_FREED: ProblemText(
-        "nothing keeps its devices any more and nobody gives them back: controller {presence} (lease {lease})",
+        "nothing keeps its devices, but no controller deallocates it: controller {presence} (lease {lease})",
         RELEASE_CLAIM,
     ),
     ProblemCode.LEFT_OVER: ProblemText(
-        "has devices, an empty list and no pods: a pod that could not be bound left it so, and the next one that names "
-        "the claim uses them. If none will come, give them back",
+        "is allocated, but has no entries and no pods: a pod could not be bound, and the next pod that references "
+        "the claim uses the devices. If no such pod will come, release the claim",
         RELEASE_CLAIM,
     ),
     ProblemCode.KEPT_BY_OTHERS: ProblemText(
-        "is kept by {entries} alone, listed by others; nobody here can tell whether they still use it",
+        "is kept only by {entries}, entries of other controllers; whether they still use it is unknown",
         WeighedChoice(
-            "ask whoever runs the controller that listed {entries}. If that controller is gone for good, the claim can "
-            "be released by force; " + FORCED_RELEASE_RISK
+            "ask the owner of the controller that listed {entries}. If that controller was removed, the claim can be "
+            "released by force; " + FORCED_RELEASE_RISK
         ),
     ),
     ProblemCode.VANISHED: ProblemText(
-        "stays reserved: {count} pods vanished before anybody told that their containers had ended. A controller waits "
-        "for their grace periods and 70 s, and reads their nodes"
+        "stays reserved: {count} pods were deleted before the kubelet reported the end of their containers. A "
+        "controller waits for their grace periods plus 70 s and reads their nodes"
     ),
     ProblemCode.NODE_LOST: ProblemText(
-        "is kept for pods that vanished from node {node} while it did not report in",
+        "is kept for pods that were deleted while node {node} was not Ready",
         WeighedChoice(
-            "bring node {node} back; the claim is free some minutes later. If its machine is certainly off, whoever "
-            "runs the cluster can taint the node node.kubernetes.io/out-of-service or delete it: all its pods end, and "
-            "if the machine runs after all, two pods share a device"
+            "repair node {node}; the claim is released some minutes later. If its machine is certainly off, a "
+            "cluster administrator can add the taint node.kubernetes.io/out-of-service to the node or delete the "
+            "node: all its pods end, and if the machine still runs, two pods share a device"
         ),
     ),
     ProblemCode.IN_DOUBT: ProblemText(
-        "nobody can tell whether {workload} still has the claim",
+        "it is unknown whether {workload} still uses the claim",
         WeighedChoice(
-            "the claim is released with {workload}. It can be released by force before; " + FORCED_RELEASE_RISK
+            "wait: the claim is released when {workload} ends. It can be released earlier by force; "
+            + FORCED_RELEASE_RISK
         ),
     ),
     ProblemCode.RELEASE_WAITS: ProblemText(
-        "{workload} is over, but {count} unfinished pods reference the claim: {pods}", WAIT_FOR_PODS
+        "{workload} has finished, but {count} unfinished pods reference the claim: {pods}", WAIT_FOR_PODS
     ),
     ProblemCode.DELETION_WAITS: ProblemText("is being deleted and waits for {count} pods: {pods}", WAIT_FOR_PODS),
     ProblemCode.ZOMBIE_CLAIM: ProblemText(
-        "was made for {owner}, which needs it no more",
+        "was created for {owner}, which no longer needs it",
         DELETE_CLAIM,
     ),
     ProblemCode.FINALIZER_LEFT: ProblemText(
-        "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", TAKE_OFF_FINALIZER
+        "is being deleted and not allocated: only a finalizer that no controller removes keeps it", TAKE_OFF_FINALIZER
     ),
     ProblemCode.FINALIZER_FOREIGN: ProblemText(
-        "is being deleted, and waits for whoever takes off finalizer {finalizers}",
+        "is being deleted, but finalizer {finalizers} of another controller is still set",
         WeighedChoice(
-            "ask whoever runs the controller of {finalizers} what it waits for: what a finalizer stands for is left "
-            "undone if somebody takes it off by hand"
+            "ask the owner of the controller of {finalizers} what it waits for; if a user removes the finalizer, the "
+            "cleanup of that controller does not happen"
         ),
     ),
     ProblemCode.UNKNOWN_ANNOTATION: ProblemText(
-        "annotation {annotation} means nothing: no process of ours knows that key",
-        WeighedChoice("correct the key, most likely to {meant}"),
+        "annotation {annotation} has no effect: the key is unknown",
+        WeighedChoice("correct the key, probably to {meant}"),
         needs=("meant",),
-        otherwise=WeighedChoice("correct the key, or take the annotation off"),
+        otherwise=WeighedChoice("correct the key or remove the annotation"),
     ),
     ProblemCode.NO_CONTROLLER: ProblemText(
-        "is {presence}: no controller of ours is known to run. {gated} pods stand behind its gate, {claims} claims in "
-        "use are not entered for their workloads: {objects}",
-        WeighedChoice("start our controller; whether one is there: kubectl get pods -n {namespace}"),
+        "is {presence}: no dra-reserve controller is known to run. {gated} pods wait for the removal of their "
+        "scheduling gate, {claims} claims in use do not list their workload: {objects}",
+        WeighedChoice("start the dra-reserve controller; to look for it: kubectl get pods -n {namespace}"),
     ),
     ProblemCode.NOT_ENTERED: ProblemText(
-        "is to be reserved for {workload}, whose pods use it, and no controller of ours is known to run (lease "
-        "{lease}) that would enter the workload",
+        "does not list {workload}, whose pods use it: no dra-reserve controller is known to run (lease {lease})",
     ),
     ProblemCode.STALE_ENTRIES: ProblemText(
-        "lists {count} pods that have ended: {entries}; a controller takes them off, meanwhile they take room"
+        "lists {count} pods that have ended: {entries}; until a controller removes these entries, they take up room "
+        "in the list"
     ),
-    ProblemCode.TOMBSTONES: ProblemText("has {count} tombstones of pods that are gone; a controller takes them off"),
+    ProblemCode.TOMBSTONES: ProblemText("has {count} tombstones of deleted pods; a controller removes them"),
     ProblemCode.MARKS_LEFT: ProblemText(
-        "has notes about an allocation that is no more",
+        "has annotations about a former allocation",
         SafeCommand(
             "kubectl annotate " + CLAIM_UNCHANGED + "reserve.dra/entered-allocation- reserve.dra/reserved-for-any-pod-"
         ),
     ),
     ProblemCode.IDLE: ProblemText(
-        "is reserved for {workload}, which has no pods now: that is what a reservation is for. It is given back when "
-        "the workload is over"
+        "is reserved for {workload}, which has no pods now. The claim stays allocated until the workload ends, as "
+        "intended"
     ),
     ProblemCode.MALFORMED: ProblemText(
         "the workload reference is ignored: {error}",
         WeighedChoice("correct annotation reserve.dra/reserved-for. " + GUESSED_WORKLOAD),
         needs=("guess",),
         otherwise=WeighedChoice(
-            "correct annotation reserve.dra/reserved-for; until then the claim is reserved for nobody"
+            "correct annotation reserve.dra/reserved-for; until then the claim is reserved for no workload"
         ),
     ),
     ProblemCode.WORKLOAD_NOT_FOUND: ProblemText(
-        "is to be reserved for {workload}, which does not exist",
+        "refers to {workload}, which does not exist",
         WeighedChoice("create {workload}, or correct annotation reserve.dra/reserved-for. " + GUESSED_WORKLOAD),
         needs=("guess",),
-        otherwise=WeighedChoice("create {workload}: the claim is reserved for it from then on"),
+        otherwise=WeighedChoice("create {workload}; the claim is then reserved for it"),
     ),
     ProblemCode.WRONG_UID: ProblemText(
-        "is reserved for {workload} with uid {expected}, which is gone; the one there now has uid {actual}",
+        "is reserved for {workload} with uid {expected}, which was deleted; the present object has uid {actual}",
         WeighedChoice(
-            "if the claim is for the {workload} that is there now, set annotation reserve.dra/reserved-for-uid to "
-            "{actual}; the claim then stays reserved until that one is over"
+            "if the claim is meant for the present {workload}, set annotation reserve.dra/reserved-for-uid to "
+            "{actual}; the claim then stays reserved until that workload ends"
         ),
     ),
     ProblemCode.KIND_UNKNOWN: ProblemText(
-        "is to be reserved for {workload}, but the API server has no resource {kind}",
+        "refers to {workload}, but the API server does not serve {kind}",
         SafeCommand("kubectl annotate " + CLAIM_UNCHANGED + "--overwrite reserve.dra/reserved-for={meant}"),
         needs=("meant",),
         otherwise=WeighedChoice(
-            "correct annotation reserve.dra/reserved-for, or have the CRD installed that defines {kind}; "
-            "kubectl api-resources lists what the API server has"
+            "correct annotation reserve.dra/reserved-for, or have the CRD of {kind} installed. See: kubectl "
+            "api-resources"
         ),
     ),
     ProblemCode.FORCE_IGNORED: ProblemText(
-        "annotation reserve.dra/force-release is not the uid of this claim, so nothing is done",
+        "annotation reserve.dra/force-release has no effect: its value is not the uid of this claim",
         WeighedChoice(
-            "take the annotation off if it was meant for another claim, perhaps a former one of this name. If this "
-            "claim is to be released by force: " + FORCED_RELEASE_RISK
+            "remove the annotation if it was meant for another claim, perhaps an earlier one of this name. If you "
+            "want to release this claim by force: " + FORCED_RELEASE_RISK
         ),
     ),
     ProblemCode.FORCE_BLOCKED: ProblemText(
-        "is to be released by force, but {count} pods use it on nodes that are Ready: {pods}", WAIT_FOR_PODS
+        "cannot be released by force: {count} pods use it on nodes that are Ready: {pods}", WAIT_FOR_PODS
     ),
     ProblemCode.NODE_CORDONED: ProblemText(
-        "is allocated on {nodes}, where no new pod may go, and {pods} pods wait for it",
+        "is allocated on {nodes}, which is cordoned, and {pods} pods wait for it",
         WeighedChoice(
-            "wait: an allocation that nobody can use is taken back. Whoever cordoned {nodes}, most often to drain it, "
-            "decides when it takes pods again"
+            "wait: a controller deallocates claims that no pod can use. The administrator who cordoned {nodes}, "
+            "usually to drain it, decides when it accepts pods again"
         ),
     ),
     ProblemCode.STUCK: ProblemText(
-        "no pod can use its allocation ({cause}) and {pods} pods wait; a controller takes it back in a minute or so",
+        "no pod can use its allocation ({cause}) and {pods} pods wait; a controller deallocates the claim in about a "
+        "minute",
         WeighedChoice(
-            "wait: our controller takes the allocation back, and the scheduler chooses again. Other claims may get the "
-            "devices first"
+            "wait: the dra-reserve controller deallocates the claim, and the scheduler allocates it again. Other "
+            "claims may get the devices first"
         ),
     ),
-    ProblemCode.DEVICE_GONE: ProblemText("device {device} is allocated, but no driver offers it any more"),
+    ProblemCode.DEVICE_GONE: ProblemText("device {device} is allocated, but no driver offers it"),
     ProblemCode.DEVICE_TAINTED: ProblemText(
         "device {device} has the taint {taint} by {origin}: pods that use it are evicted"
     ),
     ProblemCode.LIST_FULL: ProblemText(
         "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished",
         WeighedChoice(
-            "delete pods of this claim that have finished, if nobody needs their logs; beside the stock "
-            "resourceclaim-controller each keeps its entry until it is deleted"
+            "delete finished pods of this claim if their logs are not needed; with the stock "
+            "resourceclaim-controller, each pod keeps its entry until it is deleted"
         ),
         needs=("finished",),
-        otherwise=WeighedChoice("wait for pods that use the claim to end, or run our controller in mode replace"),
+        otherwise=WeighedChoice(
+            "wait until pods that use the claim end, or run the dra-reserve controller in mode replace"
+        ),
     ),
     ProblemCode.TIMELESS: ProblemText(
-        "its allocation has no timestamp (Kubernetes before 1.36): a controller that starts anew may be in doubt"
+        "its allocation has no timestamp (Kubernetes before 1.36): after a restart, a controller may not know its age"
     ),
     ProblemCode.NODE_NOT_READY: ProblemText(
-        "is bound to node {node}, which does not report in: it cannot start there, and elsewhere only as another pod",
+        "is bound to node {node}, which is not Ready: it cannot start there, and only a new pod can start on another "
+        "node",
         WeighedChoice(
-            "bring node {node} back, or delete the pod: its controller, {owner}, makes another one, and this one stays "
-            "until its node answers, where it may run meanwhile"
+            "repair node {node}, or delete the pod: its controller, {owner}, creates a new one. The old pod stays, "
+            "and may run, until its node is Ready again"
         ),
         needs=("owner",),
         otherwise=WeighedChoice(
-            "bring node {node} back; the pod has no controller that would create another one elsewhere"
+            "repair node {node}; the pod has no controller that would create a new one on another node"
         ),
     ),
     ProblemCode.TERMINATING: ProblemText(
-        "is being deleted, but its node {node} does not report in: nothing ends it there, and it keeps its devices",
+        "is being deleted, but its node {node} is not Ready: no kubelet ends it, and it keeps its devices",
         WeighedChoice(
-            "bring node {node} back: the pod ends then. If its machine is certainly off, whoever runs the cluster can "
-            "taint the node node.kubernetes.io/out-of-service: all its pods end, and if the machine runs after all, "
-            "two pods share a device"
+            "repair node {node}: the pod then ends. If its machine is certainly off, a cluster administrator can add "
+            "the taint node.kubernetes.io/out-of-service to the node: all its pods end, and if the machine still "
+            "runs, two pods share a device"
         ),
     ),
     ProblemCode.UNLISTED: ProblemText(
-        "is bound to node {node} and not listed in claim {claim}: its kubelet refuses it. A controller lists it; "
-        "without one, let its owner start it again",
+        "is bound to node {node} but not listed in claim {claim}: the kubelet rejects it. A controller lists it; "
+        "without a controller, delete it so that its owner creates a new pod",
         DELETE_POD,
         needs=("owner", "alone"),
         otherwise=WeighedChoice(
-            "start our controller: it lists the pod at once. Where none is to run, delete the pod and create it anew, "
-            "without spec.nodeName"
+            "start our controller: it lists the pod at once. Where none is to run, delete the pod and create it "
+            "again without spec.nodeName"
         ),
     ),
     ProblemCode.GATED: ProblemText(
-        "stands behind the gate reserve.dra/claim, and no controller is known to run (lease {lease}) that would take "
-        "it off; without one",
+        "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
+        "{lease}). Without a controller",
         OPEN_GATE,
         needs=("alone",),
         otherwise=WeighedChoice(
-            "find out whether our controller runs: kubectl get pods -n dra-reserve; it opens the gate"
+            "check whether the dra-reserve controller runs, which removes the gate: kubectl get pods -n dra-reserve"
         ),
     ),
-    ProblemCode.GATED_BY_OTHERS: ProblemText("stands behind scheduling gates of others, which they take off: {gates}"),
-    ProblemCode.CLAIM_MISSING: ProblemText("names claim {claim}, which does not exist: create it, or correct the name"),
+    ProblemCode.GATED_BY_OTHERS: ProblemText("has scheduling gates that other controllers remove: {gates}"),
+    ProblemCode.CLAIM_MISSING: ProblemText(
+        "references claim {claim}, which does not exist: create the claim or correct the name"
+    ),
     ProblemCode.CLAIM_NOT_MADE: ProblemText(
-        "waits for a claim to be made from template {template}: no claim controller does it (kube-controller-manager, "
-        "or ours in mode replace)"
+        "waits for a claim from template {template}: no claim controller creates it (kube-controller-manager, or the "
+        "dra-reserve controller in mode replace)"
     ),
     ProblemCode.TEMPLATE_MISSING: ProblemText(
-        "waits for a claim from template {template}, which does not exist: create it"
+        "waits for a claim from template {template}, which does not exist: create the template"
     ),
-    ProblemCode.CLAIM_DELETING: ProblemText("names claim {claim}, which is being deleted: no new pod can use it"),
+    ProblemCode.CLAIM_DELETING: ProblemText(
+        "references claim {claim}, which is being deleted: no new pod can use the claim"
+    ),
     ProblemCode.UNSATISFIABLE: ProblemText("claim {claim} cannot be satisfied anywhere: {error}"),
     ProblemCode.NOT_TRIED: ProblemText(
-        "{nodes} nodes could take it: scheduler {scheduler} has not tried it yet, or does not run",
+        "{nodes} nodes can run it, but scheduler {scheduler} has not tried it yet, or does not run",
     ),
     ProblemCode.REFUSED: ProblemText(
-        "scheduler {scheduler} finds no node, though {nodes} nodes have what is known here: {message}",
+        "scheduler {scheduler} finds no node, although {nodes} nodes seem to fit: {message}",
     ),
-    ProblemCode.UNSCHEDULABLE: ProblemText("none of {nodes} nodes can take it"),
+    ProblemCode.UNSCHEDULABLE: ProblemText("none of {nodes} nodes can run it"),
     ProblemCode.OPEN_TO_ALL: ProblemText(
-        "{owners}: no namespace is named, so whoever can create pods in any namespace can use it",
+        "{owners}: no namespace is set, so any user who can create pods in any namespace can use it",
     ),
 }
 
 ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
     AdvisedAction.UNCORDON: WeighedChoice(
-        "node {node} could take the pod, but is cordoned: whoever cordoned it, most often to drain it, decides when it "
-        "takes pods again"
+        "node {node} could run the pod, but is cordoned: the administrator who cordoned it, usually to drain it, "
+        "decides when it accepts pods again"
     ),
     AdvisedAction.UNTAINT: WeighedChoice(
-        "node {node} could take the pod, but has the taint {detail}: a pod that may run there says so by a toleration "
-        "in its template; somebody has set the taint to keep other pods away"
+        "node {node} could run the pod, but has the taint {detail}, which keeps pods away on purpose: if the pod may "
+        "run there, add a toleration to its template"
     ),
     AdvisedAction.LABEL: WeighedChoice(
-        "node {node} could take the pod, but has no label {detail}: correct the node selector in the pod's template, "
-        "or ask whoever runs the cluster whether the node should have that label"
+        "node {node} could run the pod, but has no label {detail}: correct the node selector in the pod's template, "
+        "or ask a cluster administrator whether the node should have that label"
     ),
     AdvisedAction.TOLERATE: WeighedChoice(
-        "node {node} has devices for the pod, but with the taint {detail}: a request that may use such devices says so "
-        "by a toleration in the claim or its template; their driver or a DeviceTaintRule keeps other claims away"
+        "node {node} has devices for the pod, but with the taint {detail} of a driver or a DeviceTaintRule: if the "
+        "request may use tainted devices, add a toleration to the claim or its template"
     ),
     AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
@@ -358,7 +367,7 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
         remedy = DELETE_COUNTED_POD
     namespace = problem.subject.key[0]
     if isinstance(remedy, SafeCommand) and within not in {None, namespace}:
-        return WeighedChoice(f"ask whoever runs namespace {namespace}: {problem.subject} is theirs")
+        return WeighedChoice(f"ask the owner of namespace {namespace}, who owns {problem.subject}")
     return _fill_in(remedy, numbers)
 
 

@@ -40,16 +40,16 @@ class AdoptOptions:
 @click.command()
 @cluster_options
 @print_options
-@click.option("--dry-run", is_flag=True, help="Only tell how things stand.")
+@click.option("--dry-run", is_flag=True, help="Only print the current state.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controllers' lease is …")
-@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
+@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
 def adopt(
     *, place: ClusterFlags, style: PrintOptions, dry_run: bool, timeout: float, lease_namespace: str, lease_name: str
 ) -> None:
-    """Come back from a downgrade: let the controllers act again, and see that they do.
+    """Re-enable the controllers after a downgrade and verify them.
 
-    Exit code: 0 they act and each claim in use has the entry of its workload, 1 not so, 2 an error.
+    Exit code: 0 the controllers run and every claim in use lists its workload, 1 not yet, 2 error.
     """
     order = AdoptOptions(lease=(lease_namespace, lease_name), seconds=timeout, dry_run=dry_run)
     steps = run(place, lambda connection: run_adopt(connection, order))
@@ -61,7 +61,7 @@ def adopt(
 async def run_adopt(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
     """Remove the stand-down annotation, then check until all is well or time is up; raise ApiError, FailedError."""
     if not order.dry_run and await stand_down.set_stand_down(connection.client, order.lease, None):
-        print_to_stderr(f"controllers may act (lease {'/'.join(order.lease)})")
+        print_to_stderr(f"controllers re-enabled (lease {'/'.join(order.lease)})")
     until = connection.clock.now() + (0.0 if order.dry_run else order.seconds)
     told = ""
     while True:
@@ -94,33 +94,27 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Che
     """Judge whether a controller acts; `pid` is that of a local plane's controller, which takes no lease."""
     where = "/".join(key)
     if lease is None and pid is not None:
-        detail = f"the controller of the local plane acts (pid {pid})"
+        detail = f"the controller of the local plane runs (pid {pid})"
         return CheckResult(check="controllers", verdict=CheckState.OK, detail=detail)
     if lease is not None and lease.stood_down:
-        detail = f"they were told to stand down (lease {where})"
+        detail = f"controllers stand down (lease {where})"
         return CheckResult(
             check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=cluster_checks.adopt_command(key)
         )
     if lease is None or not lease.spec.holder_identity:
-        detail = f"none has the lease {where}"
-        remedy = WeighedChoice(
-            "start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)"
-        )
+        detail = f"no controller holds lease {where}"
+        remedy = WeighedChoice("start the controller, or install it again (deploy/kustomize or the Helm chart)")
         return CheckResult(check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
     return CheckResult(
-        check="controllers", verdict=CheckState.OK, detail=f"{lease.spec.holder_identity} acts (lease {where})"
+        check="controllers", verdict=CheckState.OK, detail=f"{lease.spec.holder_identity} is running (lease {where})"
     )
 
 
 def judge_entries(without: Sequence[Key]) -> CheckResult:
     """Judge whether the workloads of claims in use are entered."""
     if not without:
-        return CheckResult(
-            check="claims", verdict=CheckState.OK, detail="each that is in use has the entry of its workload"
-        )
+        return CheckResult(check="claims", verdict=CheckState.OK, detail="every claim in use lists its workload")
     namespace, name = without[0]
-    detail = (
-        f"{len(without)} are in use without the entry of their workload: {list_names('/'.join(key) for key in without)}"
-    )
+    detail = f"claims in use that do not list their workload: {list_names('/'.join(key) for key in without)}"
     remedy = SafeCommand(f"kubectl describe resourceclaim {name} -n {namespace}")
     return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)

@@ -72,7 +72,7 @@ def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | N
 def _scale_down_text(assessment: DowngradeAssessment) -> str:
     """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
     namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
-    ending = f"let at most {room} pods use the claim, by which the work of the others ends, or wait for them to end"
+    ending = f"let at most {room} pods use the claim, which ends the work of the others, or wait for pods to end"
     if workload is not None and workload.group_resource == JOBS:
         return f"{ending}: spec.parallelism {room} of {workload} in {namespace}"
     if workload is not None and workload.group_resource in _SCALABLE_KINDS:
@@ -85,14 +85,14 @@ def _kept_claim_remedy(assessment: DowngradeAssessment) -> Remedy:
     if assessment.strays:
         entries = ", ".join(f"{entry} (uid {entry.uid})" for entry in assessment.strays)
         return WeighedChoice(
-            f"take {entries} off status.reservedFor of claim {name} in {namespace} if nothing of theirs uses its "
-            "devices; if something does, two share them"
+            f"remove {entries} from status.reservedFor of claim {name} in {namespace} if they no longer use its "
+            "devices; otherwise two workloads share the devices"
         )
     if assessment.consuming or assessment.pending:
         return SafeCommand(f"kubectl get pods -n {namespace}")
     return WeighedChoice(
-        f"have the workload's controller let go of claim {name}, or give the reservation up: option --give-up "
-        f"{namespace}/{name} beside --apply; the workload's next pods may find its devices taken"
+        f"have the workload's controller release claim {name}, or give up its reservation with --apply --give-up "
+        f"{namespace}/{name}; other claims may then get the devices"
     )
 
 
@@ -170,12 +170,12 @@ def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
     if not left:
         count = len(survey.assessments)
         return CheckResult(
-            check="claims", verdict=CheckState.OK, detail=f"stock Kubernetes understands all {count} of them"
+            check="claims", verdict=CheckState.OK, detail=f"all {count} claims work with stock Kubernetes"
         )
     by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
     movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
-    remedy = apply_command(given) if movable else WeighedChoice("see above")
+    remedy = apply_command(given) if movable else WeighedChoice("see the claims above")
     return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
 
 
@@ -198,23 +198,23 @@ def judge_controllers(
     installed = [each.metadata for each in deployments]
     names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
     remove = WeighedChoice(
-        f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept"
+        f"delete Deployment {names} when no claim needs it: afterwards no controller removes gates or updates lists"
     )
     holder = lease.spec.holder_identity if lease is not None else ""
     if pid is not None:
-        detail = f"the controller of the local plane acts (pid {pid}): it takes no lease, and enters claims again"
+        detail = f"the controller of the local plane runs (pid {pid}): it uses no lease, and lists workloads again"
         return CheckResult(check=check, verdict=CheckState.WARNING, detail=detail)
     if lease is not None and not lease.stood_down and (holder or installed):
-        detail = f"{holder or 'a deployment'} may act (lease {where})"
+        detail = f"{holder or 'a Deployment'} does not stand down (lease {where})"
         return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=apply_command(wish.given))
     if lease is None and installed:
-        detail = f"is installed, and no lease {where} tells whether it acts"
+        detail = f"is installed, but no lease {where} shows whether it runs"
         return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=remove)
     if installed:
-        detail = f"stands down (lease {where}); its deployment may be deleted"
+        detail = f"stands down (lease {where}); its Deployment can be deleted"
         verdict = CheckState.LEFT if wish.purge else CheckState.OK
         return CheckResult(check=check, verdict=verdict, detail=detail, remedy=remove if wish.purge else None)
-    detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "none is installed"
+    detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "not installed"
     return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
 
 
@@ -225,32 +225,32 @@ async def _check_policies(client: Client, discovery: Discovery, wish: DowngradeC
         names = (each.metadata.name for each in objects)
         found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
     if not found:
-        return CheckResult(check="policies", verdict=CheckState.OK, detail="none that makes pods wait")
+        return CheckResult(check="policies", verdict=CheckState.OK, detail="no policy makes pods wait")
     return CheckResult(
         check="policies",
         verdict=CheckState.LEFT,
-        detail=f"there are still {list_names(found)}",
-        remedy=WeighedChoice(f"delete {' '.join(found)}: from then on they hold for no namespace of the cluster"),
+        detail=f"still installed: {list_names(found)}",
+        remedy=WeighedChoice(f"delete {' '.join(found)}: afterwards they apply to no namespace of the cluster"),
     )
 
 
 async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult:
     asking = [each.metadata.name for each in await _list_objects(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
     if not asking:
-        return CheckResult(check="namespaces", verdict=CheckState.OK, detail="none asks for our gate")
+        return CheckResult(check="namespaces", verdict=CheckState.OK, detail="no namespace requests the gate")
     remedy = WeighedChoice(
-        f"have whoever runs {list_names(asking)} take label {GATE_LABEL} off, or no pod made there ever starts"
+        f"ask the owners of {list_names(asking)} to remove label {GATE_LABEL}: otherwise new pods there never start"
     )
-    detail = f"{list_names(asking)} ask for our gate"
+    detail = f"{list_names(asking)} request the gate"
     return CheckResult(check="namespaces", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
 
 
 def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
     """Judge the pods behind our scheduling gate: without a controller they wait forever."""
     if not survey.gated:
-        return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod is behind our gate")
+        return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod has the gate")
     pods = list_names("/".join(each.key) for each in survey.gated.values())
-    detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
+    detail = f"pods that wait for the removal of the gate: {pods}"
     return CheckResult(check="gates", verdict=CheckState.LEFT, detail=detail, remedy=apply_command(given))
 
 
@@ -263,18 +263,22 @@ def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") 
             check=check,
             verdict=CheckState.LEFT,
             detail=detail,
-            remedy=WeighedChoice("take these finalizers off: no controller of ours will"),
+            remedy=WeighedChoice("remove these finalizers: no dra-reserve controller will"),
         )
     by_people = [key for key, noted in survey.noted_claims.items() if _USER_ANNOTATIONS.intersection(noted)]
     left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
     left += [f"{len(survey.noted_pods)} pods" if survey.noted_pods else ""]
     where = " and ".join(filter(None, left))
     if not where:
-        return CheckResult(check=check, verdict=CheckState.OK, detail="none of ours on claims and pods, nor finalizers")
+        return CheckResult(
+            check=check,
+            verdict=CheckState.OK,
+            detail="claims and pods have no annotations or finalizers of dra-reserve",
+        )
     if purge:
         remedy = purge_command(given)
         return CheckResult(check=check, verdict=CheckState.LEFT, detail=f"{OWN_PREFIX}* on {where}", remedy=remedy)
-    detail = f"{OWN_PREFIX}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
+    detail = f"{OWN_PREFIX}* on {where}: no effect now, needed by adopt ({len(by_people)} claims name a workload)"
     return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
 
 
@@ -282,9 +286,9 @@ async def _check_crds(client: Client, discovery: Discovery) -> CheckResult:
     found = await _list_objects(client, discovery, _CRDS, labels=PART_OF_SELECTOR)
     names = [each.metadata.name for each in found]
     if not names:
-        return CheckResult(check="CRDs", verdict=CheckState.OK, detail="none of ours")
+        return CheckResult(check="CRDs", verdict=CheckState.OK, detail="none of dra-reserve")
     remedy = WeighedChoice(
-        f"delete {list_names(names)} when no object of theirs is needed: all objects go, in every namespace"
+        f"delete {list_names(names)} when none of their objects is needed: this deletes all objects, in every namespace"
     )
     return CheckResult(
         check="CRDs", verdict=CheckState.LEFT, detail=f"{list_names(names)}, and all objects", remedy=remedy
@@ -301,8 +305,10 @@ async def _check_installation(client: Client, discovery: Discovery, wish: Downgr
     namespaces = [e.metadata.name for e in await _list_objects(client, discovery, _NAMESPACES, labels=PART_OF_SELECTOR)]
     found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
     if not found:
-        return CheckResult(check="installation", verdict=CheckState.OK, detail="no role, no namespace of ours")
-    remedy = WeighedChoice(f"delete {' '.join(found)}; with a namespace goes everything that is in it")
+        return CheckResult(
+            check="installation", verdict=CheckState.OK, detail="no roles and no namespace of dra-reserve"
+        )
+    remedy = WeighedChoice(f"delete {' '.join(found)}; deleting a namespace deletes everything in it")
     return CheckResult(check="installation", verdict=CheckState.LEFT, detail=list_names(found), remedy=remedy)
 
 
@@ -317,5 +323,5 @@ async def _list_objects(
         pages = client.list_pages(resource, PartialObjectMetadata, selection=Selection(labels=labels))
         return [each async for page in pages for each in page.items]
     except Forbidden as error:
-        error.what = f"{kind} (to see whether any of ours are left)"
+        error.what = f"{kind} (to find objects of dra-reserve)"
         raise

@@ -74,7 +74,7 @@ class ClaimConverter:
             except NotFound:
                 return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
             print_to_stderr(patches.describe_write(write, view.claim))
-        raise FailedError(f"claim {'/'.join(key)}: somebody else writes it all the time; start again")
+        raise FailedError(f"claim {'/'.join(key)}: another client keeps writing it; run the command again")
 
     async def let_go(self, gated: GatedPod) -> None:
         """Remove only our scheduling gate from a pod; raise ApiError.
@@ -119,8 +119,8 @@ class ClaimConverter:
 def namespace_options(command: Command) -> Command:
     """Add ``-n`` and ``-A``; the command gets `namespace`, None for all namespaces, which is the default."""
 
-    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace.")
-    @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, which is the default.")
+    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Limit the command to this namespace.")
+    @click.option("-A", "--all-namespaces", is_flag=True, help="Include all namespaces (the default).")
     @functools.wraps(command)
     def wrapped(*, namespace: str | None, all_namespaces: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
         return command(namespace=None if all_namespaces else namespace, **rest)
@@ -162,7 +162,7 @@ def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, valu
     for value in values:
         namespace, slash, name = value.partition("/")
         if not slash or not namespace or not name:
-            raise click.BadParameter(f"{value!r} is no NAMESPACE/NAME")
+            raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
         found.add((namespace, name))
     return frozenset(found)
 
@@ -171,19 +171,19 @@ def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, valu
 @cluster_options
 @print_options
 @namespace_options
-@click.option("--apply", is_flag=True, help="Do what can be done; without it nothing is changed.")
+@click.option("--apply", is_flag=True, help="Apply the changes; without this flag, the command only prints them.")
 @click.option(
     "--give-up",
     "given_up",
     multiple=True,
     metavar="NAMESPACE/NAME",
     callback=_parse_claim_keys,
-    help="A claim that nobody uses now and whose workload need not keep it.",
+    help="Give up the reservation of a claim that no pod uses. Can be repeated.",
 )
-@click.option("--purge", is_flag=True, help="Uninstall: leave nothing behind that is needed to come back.")
-@click.option("--probe", is_flag=True, help="Make certain of the stock controller, as `kubectl dra preflight` does.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controllers' lease is …")
-@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
+@click.option("--purge", is_flag=True, help="Uninstall: also remove what is needed to re-enable the controllers later.")
+@click.option("--probe", is_flag=True, help="Verify the stock controller, as kubectl dra preflight --probe does.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
+@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
 def downgrade(  # noqa: PLR0913 - one for each option
     *,
     place: ClusterFlags,
@@ -196,11 +196,11 @@ def downgrade(  # noqa: PLR0913 - one for each option
     lease_namespace: str,
     lease_name: str,
 ) -> None:
-    """Go back to stock Kubernetes without losing a device or stopping a pod.
+    """Downgrade to stock Kubernetes without losing devices or stopping pods.
 
-    Tells what is left to do, claim by claim and around them. With --apply the controllers stand down, every pod that
-    uses a claim is listed in it, and then what only dra-reserve understands is taken out. May be killed and started
-    again at any moment. Exit code: 0 ready, 1 work is left, 2 an error.
+    The command prints the remaining steps for each claim and for the cluster. With --apply, the controllers stand down,
+    every pod that uses a claim is listed in the claim, and entries that only dra-reserve understands are removed. The
+    command can be interrupted and run again at any time. Exit code: 0 ready, 1 steps remain, 2 error.
     """
     lease = (lease_namespace, lease_name)
     given = cluster_checks.repeated_flags(namespace=namespace, lease=lease)
@@ -243,10 +243,10 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, order: D
 
     if await stand_down.set_stand_down(client, lease, "kubectl dra downgrade"):
         adopt = cluster_checks.adopt_command(lease).command
-        print_to_stderr(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {adopt}")
+        print_to_stderr(f"controllers stand down (lease {'/'.join(lease)}); to re-enable them: {adopt}")
         await stand_down.run_while_stood_down(connection, lease, work)
     else:
-        print_to_stderr(f"namespace {lease[0]} is not there: no controller holds a lease in it")
+        print_to_stderr(f"namespace {lease[0]} not found: no controller holds a lease in it")
         await work(None)
 
 

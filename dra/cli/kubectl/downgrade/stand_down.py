@@ -70,8 +70,8 @@ async def run_while_stood_down(
     except TimeoutError:
         namespace, name = key
         raise FailedError(
-            f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing"
-            f" was changed. Stop that controller and start this command again"
+            f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing "
+            "was changed. Stop that controller and run this command again"
         ) from None
     holding = asyncio.ensure_future(election.hold())
     working = asyncio.ensure_future(work(election))
@@ -81,7 +81,7 @@ async def run_while_stood_down(
             holding.result()
         return working.result()
     except LeadershipLostError as error:
-        raise FailedError(f"{error}; what was done stays and is safe, start it again") from error
+        raise FailedError(f"{error}; the changes so far are safe, run the command again") from error
     finally:
         for task in (working, holding):
             task.cancel()

@@ -191,7 +191,7 @@ async def _look_up_workload(
 def _readable_items(page: ListPage[T]) -> list[T]:
     """Return the items of a page; raise UnreadableObjectError if an object of the page could not be read."""
     if page.unreadable:
-        raise UnreadableObjectError(f"{page.unreadable[0]}: cannot be read, and what is not known cannot be converted")
+        raise UnreadableObjectError(f"{page.unreadable[0]}: cannot be read, and nothing is converted without it")
     return page.items
 
 

@@ -107,7 +107,7 @@ def judge_version(version: ServerVersion) -> CheckResult:
     number = tuple(int(each.group() or 0) for each in digits if each is not None)
     oldest, newest = (".".join(map(str, each)) for each in (OLDEST_VERSION, NEWEST_VERSION))
     if number < OLDEST_VERSION:
-        detail = f"Kubernetes {version.git_version}: older than {oldest}, where resource.k8s.io/v1 begins"
+        detail = f"Kubernetes {version.git_version}: older than {oldest}, the first version with resource.k8s.io/v1"
         return CheckResult(
             check="version",
             verdict=CheckState.LEFT,
@@ -115,7 +115,7 @@ def judge_version(version: ServerVersion) -> CheckResult:
             remedy=WeighedChoice(f"upgrade to {oldest} or later"),
         )
     if number > NEWEST_VERSION:
-        detail = f"Kubernetes {version.git_version}: newer than {newest}, the last that this was tried on"
+        detail = f"Kubernetes {version.git_version}: newer than {newest}, the newest tested version"
         return CheckResult(check="version", verdict=CheckState.WARNING, detail=detail)
     return CheckResult(check="version", verdict=CheckState.OK, detail=f"Kubernetes {version.git_version}")
 
@@ -132,14 +132,16 @@ async def _check_resource_api(discovery: Discovery) -> CheckResult:
 def judge_rights(lacking: MissingPermissions, wish: PreflightOptions) -> CheckResult:
     """Judge the permissions of the user, naming each missing permission."""
     if not lacking:
-        return CheckResult(check="rights", verdict=CheckState.OK, detail=f"{wish.identity} may do all that is needed")
+        return CheckResult(
+            check="rights", verdict=CheckState.OK, detail=f"all required permissions are granted to {wish.identity}"
+        )
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
     only_watches = set(lacking.cluster) <= {RolePurpose.WORKLOADS, RolePurpose.EVICTION} and not lacking.namespaced
     return CheckResult(
         check="rights",
         verdict=CheckState.WARNING if only_watches else CheckState.LEFT,
-        detail=f"{wish.identity} may not: {', '.join(dict.fromkeys(named))}",
+        detail=f"missing for {wish.identity}: {', '.join(dict.fromkeys(named))}",
         remedy=_grant_remedy(wish),
     )
 
@@ -147,9 +149,7 @@ def judge_rights(lacking: MissingPermissions, wish: PreflightOptions) -> CheckRe
 def _grant_remedy(wish: PreflightOptions) -> Remedy:
     """Return the command that grants missing permissions, with the same options; without a user, a choice to weigh."""
     if not wish.identity.name:
-        return WeighedChoice(
-            "have an administrator grant them: --as with your name and --missing-rights print the YAML"
-        )
+        return WeighedChoice("ask an administrator to grant them; --as YOUR-NAME --missing-rights prints the YAML")
     mode = " --mode replace" if wish.replace else ""
     whose = f" --as {shlex.quote(wish.identity.name)}"
     where = f" --lease-namespace {shlex.quote(wish.namespace)}" if wish.namespace != NAMESPACE else ""
@@ -166,13 +166,13 @@ async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResul
     kind = GroupResource(resource="mutatingadmissionpolicies", group=ADMISSION)
     policies = await discovery.resolve(kind)
     if policies is None:
-        detail = "no MutatingAdmissionPolicy here (1.36 has it): write the gate into the pod templates"
+        detail = "MutatingAdmissionPolicy is not served (requires 1.36): add the gate to the pod templates"
         return CheckResult(check="gate policy", verdict=CheckState.WARNING, detail=detail)
     bindings = await discovery.resolve(GroupResource(resource="mutatingadmissionpolicybindings", group=ADMISSION))
     installed = await _exists(client, policies) and bindings is not None and await _exists(client, bindings)
     served = f"MutatingAdmissionPolicy {policies.version}"
     if policies.version != "v1":
-        detail = f"{served}, the policy needs v1: write the gate into the pod templates"
+        detail = f"{served}, but the policy requires v1: add the gate to the pod templates"
         return CheckResult(check="gate policy", verdict=CheckState.WARNING, detail=detail)
     if installed:
         return CheckResult(
@@ -181,8 +181,8 @@ async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResul
     return CheckResult(
         check="gate policy",
         verdict=CheckState.WARNING,
-        detail=f"{served}, policy {GATE_POLICY} is not installed: pods start slower, unless they bring the gate",
-        remedy=WeighedChoice("apply deploy/policies/gate.yaml: pods of namespaces labelled for it then get the gate"),
+        detail=f"{served}, policy {GATE_POLICY} is not installed: pods without the gate start slower",
+        remedy=WeighedChoice("apply deploy/policies/gate.yaml: pods in labelled namespaces then get the gate"),
     )
 
 
@@ -196,7 +196,7 @@ async def _exists(client: Client, kind: Resource) -> bool:
 
 async def _check_pod_group_api(discovery: Discovery) -> CheckResult:
     found = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
-    served = f"scheduling.k8s.io/{found.version} is served" if found else "not served, which is the default"
+    served = f"scheduling.k8s.io/{found.version} is served" if found else "not served (the default)"
     return CheckResult(check="PodGroup API", verdict=CheckState.OK, detail=served)
 
 
@@ -210,20 +210,20 @@ async def _check_runtimes(client: Client) -> CheckResult:
 def judge_runtimes(nodes: Counter[str]) -> CheckResult:
     """Judge by the versions of the container runtimes whether they support CDI by default."""
     if not nodes:
-        return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail="there are no nodes")
+        return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail="the cluster has no nodes")
     lacking = {version for version in nodes if has_cdi_by_default(version) is False}
     unknown = {version for version in nodes if has_cdi_by_default(version) is None}
     counted = ", ".join(f"{count} × {version}" for version, count in sorted(nodes.items()))
-    sure = "by the runtime's version: its configuration is not to be seen from here"
+    sure = "by the version of the runtime; its configuration was not read"
     if lacking:
-        detail = f"off by default in {', '.join(sorted(lacking))}; nodes: {counted}"
+        detail = f"disabled by default in {', '.join(sorted(lacking))}; nodes: {counted}"
         todo = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
         return CheckResult(
             check="CDI", verdict=CheckState.WARNING, detail=detail, sure=sure, remedy=WeighedChoice(todo)
         )
     if unknown:
         return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail=f"nodes: {counted}", sure=sure)
-    return CheckResult(check="CDI", verdict=CheckState.OK, detail=f"on by default; nodes: {counted}", sure=sure)
+    return CheckResult(check="CDI", verdict=CheckState.OK, detail=f"enabled by default; nodes: {counted}", sure=sure)
 
 
 def has_cdi_by_default(runtime: str) -> bool | None:
@@ -240,7 +240,9 @@ def has_cdi_by_default(runtime: str) -> bool | None:
 def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
     """Judge the clock of this machine against the API server's."""
     if there is None:
-        return CheckResult(check="clock", verdict=CheckState.UNKNOWN, detail="the API server's answers have no Date")
+        return CheckResult(
+            check="clock", verdict=CheckState.UNKNOWN, detail="responses of the API server have no Date header"
+        )
     apart = (here - there).total_seconds()
     if abs(apart) > CLOCK_SKEW_MAX:
         detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
@@ -251,7 +253,7 @@ def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
             remedy=WeighedChoice("synchronise the clocks (NTP)"),
         )
     return CheckResult(
-        check="clock", verdict=CheckState.OK, detail="this machine and the API server agree within seconds"
+        check="clock", verdict=CheckState.OK, detail="this machine and the API server differ by a few seconds at most"
     )
 
 
@@ -263,21 +265,21 @@ def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
     type=click.Choice([each.value for each in ControllerMode]),
     default=ControllerMode.ALONGSIDE.value,
     show_default=True,
-    help="The mode that the controller is to run in.",
+    help="Mode in which the controller will run.",
 )
 @click.option(
     "--as",
     "user",
     default=f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
     show_default=True,
-    help="Whose rights are asked for: whom the controller will be.",
+    help="User or service account whose permissions are checked.",
 )
-@click.option("--self", "own", is_flag=True, help="Ask for your own rights instead.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controller's lease is.")
+@click.option("--self", "own", is_flag=True, help="Check your own permissions instead.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controller's lease.")
 @click.option(
-    "--probe", is_flag=True, help="Make certain of the stock controller: a throw-away pod in a namespace of its own."
+    "--probe", is_flag=True, help="Verify the stock controller with a temporary pod in a temporary namespace."
 )
-@click.option("--missing-rights", is_flag=True, help="Print the YAML that grants what is missing, and nothing else.")
+@click.option("--missing-rights", is_flag=True, help="Print only the YAML that grants the missing permissions.")
 def preflight(  # noqa: PLR0913 - one for each option
     *,
     place: ClusterFlags,
@@ -289,9 +291,9 @@ def preflight(  # noqa: PLR0913 - one for each option
     probe: bool,
     missing_rights: bool,
 ) -> None:
-    """Check whether this cluster is ready for dra-reserve.
+    """Check whether the cluster is ready for dra-reserve.
 
-    Nothing is changed, unless --probe is given. Exit code: 0 ready, 1 not, 2 it could not be looked at.
+    The command changes nothing unless --probe is set. Exit code: 0 ready, 1 not ready, 2 error.
     """
     wish = PreflightOptions(
         identity=ReviewedUser(name="" if own else user),
@@ -302,11 +304,11 @@ def preflight(  # noqa: PLR0913 - one for each option
     if missing_rights:
         lacking = run(place, lambda connection: _find_missing_permissions(connection, wish))
         if own:
-            raise FailedError("--missing-rights needs to know whom to grant them: --as USER")
+            raise FailedError("--missing-rights requires --as USER")
         if lacking:
             click.echo(access_review.rbac_manifest(lacking, wish.identity), nl=False)
         else:
-            print_to_stderr(f"{wish.identity} lacks nothing.")
+            print_to_stderr(f"No permissions are missing for {wish.identity}.")
         return
     report = run(place, lambda connection: _run_checks(connection, wish))
     click.echo(checklist.format_checklist(report.findings, style))
@@ -333,5 +335,5 @@ async def _find_missing_permissions(connection: Connection, wish: PreflightOptio
 
 def _access_review_error(error: Forbidden, wish: PreflightOptions) -> FailedError:
     if "subjectaccessreviews" in str(error) and wish.identity.name:
-        return FailedError(f"{error}; ask as an administrator, or for yourself: --self")
+        return FailedError(f"{error}; run the command as an administrator, or check your own permissions with --self")
     return FailedError(str(error))

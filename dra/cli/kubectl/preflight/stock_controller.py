@@ -122,14 +122,16 @@ def judge_by_flags(pods: Iterable[Mapping[str, Any]]) -> StockControllerEvidence
     sure = "certain: by the flag --controllers"
     if all(found.values()):
         return StockControllerEvidence(
-            stock=StockControllerState.ON, detail=f"on in {', '.join(sorted(found))}", sure=sure
+            stock=StockControllerState.ON, detail=f"enabled in {', '.join(sorted(found))}", sure=sure
         )
     if not any(found.values()):
         return StockControllerEvidence(
-            stock=StockControllerState.OFF, detail=f"off in {', '.join(sorted(found))}", sure=sure
+            stock=StockControllerState.OFF, detail=f"disabled in {', '.join(sorted(found))}", sure=sure
         )
     on = ", ".join(sorted(name for name, is_on in found.items() if is_on))
-    return StockControllerEvidence(stock=StockControllerState.MIXED, detail=f"on in {on}, off in the others", sure=sure)
+    return StockControllerEvidence(
+        stock=StockControllerState.MIXED, detail=f"enabled in {on}, disabled in the others", sure=sure
+    )
 
 
 def _command_line(container: Mapping[str, Any]) -> list[str]:
@@ -155,11 +157,11 @@ def _controllers_flag(container: Mapping[str, Any]) -> str:
 def judge_local_plane(processes: Mapping[str, int]) -> StockControllerEvidence:
     """Judge a local plane: it has no kube-controller-manager, and only our controller handles claims."""
     pid = processes.get("controller")
-    works = f"; the controller of the plane works (pid {pid})" if pid else "; no controller of ours works, either"
+    works = f"; the controller of the plane runs (pid {pid})" if pid else "; no dra-reserve controller runs"
     return StockControllerEvidence(
         stock=StockControllerState.OFF,
-        detail=f"off: a local plane has none{works}",
-        sure="certain: the plane tells",
+        detail=f"disabled: a local plane has none{works}",
+        sure="certain: reported by the plane",
         local=True,
     )
 
@@ -186,11 +188,11 @@ def judge_by_unlisted_pods(
             if len(claim.entries) >= RESERVED_FOR_MAX_SIZE or any(e.is_pod_group for e in claim.entries):
                 continue
             if all(e.uid != pod.metadata.uid for e in claim.entries):
-                detail = f"pod {'/'.join(pod.metadata.key)} is bound and its claim {name} does not list it"
+                detail = f"pod {'/'.join(pod.metadata.key)} is bound, but its claim {name} does not list it"
                 return StockControllerEvidence(
                     stock=StockControllerState.OFF,
-                    detail=f"off: {detail}",
-                    sure="nearly certain: it would list it at once",
+                    detail=f"disabled: {detail}",
+                    sure="nearly certain: the controller would list the pod at once",
                 )
     return None
 
@@ -209,32 +211,32 @@ def judge_by_managed_fields(claims: Iterable[ManagedObject], *, now: datetime) -
     ago = max(0, int((now - latest[0]).total_seconds()))
     return StockControllerEvidence(
         stock=StockControllerState.ON,
-        detail=f"on: it wrote claim {latest[1]} {ago} s ago",
-        sure="likely: it may have been switched off since; --probe makes certain",
+        detail=f"enabled: it wrote claim {latest[1]} {ago} s ago",
+        sure="likely: it may have been disabled since; use --probe",
     )
 
 
 def judge_by_claim_creator(manager: str | None, *, seconds: float) -> StockControllerEvidence:
     """Judge by the creator of the throw-away pod's claim; None means that no claim was created."""
-    sure = "certain: by trial"
+    sure = "certain: by a probe pod"
     if manager is None:
         return StockControllerEvidence(
             stock=StockControllerState.OFF,
-            detail=f"off: nobody made a claim from a template for {seconds:g} s",
+            detail=f"disabled: no controller created a claim from a template within {seconds:g} s",
             sure=sure,
         )
     if manager == UNKNOWN_CREATOR:
-        detail = "on: somebody made a claim from a template, and the API server does not tell who"
+        detail = "enabled: a controller created a claim from a template, and the API server does not record which"
         return StockControllerEvidence(
             stock=StockControllerState.ON, detail=detail, sure="likely: managedFields are missing"
         )
     if manager != OWN_MANAGER:
         return StockControllerEvidence(
-            stock=StockControllerState.ON, detail=f"on: {manager} made a claim from a template", sure=sure
+            stock=StockControllerState.ON, detail=f"enabled: {manager} created a claim from a template", sure=sure
         )
-    likely = "nearly certain: it would most often have been faster"
+    likely = "nearly certain: the stock controller is usually faster"
     return StockControllerEvidence(
-        stock=StockControllerState.OFF, detail=f"off: {OWN_MANAGER} makes the claims from templates", sure=likely
+        stock=StockControllerState.OFF, detail=f"disabled: {OWN_MANAGER} creates the claims from templates", sure=likely
     )
 
 
@@ -242,8 +244,8 @@ def assume_enabled() -> StockControllerEvidence:
     """Return the default of Kubernetes, for clusters without any evidence."""
     return StockControllerEvidence(
         stock=StockControllerState.ON,
-        detail="on, as everywhere where nobody has switched it off",
-        sure="assumed: kube-controller-manager cannot be seen; --probe makes certain",
+        detail="enabled",
+        sure="default, not verified; use --probe",
     )
 
 
@@ -294,14 +296,14 @@ async def _list_controller_manager_pods(client: Client) -> list[dict[str, object
 def judge_stock_controller(sign: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
     """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
     told = partial(CheckResult, check="stock controller", detail=sign.detail, sure=sign.sure)
-    on = f"take ,-{STOCK_CONTROLLER} out of --controllers of every kube-controller-manager"
+    on = f"remove ,-{STOCK_CONTROLLER} from --controllers of every kube-controller-manager"
     off = WeighedChoice(
         f"append ,-{STOCK_CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
     )
     if back and sign.local:
         return told(
             verdict=CheckState.WARNING,
-            remedy=WeighedChoice("a local plane has no claim controller but ours to go back to"),
+            remedy=WeighedChoice("a local plane has no stock claim controller to return to"),
         )
     if back and sign.stock is not StockControllerState.ON:
         return told(verdict=CheckState.LEFT, remedy=WeighedChoice(on))
@@ -355,7 +357,7 @@ async def _probe_namespace(client: Client) -> AsyncIterator[str]:
             await asyncio.shield(client.delete(NAMESPACES, ("", name), uid=made.metadata.uid))
         except ApiError as error:
             print_to_stderr(
-                f"namespace {name} is left over ({error}); delete it: this command has made it, for one pod of its own"
+                f"namespace {name} was not deleted ({error}); delete it: this command created it for its probe pod"
             )
 
 

@@ -43,9 +43,9 @@ def print_reservation(snapshot: Snapshot, name: str, style: PrintOptions, *, now
     if found.gap:
         raise FailedError(f"reservation {name}: {found.gap}")
     if name not in found.objects:
-        raise FailedError(f"reservation {name}: not found; there are: kubectl dra reservations")
+        raise FailedError(f"reservation {name}: not found. See: kubectl dra reservations")
     if (reservation := found.reservation(name)) is None:
-        raise FailedError(f"{found.unreadable[name]}; nobody can use it. Correct it: kubectl edit reservation {name}")
+        raise FailedError(f"{found.unreadable[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
     groups = _placement_groups(found, reservation)
     wrong = find_problem(found, reservation, groups)
     if style.output is OutputFormat.TABLE:
@@ -87,7 +87,7 @@ def describe_reservation(
                 format_amounts(held.consumed),
                 format_amounts(left),
             )
-            yield f"  used      {consumed} by {held.consumers} pods; {remaining} left"
+            yield f"  used      {consumed} by {held.consumers} pods; {remaining} free"
     yield from _owner_lines(reservation)
     for claim in found.held_claims(reservation):
         devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
@@ -96,7 +96,7 @@ def describe_reservation(
     if at != NEVER:
         yield f"  ends      {time_left(reservation, now=now)}, at {format_time(at)}"
     if how := _placeholder_counts(found, reservation):
-        yield f"  kept by   {how}"
+        yield f"  held by   {how}"
     for condition in status.conditions:
         yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
     for group in groups:
@@ -117,10 +117,13 @@ def _claim_data(found: ResourceClaim) -> dict[str, Any]:
 
 def _owner_lines(reservation: Reservation) -> Iterator[str]:
     spec = reservation.spec
-    once = "; the first one has it for good" if spec.allocate_once else "; one after another"
+    once = "; the first owner pod keeps it" if spec.allocate_once else "; reusable by one owner pod after another"
     yield f"  for       {owners_text(spec.owners)}{once}"
     if paths := owner_matching.cross_namespace_owners(spec.owners):
-        yield f"  note      {list_names(paths)}: no namespace; whoever can create pods in any namespace can use it"
+        yield (
+            f"  note      {list_names(paths)}: no namespace is set; any user who can create pods in any namespace can "
+            "use it"
+        )
     for each in reservation.status.current_owners:
         yield f"  owner     pod {each.namespace}/{each.name}"
 
@@ -135,10 +138,10 @@ def find_problem(
     name, status = reservation.metadata.name, reservation.status
     known = found.picture.reservation(found.objects[name].metadata.uid)
     if known is not None and known.holding.fault:
-        return (f"nobody can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
+        return (f"no pod can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
     if status.phase is ReservationPhase.FAILED:
-        ended = WeighedChoice("delete it when nobody looks at its status any more; pods that entered run on")
-        return ("it has ended and holds nothing any more; it can be deleted", ended)
+        ended = WeighedChoice("delete it when its status is no longer needed; its owner pods keep running")
+        return ("it has ended and holds no resources; it can be deleted", ended)
     if (kept := status.condition(phases.CONDITION_HELD)) is not None and kept.status == "False":
         return (kept.message, SafeCommand(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
     if status.phase is not ReservationPhase.PENDING:
@@ -154,8 +157,8 @@ def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) ->
         each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
         for each in staying
     )
-    counts = f"{bound} on the node, {len(staying) - bound - heirs} waiting, {heirs} for when an owner ends"
-    return f"placeholders that yield to owners: {counts}" if staying else ""
+    counts = f"{bound} bound, {len(staying) - bound - heirs} pending, {heirs} on standby for when an owner pod ends"
+    return f"preemptible placeholder pods: {counts}" if staying else ""
 
 
 def _pending_problem(
@@ -168,25 +171,29 @@ def _pending_problem(
     if pod is None:
         said = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
         text = (
-            f"it has no placeholder pod: {said or 'the controller does not run with reservations: true, or just began'}"
+            "it has no placeholder pod: "
+            f"{said or 'the controller does not run with reservations: true, or has just started'}"
         )
         return (text, SafeCommand(f"kubectl describe reservation {name}"))
     command = SafeCommand(f"kubectl describe pod {key[1]} -n {key[0]}")
     if pod.spec.node_name and not placeholders.is_yielding_placeholder(pod):
-        where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
-        return (f"{where}: kube-scheduler has bound it without asking our extender", SafeCommand(SHOW_EXTENDER))
+        where = f"its placeholder is bound to node {pod.spec.node_name}, but no resources of the node are held"
+        return (f"{where}: kube-scheduler bound it without calling the scheduler extender", SafeCommand(SHOW_EXTENDER))
     if pod.spec.node_name:
         return (
-            f"its placeholder has come to node {pod.spec.node_name} just now",
+            f"its placeholder was bound to node {pod.spec.node_name} just now",
             SafeCommand(f"kubectl get reservation {name}"),
         )
     condition = pod.condition(_POD_SCHEDULED)
     if condition is None:
         scheduler = pod.spec.scheduler_name
-        return (f"its placeholder was not looked at yet: no scheduler answers to the name {scheduler}", command)
+        return (
+            f"no scheduler has tried its placeholder yet; check that a scheduler runs with the name {scheduler}",
+            command,
+        )
     if any(not group.refusals for group in groups):  # the node's capacity is not what is missing
-        return (f"kube-scheduler has found no node for its placeholder: {condition.message}", command)
-    return (f"no node has room for it: {condition.message}", command)
+        return (f"kube-scheduler found no node for its placeholder: {condition.message}", command)
+    return (f"no node has enough free resources: {condition.message}", command)
 
 
 def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
@@ -200,12 +207,12 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
     try:
         advice = explaining.pod_reservations(found.picture.books, found.picture.claimant(pod), found.nodes)
     except MalformedAnnotationError as error:
-        return [f"  warning   no node takes it: {error}"], {DATA_KEY: {"problem": str(error)}}
+        return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (
         used := pod.spec.node_name
         and pod_info.allocated_reservation_name(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
     ):
-        return [f"  inside    reservation {used}, which is over"], {DATA_KEY: {"inside": used}}
+        return [f"  inside    reservation {used}, which has ended"], {DATA_KEY: {"inside": used}}
     if not _is_concerned(advice, pod):
         return [], {}
     content = msgspec.to_builtins(advice)
@@ -286,7 +293,7 @@ def owner_text(found: ReservationOwner) -> str:
     """Return a text for the pods that an owner matches."""
     parts = []
     if (one := found.object) is not None:
-        where = f" of namespace {one.namespace}" if one.namespace else ""
+        where = f" in namespace {one.namespace}" if one.namespace else ""
         parts.append(f"pod {'/'.join(filter(None, (one.namespace, one.name)))}" if one.name else f"pods{where}")
     if (by := found.controller) is not None:
         parts.append(f"pods of {by.kind or 'controller'} {'/'.join(filter(None, (by.namespace, by.name)))}")
@@ -295,7 +302,7 @@ def owner_text(found: ReservationOwner) -> str:
         wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
         parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
     whose = " ".join(parts) or "nobody"
-    return f"{whose}, of any namespace" if parts and owner_matching.cross_namespace_owners([found]) else whose
+    return f"{whose}, in any namespace" if parts and owner_matching.cross_namespace_owners([found]) else whose
 
 
 def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
@@ -305,12 +312,12 @@ def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
         return
     for each in advice.candidates:
         where = f" on node {each.node}" if each.node else ""
-        why = "it may run in it, where there is room" if each.refusal is None else rejection_text(each.refusal)
+        why = "the pod may use it if enough is free" if each.refusal is None else rejection_text(each.refusal)
         yield f"  reserved  reservation {each.name}{where}: {why}"
     if advice.others:
         yield f"  reserved  {advice.others} more for other pods"
     for group in advice.groups:
-        yield f"  asked     {node_group_text(group)}"
+        yield f"  extender  {node_group_text(group)}"
 
 
 def rejection_text(refusal: Rejection) -> str:
@@ -323,7 +330,7 @@ def node_group_text(group: ReservationNodeGroup) -> str:
     who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     if not group.refusals:
         inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
-        over = f", over {group.over} running pods that are to be its owners" if group.over else ""
+        over = f", over {group.over} running pods that become its owners" if group.over else ""
         return f"{who}: has room for it{inside}{over}"
     kept = {each.resource: each for each in group.kept}
     return f"{who}: {'; '.join(dict.fromkeys(_shortage_text(each, kept.get(each.subject)) for each in group.refusals))}"
@@ -340,7 +347,7 @@ def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> s
     holding = (
         f", {format_amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
     )
-    return f"too little {name} {where}: {asked} asked for, {left} of {whole} free{holding}"
+    return f"insufficient {name} {where}: {asked} requested, {left} of {whole} free{holding}"
 
 
 def owners_text(found: Iterable[ReservationOwner]) -> str:

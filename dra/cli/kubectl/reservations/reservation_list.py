@@ -47,10 +47,10 @@ def reservations(
     style: PrintOptions,
     watch: bool,
 ) -> None:
-    """List Reservations: where each is, how much of it is used, by whom, and until when.
+    """Display Reservations with their node, usage, owners and expiration.
 
-    They are of the whole cluster, so there is no namespace to name. ALLOCATED is what owners have, OF what is held.
-    -o wide shows the claims and devices that are held, too, but not with -w.
+    Reservations are cluster-scoped. ALLOCATED shows what owner pods use, OF what is held. -o wide also shows the held
+    claims and devices, except with -w.
     """
     print_reservations(SnapshotSource(place=place, bundle=bundle), name, choice=choice, style=style, watch=watch)
 
@@ -70,7 +70,7 @@ def print_reservations(
         return
     if source.bundle is not None:
         if choice.labels:
-            raise click.UsageError("a bundle has no labels; --field-selector metadata.name=NAME chooses by name")
+            raise click.UsageError("a bundle has no labels; select by name with --field-selector metadata.name=NAME")
         snapshot = source.read(SnapshotScope.NONE)
         found, now = list(snapshot.reservations or ()), source.now(snapshot)
         claims: Iterable[ResourceClaim] | None = snapshot.claims
@@ -94,7 +94,7 @@ def _read_cluster(place: ClusterFlags, *, claims: bool) -> tuple[list[Unstructur
         try:
             return found, await reservation_snapshot.list_claims(connection.client) if claims else None
         except Forbidden as error:
-            print_to_stderr(f"not looked at: {CLAIMS.label}: {error}")
+            print_to_stderr(f"not read: {CLAIMS.label}: {error}")
             return found, None
 
     try:

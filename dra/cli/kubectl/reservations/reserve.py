@@ -65,15 +65,17 @@ def build_manifest(
 ) -> dict[str, Any]:
     """Return the Reservation; `kinds` are the kinds that can be owners. Raise InvalidReserveOptionsError."""
     if not wish.resources:
-        raise InvalidReserveOptionsError("what is to be held? --cpu 6, --memory 20Gi, --resource NAME=AMOUNT")
+        raise InvalidReserveOptionsError("no resources given; use --cpu 6, --memory 20Gi or --resource NAME=AMOUNT")
     if wish.everywhere and not wish.labels:
-        raise InvalidReserveOptionsError("-A goes with -l; --owner names an object of one namespace")
+        raise InvalidReserveOptionsError("-A requires -l; --owner names an object of one namespace")
     owners = [_owner_object(each, wish.namespace, kinds) for each in wish.owners]
     if wish.labels:
         limited = {} if wish.everywhere else {"object": {"namespace": wish.namespace}}
         owners.append({**limited, "labelSelector": {"matchLabels": _parse_labels(wish.labels)}})
     if not owners:
-        raise InvalidReserveOptionsError("for whom? --owner jobs.batch/train, --owner pod/NAME, or -l app=web")
+        raise InvalidReserveOptionsError(
+            "no owners given; use --owner jobs.batch/train, --owner pod/NAME or -l app=web"
+        )
     container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
     where = {"nodeName": wish.node} if wish.node else {}
     # The placeholder is created in the owners' namespace: their quota counts.
@@ -107,7 +109,7 @@ def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str
     for each in others:
         name, equals, amount = each.partition("=")
         if not (name and equals and amount):
-            raise InvalidReserveOptionsError(f"--resource {each}: write it as in: --resource example.com/gpu=2")
+            raise InvalidReserveOptionsError(f"--resource {each}: use the form --resource example.com/gpu=2")
         if name in found:
             raise InvalidReserveOptionsError(f"--resource {each}: {name} is given twice")
         found[name] = amount
@@ -126,7 +128,8 @@ def _parse_owner(text: str) -> ConsumerReference:
         raise InvalidReserveOptionsError(f"--owner {error}") from error
     if behind := _INDIRECT_CONTROLLERS.get(str(found.group_resource)):
         raise InvalidReserveOptionsError(
-            f"--owner {text}: its pods belong to {behind}; name its pods by their labels instead: -l app={found.name}"
+            f"--owner {text}: its pods are controlled by {behind}; select its pods by label instead: -l "
+            f"app={found.name}"
         )
     return found
 
@@ -137,9 +140,7 @@ def _owner_object(text: str, namespace: str, kinds: Mapping[str, tuple[str, str]
         return {"object": {"kind": "Pod", "namespace": namespace, "name": found.name}}
     known = kinds.get(str(found.group_resource))
     if known is None:
-        raise InvalidReserveOptionsError(
-            f"--owner {text}: no such kind is known here; write it as in: jobs.batch/train"
-        )
+        raise InvalidReserveOptionsError(f"--owner {text}: unknown kind; use the form jobs.batch/train")
     api_version, kind = known
     return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, "namespace": namespace}}
 
@@ -150,13 +151,16 @@ def _parse_labels(text: str) -> dict[str, str]:
         name, equals, value = each.partition("=")
         value = value.removeprefix("=")
         if not equals or name.endswith("!") or not name.strip():
-            raise InvalidReserveOptionsError(f"-l {text}: only as in: -l app=web,tier=front; for more write a manifest")
+            raise InvalidReserveOptionsError(
+                f"-l {text}: only equality is supported, as in -l app=web,tier=front; for other selectors write a "
+                "manifest"
+            )
         found[name.strip()] = value.strip()
     return found
 
 
 NOT_INSTALLED: Final = (
-    "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
+    "the server does not serve Reservations; install their CRD and the scheduler extender from deploy/reservations"
 )
 
 _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
@@ -164,28 +168,45 @@ _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (ser
 
 @click.command()
 @click.argument("name")
-@click.option("--cpu", metavar="AMOUNT", help="CPUs to hold: 6, 500m.")
-@click.option("--memory", metavar="AMOUNT", help="Memory to hold: 20Gi.")
-@click.option("--resource", "others", metavar="NAME=AMOUNT", multiple=True, help="Any other resource; may be repeated.")
+@click.option("--cpu", metavar="AMOUNT", help="CPUs to reserve, such as 6 or 500m.")
+@click.option("--memory", metavar="AMOUNT", help="Memory to reserve, such as 20Gi.")
+@click.option(
+    "--resource", "others", metavar="NAME=AMOUNT", multiple=True, help="Other resource to reserve. Can be repeated."
+)
 @click.option(
     "--owner",
     "owners",
     metavar="RESOURCE/NAME",
     multiple=True,
-    help="Who may use it, named as for kubectl get: jobs.batch/train or job/train for its pods, pod/NAME for one pod; "
-    "may be repeated, need not exist yet.",
+    help=(
+        "Owner of the Reservation: jobs.batch/train or job/train for the pods of a workload, pod/NAME for one pod. "
+        "The owner need not exist yet. Can be repeated."
+    ),
 )
-@click.option("-l", "--selector", "labels", metavar="SELECTOR", default="", help="Pods with these labels may use it.")
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Where the owners are. Else that of the context.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods of any namespace that have the labels.")
-@click.option("--ttl", metavar="DURATION", help="How long it lasts from now: 1h, 30m; 0s: for ever. Else 24h.")
-@click.option("--expires", metavar="TIME", help="When it ends: 2026-11-21T15:00:00Z.")
-@click.option("--node", metavar="NODE", help="On this node only.")
-@click.option("--reusable", is_flag=True, help="For one owner after another, not for the first alone.")
+@click.option(
+    "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Labels of pods that may use the Reservation."
+)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    help="Namespace of the owners. Default: the namespace of the context.",
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods with these labels in all namespaces.")
+@click.option(
+    "--ttl",
+    metavar="DURATION",
+    help="Lifetime of the Reservation, such as 1h or 30m; 0s never expires. Default: 24h.",
+)
+@click.option("--expires", metavar="TIME", help="Expiration time, such as 2026-11-21T15:00:00Z.")
+@click.option("--node", metavar="NODE", help="Reserve resources of this node only.")
+@click.option(
+    "--reusable", is_flag=True, help="Let one owner pod after another use the Reservation, not only the first."
+)
 @click.option(
     "--policy",
     type=click.Choice(["Aligned", "Restricted"]),
-    help="Restricted: owners get what is held and no more of the node.",
+    help="Restricted: owner pods use only the reserved resources, not the rest of the node.",
 )
 @click.option(
     "--dry-run",
@@ -193,7 +214,7 @@ _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (ser
     default="none",
     is_flag=False,
     flag_value="client",
-    help="client: only print it; server: have it checked, and not kept.",
+    help="client: only print the object; server: submit the request without persisting it.",
 )
 @click.option(
     "-o",
@@ -221,10 +242,10 @@ def reserve(  # noqa: PLR0913 - one for each option
     output: str | None,
     place: ClusterFlags,
 ) -> None:
-    """Reserve CPUs, memory and other resources of a node for pods that do not exist yet.
+    """Reserve CPUs, memory and other resources of a node for future pods.
 
-    The capacity is held as soon as a scheduler that asks our extender has found a node for it; kubectl dra why
-    reservation/NAME says where it is, or what keeps it from being.
+    The capacity is reserved once a scheduler that calls the scheduler extender has found a node. See kubectl dra why
+    reservation/NAME for the node, or for the reason why there is none.
     """
     try:
         wish = ReserveOptions(
@@ -253,7 +274,7 @@ def reserve(  # noqa: PLR0913 - one for each option
         done = "" if output == OutputFormat.NAME.value else f" created{_DRY_RUN_SUFFIXES[dry_run]}"
         click.echo(f"reservation.{RESERVATIONS.group}/{name}{done}")
     if labels and all_namespaces:
-        print_to_stderr("Whoever makes a pod with these labels, in whichever namespace, may use it.")
+        print_to_stderr("Any pod with these labels, in any namespace, can use the Reservation.")
 
 
 def _owner_namespace(place: ClusterFlags, given: str | None, dry_run: str) -> str:

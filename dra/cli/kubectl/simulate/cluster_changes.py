@@ -72,7 +72,7 @@ def _cordon_node(snapshot: Snapshot, name: str) -> Snapshot:
 def _find_node(nodes: Iterable[SchedulerNode], name: str) -> SchedulerNode:
     found = next((each for each in nodes if each.metadata.name == name), None)
     if found is None:
-        raise UnknownObjectError(f"node {name}: is not there")
+        raise UnknownObjectError(f"node {name}: not found")
     return found
 
 
@@ -112,7 +112,9 @@ def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[
         if each.metadata.namespace == namespace and _reserved_workload(each) == name
     ]
     if not reserved:
-        raise UnknownObjectError(f"claim {'/'.join(key)}: is not there, and none in {namespace} is reserved for {name}")
+        raise UnknownObjectError(
+            f"claim {'/'.join(key)}: not found, and no claim in {namespace} is reserved for {name}"
+        )
     return reserved
 
 
@@ -120,7 +122,7 @@ def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
     """Return the snapshot without a Reservation; garbage collection deletes the claims that only it owns."""
     found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
     if found is None:
-        raise UnknownObjectError(f"reservation {name}: is not there; there are: kubectl dra reservations")
+        raise UnknownObjectError(f"reservation {name}: not found. See: kubectl dra reservations")
     uid = found.metadata.uid
     claims = (_without_holder(claim, uid) for claim in snapshot.claims)
     pods = tuple(pod for pod in snapshot.pods if placeholders.reservation_uid_of(pod.metadata) != uid)

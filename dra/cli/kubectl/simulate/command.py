@@ -39,16 +39,18 @@ EXPLAINED_PODS_MAX: Final = 3
 @filename_option
 @source_options
 @click.option(
-    "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="So many more nodes like that one, with devices."
+    "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="Add COUNT copies of NODE, with its devices."
 )
-@click.option("--cordon", "cordoned", multiple=True, metavar="NODE", help="As if that node were cordoned.")
+@click.option("--cordon", "cordoned", multiple=True, metavar="NODE", help="Simulate the cluster with NODE cordoned.")
 @click.option(
     "--drop-reservation",
     "dropped",
     multiple=True,
     metavar="[NAMESPACE/]CLAIM|WORKLOAD|reservation/NAME",
-    help="As if that claim, or those reserved for jobs.batch/train, were released, and the pods that use them gone; "
-    "or as if that Reservation were deleted.",
+    help=(
+        "Simulate the cluster without the allocation of a claim, or of the claims of a workload (jobs.batch/train), "
+        "and without the pods that use them; or without a Reservation."
+    ),
 )
 @selector_options
 @list_print_options
@@ -62,11 +64,11 @@ def simulate(  # noqa: PLR0913 - one for each option
     choice: SelectorOptions,
     style: PrintOptions,
 ) -> None:
-    """Say where the pods of manifests would be placed, with which devices, and what would wait and why.
+    """Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.
 
-    Reads only, and changes nothing: a scheduler is played on the cluster as it is now. Pods that wait already have
-    their turn as well. Pods that would be ended for others of higher priority are named. Exit code: 0 all would be
-    placed, 1 something would wait, 2 it could not be looked at.
+    The command changes nothing: it simulates a scheduler on the current state of the cluster, including its Pending
+    pods. The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay
+    Pending, 2 error.
     """
     try:
         namespace = source.namespace
@@ -77,9 +79,9 @@ def simulate(  # noqa: PLR0913 - one for each option
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
     there = {pod.metadata.key for pod in snapshot.pods}
-    wishes.ignored += [f"pod {'/'.join(key)} is there already" for key in _pod_keys(wishes) if key in there]
+    wishes.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(wishes) if key in there]
     named = {each.metadata.name for each in snapshot.reservations or ()}
-    wishes.ignored += [f"reservation {each} is there already" for each in _reservation_names(wishes) if each in named]
+    wishes.ignored += [f"reservation {each} already exists" for each in _reservation_names(wishes) if each in named]
     wishes.reservations = [each for each in wishes.reservations if each.metadata.name not in named]
     try:
         _set_priorities(wishes, snapshot)
@@ -90,7 +92,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     for each in (*wishes.ignored, *outcome.unread):
         print_to_stderr(f"not simulated: {each}")
     for gap in snapshot.gaps:
-        print_to_stderr(f"not looked at: {gap.resource}: {gap.why}")
+        print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if any(fate.new and not fate.node for fate in outcome.fates):
         raise SystemExit(1)
 
@@ -110,7 +112,7 @@ def _parse_changes(
     for each in added:
         node, _, count = each.rpartition("=")
         if not node or not count.isdecimal():
-            raise click.UsageError(f"--add-nodes {each}: write it as NODE=COUNT, so many more nodes like NODE")
+            raise click.UsageError(f"--add-nodes {each}: use NODE=COUNT to add COUNT copies of NODE")
         more.append((node, int(count)))
     return ClusterChanges(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
@@ -145,20 +147,20 @@ def _print_outcome(outcome: SimulationResult, choice: SelectorOptions, style: Pr
                 if outcome.after.reservations:
                     lines += reservation_describer.describe_pod_reservations(outcome.after, facts.key)[0]
                 if lines:
-                    title = f"pod {'/'.join(fate.pod.metadata.key)} would wait"
+                    title = f"pod {'/'.join(fate.pod.metadata.key)} would stay Pending"
                     click.echo("\n".join(["", title, *wrap_lines(lines)]))
-    more = f"; {others} pods that wait already would be placed, too" if others else ""
+    more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     pods = sum(1 for fate in new if not fate.reservation)
-    print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be placed, {len(waiting)} would wait{more}")
+    print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
 
 
 def _preemption_lines(outcome: SimulationResult) -> Iterator[str]:
     """Yield each pod that would be preempted, with the preemptor and the reason."""
     for fate in outcome.fates:
         for victim in fate.victims:
-            against = ", against its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""
+            against = ", violating its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""
             yield (
-                f"{_pod_text(victim)} would be ended{against}: {_pod_text(fate.pod)} finds no room elsewhere, and "
+                f"{_pod_text(victim)} would be preempted{against}: {_pod_text(fate.pod)} fits on no other node and "
                 f"takes its place on node {victim.spec.node_name}"
             )
 
@@ -200,7 +202,7 @@ def _outcome_row(fate: PodOutcome) -> TableRow:
     }
     why = fate.why
     if fate.node:
-        ended = f"ends {len(fate.victims)} pods of lower priority" if fate.victims else ""
+        ended = f"preempts {len(fate.victims)} pods of lower priority" if fate.victims else ""
         why = "; ".join(filter(None, (f"in reservation {fate.inside}" if fate.inside else "", ended)))
     where, name, resource = meta.namespace, meta.name, f"pod/{meta.name}"
     if fate.reservation:

@@ -200,7 +200,7 @@ class SimulatedReservations:
         """Place a reservation on a node; return the reservation as it is then, or why it cannot be placed."""
         known = self._picture.reservation(uid)
         if known is None:
-            return "its reservation is gone"
+            return "its Reservation was deleted"
         if known.holding.fault:
             return f"reservation {known.name}: {known.holding.fault}"
         found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
@@ -214,7 +214,7 @@ class SimulatedReservations:
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
         if status is None:
-            return f"reservation {known.name}: is over"
+            return f"reservation {known.name}: has ended"
         return self._write(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
 
     def admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
@@ -267,7 +267,7 @@ class SimulatedReservations:
         self._picture.observe_reservation(found)
         reservation = self.known(uid)
         if reservation is None:
-            raise MalformedReservationError(f"reservation {metadata.name}: cannot be read any more")
+            raise MalformedReservationError(f"reservation {metadata.name}: can no longer be read")
         return reservation
 
 

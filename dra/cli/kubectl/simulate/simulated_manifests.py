@@ -58,7 +58,7 @@ def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
         name = str(meta.get("name") or meta.get("generateName") or "")
         where = f"{kind or 'object'} {name or '(without a name)'}"
         if not (kind and name):
-            raise MalformedManifestError(f"{where}: a manifest has a kind and metadata.name")
+            raise MalformedManifestError(f"{where}: kind and metadata.name are required")
         try:
             if not _add_manifest(wishes, kind, _as_json(document), namespace=namespace):
                 wishes.ignored.append(where)
@@ -178,7 +178,7 @@ def with_priority(
     if not name:
         found = min((each for each in known.values() if each.global_default), key=_priority_value, default=None)
     elif found is None and complete:
-        raise UnknownPriorityClassError(f"pod {'/'.join(pod.metadata.key)}: there is no priority class {name}")
+        raise UnknownPriorityClassError(f"pod {'/'.join(pod.metadata.key)}: PriorityClass {name} does not exist")
     if found is None:
         return pod
     never = PREEMPT_NEVER in {found.preemption_policy, pod.spec.preemption_policy}

@@ -292,7 +292,7 @@ class _SchedulingSimulation:
             if self._reserving is not None:
                 self._reserving.gone(victim)
             if meta.uid in self._fates:
-                why = "is ended for a pod of higher priority"
+                why = "preempted by a pod of higher priority"
                 self._fates[meta.uid] = PodOutcome(victim, why=why, new=meta.uid in self._new)
             for name in claim_names(victim):
                 claim = self._cluster.claims.get((meta.namespace, name))
@@ -354,7 +354,7 @@ class _SchedulingSimulation:
             entries = claim.entries
             listed = any(entry.uid == pod.metadata.uid for entry in entries)
             if len(entries) >= RESERVED_FOR_MAX_SIZE and not listed:
-                return f"claim {claim.metadata.name} has {len(entries)} consumers, and a list has no room for more"
+                return f"claim {claim.metadata.name} has {len(entries)} consumers, the maximum"
         return ""
 
     def _after(self) -> Snapshot:

@@ -64,15 +64,16 @@ def read_bundle(path: Path) -> Snapshot:
         manifest = msgspec.json.decode(contents[MANIFEST_NAME], type=BundleManifest)
         if manifest.version != BUNDLE_VERSION:
             raise MalformedBundleError(
-                f"{path}: is a bundle of version {manifest.version}, this program reads version {BUNDLE_VERSION}"
+                f"{path}: bundle version {manifest.version} is not supported; this program reads version "
+                f"{BUNDLE_VERSION}"
             )
         return msgspec.json.decode(contents[SNAPSHOT_NAME], type=Snapshot)
     except KeyError as error:
-        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it has no file {error}") from error
+        raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: file {error} is missing") from error
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
-        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: {error}") from error
+        raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: {error}") from error
     except RecursionError as error:
-        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it is nested too deep") from error
+        raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: it is nested too deeply") from error
 
 
 class _LimitedReader(io.RawIOBase):
@@ -103,7 +104,7 @@ def _read_files(archive: tarfile.TarFile) -> dict[str, bytes]:
     for info in archive:
         opened = archive.extractfile(info) if info.isreg() and info.name in {MANIFEST_NAME, SNAPSHOT_NAME} else None
         if opened is None or info.name in found:
-            raise MalformedBundleError(f"{info.name!r:.60} is no file of a bundle")
+            raise MalformedBundleError(f"{info.name!r:.60} is not a file of a bundle")
         found[info.name] = opened.read()
         if len(found) == FILE_COUNT:
             break

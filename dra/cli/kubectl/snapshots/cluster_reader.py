@@ -163,7 +163,9 @@ class SnapshotReader:
                 raise
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
-        self._gaps.append(UnreadResource(resource=f"{resource.label} of other namespaces", why="no right to list them"))
+        self._gaps.append(
+            UnreadResource(resource=f"{resource.label} of other namespaces", why="no permission to list them")
+        )
         return found
 
     async def _cluster(self, resource: Resource, model: type[Found]) -> list[Found]:

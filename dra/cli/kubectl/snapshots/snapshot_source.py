@@ -68,7 +68,7 @@ bundle_option = click.option(
     "--from",
     "bundle",
     type=click.Path(exists=True, dir_okay=False),
-    help="Read a bundle instead of a cluster: kubectl dra bundle makes one.",
+    help="Read a bundle file instead of a cluster; see kubectl dra bundle.",
 )
 """``--from``; the command gets it as `bundle`."""
 
@@ -77,10 +77,17 @@ def source_options(command: Command) -> Command:
     """Add the options that select the source; the command gets them as `source`."""
 
     @cluster_options
-    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+    @click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="Namespace of the objects. Default: the namespace of the context.",
+    )
     @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
     @bundle_option
-    @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
+    @click.option(
+        "--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controller's lease."
+    )
     @functools.wraps(command)
     def wrapped(
         *,
@@ -109,15 +116,15 @@ def source_options(command: Command) -> Command:
     type=click.Path(dir_okay=False, writable=True),
     default="dra-bundle.tgz",
     show_default=True,
-    help="The file to write.",
+    help="File to write.",
 )
 def bundle(*, source: SnapshotSource, path: str) -> None:
-    """Write what explanations need into a file that may be sent to somebody else.
+    """Write a redacted snapshot of the cluster to a file for offline diagnosis.
 
-    In it: claims, the pods' names, nodes, requests and priorities, nodes, slices, classes, templates, Reservations,
-    disruption budgets, and the names and states of workloads. Not in it: what containers run, their environment,
-    volumes, secrets, annotations of others, labels that no selector names, parameters of drivers. Every command that
-    reads takes it: kubectl dra explain claim NAME --from FILE
+    The file contains claims, nodes, slices, classes, templates, Reservations and disruption budgets, the names, nodes,
+    requests and priorities of pods, and the names and states of workloads. It does not contain commands and environment
+    variables of containers, volumes, secrets, annotations of other projects, labels that no selector names, or driver
+    parameters. Every command that reads accepts the file: kubectl dra explain claim NAME --from FILE
     """
     snapshot = source.read(SnapshotScope.EVERYTHING)
     try:

@@ -108,9 +108,9 @@ def watch_kind(
 
 def _check_can_watch(source: SnapshotSource, style: PrintOptions) -> None:
     if source.bundle is not None:
-        raise click.UsageError("a bundle does not change: no --watch with --from")
+        raise click.UsageError("--watch cannot be used with --from")
     if style.output is OutputFormat.CSV:
-        raise click.UsageError("no csv with --watch")
+        raise click.UsageError("-o csv cannot be used with --watch")
     gc.enable()  # a watch runs without end, so garbage must be collected
 
 

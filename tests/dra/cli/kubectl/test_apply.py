@@ -76,7 +76,7 @@ def test_a_claim_is_reserved_in_the_form_that_the_server_knows(apply, dialect):
     else:
         assert "reservedFor" not in claim["spec"]
         assert annotations["reserve.dra/reserved-for"] == "jobs.batch/train"
-        assert "becomes an annotation" in done.stderr
+        assert "is applied as an annotation" in done.stderr
     assert other["data"] == {"a": "1"}
 
 
@@ -107,11 +107,11 @@ class TestAsKubectl:
     def test_one_that_cannot_be_applied_does_not_keep_the_others_from_it(self, apply):
         done = apply({"apiVersion": "nowhere.dev/v1", "kind": "X", "metadata": {"name": "x"}}, MAP)
         assert (done.exit_code, done.stdout) == (1, "configmap/m serverside-applied\n")
-        assert "X x: the API server has no nowhere.dev/v1" in done.stderr
+        assert "X x: the API server does not serve nowhere.dev/v1" in done.stderr
 
     def test_a_namespace_that_is_not_the_one_given_is_refused(self, apply):
         done = apply(MAP | {"metadata": {"name": "m", "namespace": "other"}})
-        assert "is of namespace other, and --namespace says ml" in done.stderr
+        assert "namespace other does not match --namespace ml" in done.stderr
 
 
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train"}
@@ -171,11 +171,11 @@ def test_everything_else_is_not_touched(manifest):
 @pytest.mark.parametrize(
     ("reference", "told"),
     [
-        pytest.param("jobs/train", "is one reference", id="text"),
-        pytest.param([JOB], "is one reference", id="list"),
-        pytest.param({"kind": "Job", "name": "train"}, "the field is named resource", id="kind"),
+        pytest.param("jobs/train", "must be one reference", id="text"),
+        pytest.param([JOB], "must be one reference", id="list"),
+        pytest.param({"kind": "Job", "name": "train"}, "use field resource", id="kind"),
         pytest.param({"resource": "jobs"}, "resource and name are required", id="no-name"),
-        pytest.param(JOB | {"namespace": "x"}, "namespace: there is no such field", id="namespace"),
+        pytest.param(JOB | {"namespace": "x"}, "namespace: unknown field", id="namespace"),
         pytest.param(JOB | {"name": "a/b"}, "spec.reservedFor", id="no-name-of-an-object"),
     ],
 )
@@ -185,5 +185,5 @@ def test_a_reference_that_nobody_can_follow_is_refused(reference, told):
 
 
 def test_field_and_annotation_that_disagree_are_refused():
-    with pytest.raises(MalformedReservedForError, match=r"annotation reserve\.dra/reserved-for says jobs\.batch/other"):
+    with pytest.raises(MalformedReservedForError, match=r"annotation reserve\.dra/reserved-for is jobs\.batch/other"):
         to_annotations(claim(JOB, annotations={"reserve.dra/reserved-for": "jobs.batch/other"}))

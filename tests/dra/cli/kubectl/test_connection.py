@@ -16,15 +16,19 @@ def answered(code, message="", **details):
     ("error", "said"),
     [
         pytest.param(
-            answered(404), "this server has no DRA (resource.k8s.io/v1), which takes Kubernetes 1.34", id="old"
+            answered(404), "the server does not serve resource.k8s.io/v1, which requires Kubernetes 1.34", id="old"
         ),
         pytest.param(
             answered(404, "claim not found", name="a"), "resourceclaims.resource.k8s.io: claim not found", id="gone"
         ),
-        pytest.param(answered(401, "Unauthorized"), "does not accept these credentials: log in again", id="expired"),
-        pytest.param(answered(403, "may not."), "may not. See what you may do: kubectl auth can-i --list", id="rights"),
+        pytest.param(answered(401, "Unauthorized"), "does not accept these credentials. Log in again", id="expired"),
         pytest.param(
-            Unreachable("pods", "cannot connect", ambiguous=False), "cannot connect. Is it the right cluster", id="down"
+            answered(403, "may not."), "may not. List your permissions: kubectl auth can-i --list", id="rights"
+        ),
+        pytest.param(
+            Unreachable("pods", "cannot connect", ambiguous=False),
+            "cannot connect. Check that the cluster is running",
+            id="down",
         ),
         pytest.param(answered(500, "etcd is gone"), "resourceclaims.resource.k8s.io: etcd is gone", id="others"),
     ],

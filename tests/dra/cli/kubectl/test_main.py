@@ -32,7 +32,7 @@ def test_help_lists_the_commands(run, arguments):
 def test_what_cannot_be_watched_says_what_can(run, arguments):
     shown = run(*arguments.split())
     assert shown.exit_code == 2
-    assert "no --watch. What goes on with -w: kubectl dra get claims" in " ".join(shown.stderr.split())
+    assert "does not support --watch. Commands that do: kubectl dra get claims" in " ".join(shown.stderr.split())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -94,7 +94,7 @@ def test_a_reason_is_explained_without_a_cluster(run):
 def test_a_reason_that_does_not_exist_is_an_error_with_those_that_are_like_it(run):
     shown = run("explain", "reason", "WorkloadGne")
     assert shown.exit_code == 2
-    assert "reason WorkloadGne: there is none of that name. Did you mean WorkloadGone or " in shown.output
+    assert "reason WorkloadGne: not found. Did you mean WorkloadGone or " in shown.output
 
 
 def test_without_arguments_it_prints_its_help_as_kubectl_does(run):

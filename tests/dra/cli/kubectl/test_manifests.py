@@ -30,11 +30,11 @@ def read(tmp_path, text):
         pytest.param("[" * 100_000, f"nested more than {LEVELS_MAX} levels deep", id="lists-in-lists"),
         pytest.param("{a: " * 100_000, f"nested more than {LEVELS_MAX} levels deep", id="maps-in-maps"),
         pytest.param(chain(5_000), f"nested more than {LEVELS_MAX} levels deep", id="aliases-in-a-row"),
-        pytest.param(laughs(), f"stand for more than {VALUES_MAX:,} values", id="a-billion-laughs"),
-        pytest.param("a: &a [*a]", "an alias stands for a part of itself", id="a-circle"),
-        pytest.param("a: &a {b: &b [*a]}", "an alias stands for a part of itself", id="a-greater-circle"),
-        pytest.param("a: [", "is no YAML", id="half-a-list"),
-        pytest.param("a: !!python/object:os.system x", "is no YAML", id="a-program"),
+        pytest.param(laughs(), f"expand to more than {VALUES_MAX:,} values", id="a-billion-laughs"),
+        pytest.param("a: &a [*a]", "a YAML alias refers to itself", id="a-circle"),
+        pytest.param("a: &a {b: &b [*a]}", "a YAML alias refers to itself", id="a-greater-circle"),
+        pytest.param("a: [", "not valid YAML", id="half-a-list"),
+        pytest.param("a: !!python/object:os.system x", "not valid YAML", id="a-program"),
     ],
 )
 def test_what_would_end_the_program_ends_the_command(tmp_path, text, told):

@@ -82,7 +82,7 @@ def test_a_checklist_is_a_table_and_what_to_do():
         "To do:",
         "  rights: kubectl get pods",
         "",
-        "To weigh:",
+        "To decide:",
         "  gates: open them: pods start",
     ]
 

@@ -44,11 +44,11 @@ def test_a_template_is_filled_as_kubectl_does(template, text):
 @pytest.mark.parametrize(
     ("template", "told"),
     [
-        pytest.param("{.a", "a brace that is not closed", id="open"),
+        pytest.param("{.a", "unbalanced brace", id="open"),
         pytest.param("{range .a}{.b}", "without {end}", id="range-without-end"),
         pytest.param("{.a}{end}", "without {range}", id="end-without-range"),
         pytest.param("{.a .b}", "one path", id="two-paths"),
-        pytest.param("{.a['b','c']}", "unions are not known", id="union"),
+        pytest.param("{.a['b','c']}", "unions are not supported", id="union"),
         pytest.param("{.a[}", "cannot be understood", id="no-path"),
     ],
 )

@@ -153,7 +153,7 @@ def test_devices_with_binding_conditions_can_be_had():
 
 def test_what_a_node_keeps_is_said_with_what_it_has():
     (group,) = told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}')]).groups
-    assert group.barriers[0].detail == "cpu: 1 asked for, 0.5 of 0.5 free; the node keeps 7.5"
+    assert group.barriers[0].detail == "cpu: 1 requested, 0.5 of 0.5 free; the node keeps 7.5"
 
 
 def test_a_group_has_numbers_and_says_who_has_the_devices():
@@ -288,7 +288,7 @@ def test_a_node_lacks_what_its_devices_cost():
     slice_ = costly(cpu={"overhead": {"perPod": "7500m"}})
     (group,) = told(claim("c"), nodes=[node("n1")], slices=[slice_]).groups
     assert [each.obstacle for each in group.barriers] == [Obstacle.ROOM]
-    assert group.barriers[0].detail == "with its devices: cpu: 8.5 asked for, 8 of 8 free"
+    assert group.barriers[0].detail == "with its devices: cpu: 8.5 requested, 8 of 8 free"
 
 
 def test_a_claim_that_stands_for_resources_of_a_node_is_for_one_pod():

@@ -36,10 +36,12 @@ NO_KIND = ReferencedWorkload(resource="jobs", group="", namespace="ml", name="tr
             "does not exist yet",
             id="not-there-yet",
         ),
-        pytest.param(told("jobs/train", workloads=(NO_KIND,)), "the API server has no such kind", id="no-such-kind"),
+        pytest.param(
+            told("jobs/train", workloads=(NO_KIND,)), "the API server does not serve this kind", id="no-such-kind"
+        ),
         pytest.param(
             told("jobs.batch/train", workloads=(workload(WorkloadPhase.PRESENT),), entered=True),
-            "its entry was taken off the list",
+            "its entry was removed from the list",
             id="let-go-by-somebody",
         ),
     ],

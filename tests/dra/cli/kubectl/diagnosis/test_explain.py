@@ -9,7 +9,9 @@ from dra.engine.diagnosis.devices import devices
 from dra.engine.diagnosis.snapshot import UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import claim, rule, snapshot
 
-NARROWED = (UnreadResource(resource="resourceclaims.resource.k8s.io of other namespaces", why="no right to list them"),)
+NARROWED = (
+    UnreadResource(resource="resourceclaims.resource.k8s.io of other namespaces", why="no permission to list them"),
+)
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,18 @@ def test_nothing_found_is_said_on_stderr(kubectl):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        pytest.param(["get", "claims", "-o", "xml"], "is none of table", id="format"),
-        pytest.param(["get", "claims", "-o", "jsonpath={.a"], "not closed", id="template"),
+        pytest.param(["get", "claims", "-o", "xml"], "is not a valid format; use table", id="format"),
+        pytest.param(["get", "claims", "-o", "jsonpath={.a"], "unbalanced brace", id="template"),
         pytest.param(["get", "claims", "-o", "jsonpath="], "jsonpath", id="empty-template"),
         pytest.param(["get", "claims", "-l", "a=b"], "a bundle has no labels", id="labels-of-a-bundle"),
         pytest.param(["get", "claims", "-l", "a in b"], "--selector", id="selector"),
         pytest.param(["get", "devices", "-l", "a=b"], "devices have no labels", id="labels-of-devices"),
-        pytest.param(["get", "claims", "--field-selector", "colour=red"], "there is no field colour", id="field"),
-        pytest.param(["get", "claims", "--sort-by", ".colour"], "there is no field .colour", id="order"),
-        pytest.param(["get", "claims", "-w"], "does not change", id="watch"),
-        pytest.param(["explain", "claim", "train", "-o", "name"], "is none of table", id="format-of-lists-only"),
+        pytest.param(["get", "claims", "--field-selector", "colour=red"], "unknown field colour", id="field"),
+        pytest.param(["get", "claims", "--sort-by", ".colour"], "unknown field .colour", id="order"),
+        pytest.param(["get", "claims", "-w"], "--watch cannot be used with --from", id="watch"),
+        pytest.param(
+            ["explain", "claim", "train", "-o", "name"], "is not a valid format; use table", id="format-of-lists-only"
+        ),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(kubectl, arguments, told):
@@ -99,6 +101,20 @@ def test_the_columns_of_usage_stand_below_their_headers(kubectl, by):
 def test_usage_as_data_has_numbers(kubectl):
     (row,) = json.loads(kubectl("usage", "--by", "workload", "-o", "json").stdout)["items"]
     assert row == {"workload": "ml/jobs.batch/train", "held": 1, "used": 1, "pods": 1, "claims": 1}
+
+
+@pytest.mark.parametrize("by", ["namespace", "class", "node"])
+def test_usage_counts_each_pod_once(tmp_path, by):
+    """Pods with two claims, and on shared devices, were counted once for each claim and device."""
+    claims = (claim("a", "n1/gpu-0", listed=(entry("p"),)), claim("b", "n1/gpu-0", "n1/gpu-1", listed=(entry("p"),)))
+    pods = (
+        pod("p", "a", "b", on="n1", phase="Running", started=True),
+        pod("q", "b", on="n1", phase="Running", started=True),
+    )
+    bundle_file.write_bundle(snapshot(*claims, pods=pods), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["usage", "--by", by, "-o", "json", "--from", str(tmp_path / "b.tgz")])
+    row = next(each for each in json.loads(done.stdout)["items"] if each["claims"])
+    assert (row["pods"], row["claims"]) == (2, 2)
 
 
 def test_problems_have_names_and_next_commands(kubectl):

@@ -90,7 +90,7 @@ def test_a_text_names_the_object_first():
         ProblemCode.ALLOCATION_LOST, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train"
     )
     assert problem_texts.problem_text(told).startswith("pod ml/a: is bound to node n1")
-    assert "its controller, job train, makes another pod" in describer.remedy_or_guidance(told, within="ml").text
+    assert "its controller, job train, creates a new pod" in describer.remedy_or_guidance(told, within="ml").text
 
 
 def test_a_pod_that_does_not_start_is_deleted_only_while_it_does_not():
@@ -134,7 +134,7 @@ def test_a_claim_of_another_namespace_is_its_owners_to_mend():
     assert problem_texts.safe_command(told, within="ml") == "kubectl dra release claim c -n ml --if-unused"
     assert problem_texts.safe_command(told) == "kubectl dra release claim c -n ml --if-unused"
     assert problem_texts.problem_remedy(told, within="other") == WeighedChoice(
-        "ask whoever runs namespace ml: claim ml/c is theirs"
+        "ask the owner of namespace ml, who owns claim ml/c"
     )
 
 

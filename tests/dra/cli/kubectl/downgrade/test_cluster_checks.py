@@ -66,7 +66,7 @@ def test_policies_that_stay_are_those_of_the_manifests():
 def test_pods_behind_our_gate_are_counted():
     pod = GatedPod(key=("ml", "a"), uid="u", resource_version="1", gates=(SCHEDULING_GATE,))
     found = cluster_checks.judge_gates(DowngradeSurvey(gated={"u": pod}))
-    assert (found.verdict, found.detail) == (CheckState.LEFT, "1 pods wait behind our gate: ml/a")
+    assert (found.verdict, found.detail) == (CheckState.LEFT, "pods that wait for the removal of the gate: ml/a")
 
 
 NOTED = {KEY: ("reserve.dra/reserved-for",)}
@@ -97,33 +97,33 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
         pytest.param(assessment(DowngradeState.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
         pytest.param(
             assessment(DowngradeState.TOO_MANY, workload=JOB, room=255),
-            "let at most 255 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "let at most 255 pods use the claim, which ends the work of the others, or wait for pods to end: "
             "spec.parallelism 255 of jobs.batch/train in ml",
             id="too-many-of-a-job",
         ),
         pytest.param(
             assessment(DowngradeState.TOO_MANY, workload=WEB),
-            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "let at most 256 pods use the claim, which ends the work of the others, or wait for pods to end: "
             "spec.replicas 256 of deployments.apps/web in ml",
             id="too-many-of-a-deployment",
         ),
         pytest.param(
             assessment(DowngradeState.TOO_MANY, workload=RAY),
-            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end. "
+            "let at most 256 pods use the claim, which ends the work of the others, or wait for pods to end. "
             "See: kubectl get pods -n ml",
             id="too-many-of-anything",
         ),
         pytest.param(
             assessment(DowngradeState.OWNER, workload=JOB),
-            "have the workload's controller let go of claim train, or give the reservation up: option --give-up "
-            "ml/train beside --apply; the workload's next pods may find its devices taken",
+            "have the workload's controller release claim train, or give up its reservation with --apply --give-up "
+            "ml/train; other claims may then get the devices",
             id="without-pods",
         ),
         pytest.param(assessment(DowngradeState.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
         pytest.param(
             assessment(DowngradeState.OWNER, strays=(RAY,)),
-            "take rayclusters.ray.io/llm (uid uid-of-llm) off status.reservedFor of claim train in ml if nothing of "
-            "theirs uses its devices; if something does, two share them",
+            "remove rayclusters.ray.io/llm (uid uid-of-llm) from status.reservedFor of claim train in ml if "
+            "they no longer use its devices; otherwise two workloads share the devices",
             id="somebody-elses",
         ),
         pytest.param(assessment(DowngradeState.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),

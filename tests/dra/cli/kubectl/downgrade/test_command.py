@@ -112,7 +112,7 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     assert await cluster.listed("small") == uids(pods)
     told = _format_report(report, PrintOptions())
     assert "260 pods use the claim, and its list has room for 256" in told
-    assert "claim ml/huge: let at most 256 pods use the claim, by which the work of the others ends" in told
+    assert "claim ml/huge: let at most 256 pods use the claim, which ends the work of the others" in told
 
 
 async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_up(cluster):
@@ -120,7 +120,7 @@ async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_u
     await cluster.add_claim("idle", workload=job)
     report = await _run(cluster.connection(), order())
     assert standings(report) == {"idle": DowngradeState.OWNER}
-    assert "option --give-up ml/idle beside --apply" in _format_report(report, PrintOptions())
+    assert "--apply --give-up ml/idle" in _format_report(report, PrintOptions())
     report = await _run(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
     assert report.left == []
     assert "allocation" not in (await cluster.get_claim("idle")).get("status", {})
@@ -192,7 +192,7 @@ async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
     spec = {"selector": {"matchLabels": labels}, "template": template}
     path = cluster.path("deployments", namespace="dra-reserve", group="apis/apps/v1")
     await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
-    with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller tells whether it acts"):
+    with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller shows whether it runs"):
         await _run(cluster.connection(), order())
 
 

@@ -81,7 +81,7 @@ async def test_what_a_downgrade_prints_ends_nothing_that_works_and_comes_back(ca
         found = harms(before, await world.state(), namespace="ml" if "-n ml" in asked else "")
         assert not found, (line, found)
         assert line not in left, "what was printed has been done"
-        back = re.findall(r"they go on with: (.*)", capsys.readouterr().err)
+        back = re.findall(r"to re-enable them: (.*)", capsys.readouterr().err)
         before = await world.state()
         for each in back:
             await asker.ask(each)

@@ -30,7 +30,7 @@ def test_the_flag_is_read_as_the_controller_manager_does(controllers, on):
 
 def test_a_local_plane_has_no_stock_controller_and_says_whose_claims_are():
     found = stock_controller.judge_local_plane({"controller": 7})
-    assert (found.stock, found.sure) == (StockControllerState.OFF, "certain: the plane tells")
+    assert (found.stock, found.sure) == (StockControllerState.OFF, "certain: reported by the plane")
     assert "pid 7" in found.detail
     assert stock_controller.judge_stock_controller(found, replace=True).verdict is CheckState.OK
     assert stock_controller.judge_stock_controller(found, replace=False).verdict is CheckState.OK
@@ -39,7 +39,9 @@ def test_a_local_plane_has_no_stock_controller_and_says_whose_claims_are():
 
 def test_who_made_a_claim_is_not_certain_where_the_server_does_not_tell():
     assert stock_controller.judge_by_claim_creator("unknown", seconds=1).sure.startswith("likely")
-    assert stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=1).sure == "certain: by trial"
+    assert (
+        stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=1).sure == "certain: by a probe pod"
+    )
 
 
 def manager(name, *command):

@@ -84,10 +84,11 @@ def test_a_pod_that_finds_no_room_hears_who_holds_it_and_how_much():
         nodes=[host("n1"), host("n2", "8")],
         pods=[pod("stranger", "12")],
     )
+    numbers = "12 requested, 4 of 64 free, 60 held by reservation half"
     assert asked(made, "stranger") == [
         "  reserved  1 more for other pods",
-        "  asked     1 nodes (n1): too little cpu of the node: 12 asked for, 4 of 64 free, 60 held by reservation half",
-        "  asked     1 nodes (n2): too little cpu of the node: 12 asked for, 8 of 8 free",
+        f"  extender  1 nodes (n1): insufficient cpu of the node: {numbers}",
+        "  extender  1 nodes (n2): insufficient cpu of the node: 12 requested, 8 of 8 free",
     ]
 
 
@@ -96,15 +97,15 @@ def test_an_owner_hears_which_reservation_it_would_run_in():
         reservations=[reservation("mine", "60", node="n1")], nodes=[host("n1")], pods=[pod("owner", "12", app="mine")]
     )
     assert asked(made, "owner") == [
-        "  reserved  reservation mine on node n1: it may run in it, where there is room",
-        "  asked     1 nodes (n1): has room for it, in reservation mine",
+        "  reserved  reservation mine on node n1: the pod may use it if enough is free",
+        "  extender  1 nodes (n1): has room for it, in reservation mine",
     ]
 
 
 def test_nodes_that_say_the_same_are_one_group():
     made = found(nodes=[host(f"n{number}") for number in range(9)], pods=[pod("greedy", "65")])
     assert asked(made, "greedy") == [
-        "  asked     9 nodes (n0, n1, n2, …): too little cpu of the node: 65 asked for, 64 of 64 free"
+        "  extender  9 nodes (n0, n1, n2, …): insufficient cpu of the node: 65 requested, 64 of 64 free"
     ]
 
 
@@ -127,9 +128,9 @@ def test_a_reservation_says_where_it_is_who_has_it_and_until_when():
     assert told(made, "many") == [
         "reservation many: Available on node n1",
         "  held      cpu=6",
-        "  used      cpu=2 by 1 pods; cpu=4 left",
-        "  for       pods with labels app=many, of any namespace; one after another",
-        "  note      spec.owners[0]: no namespace; whoever can create pods in any namespace can use it",
+        "  used      cpu=2 by 1 pods; cpu=4 free",
+        "  for       pods with labels app=many, in any namespace; reusable by one owner pod after another",
+        "  note      spec.owners[0]: no namespace is set; any user who can create pods in any namespace can use it",
         "  owner     pod default/a",
         "  ends      in 30m, at 2026-11-21T12:30:00Z",
     ]
@@ -142,10 +143,10 @@ def test_a_reservation_that_waits_hears_each_group_of_nodes_and_what_to_look_at(
     )
     lines = told(made, "wide")
     assert (
-        "  nodes     1 nodes (n1): too little cpu of the node: 60 asked for, 32 of 64 free, 32 held by reservation half"
-        in lines
+        "  nodes     1 nodes (n1): insufficient cpu of the node: "
+        "60 requested, 32 of 64 free, 32 held by reservation half" in lines
     )
-    assert "  nodes     1 nodes (n2): too little cpu of the node: 60 asked for, 8 of 8 free" in lines
+    assert "  nodes     1 nodes (n2): insufficient cpu of the node: 60 requested, 8 of 8 free" in lines
     assert lines[-1] == "  next      kubectl describe reservation wide"
 
 
@@ -154,7 +155,7 @@ def test_a_reservation_that_waits_hears_each_group_of_nodes_and_what_to_look_at(
     [
         pytest.param("Available", None, id="available"),
         pytest.param("Succeeded", None, id="succeeded"),
-        pytest.param("Failed", "holds nothing any more", id="failed"),
+        pytest.param("Failed", "holds no resources", id="failed"),
     ],
 )
 def test_only_what_is_of_no_use_is_trouble(phase, expected):
@@ -168,8 +169,8 @@ def test_only_what_is_of_no_use_is_trouble(phase, expected):
 @pytest.mark.parametrize(
     ("node", "conditions", "expected"),
     [
-        pytest.param("", [], "no scheduler answers to the name koord-scheduler", id="nobody-looks"),
-        pytest.param("n1", [], "without asking our extender", id="no-extender"),
+        pytest.param("", [], "check that a scheduler runs with the name koord-scheduler", id="nobody-looks"),
+        pytest.param("n1", [], "without calling the scheduler extender", id="no-extender"),
     ],
 )
 def test_one_that_waits_says_what_became_of_its_placeholder(node, conditions, expected):
@@ -186,8 +187,13 @@ REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"
 @pytest.mark.parametrize(
     ("cpu", "nodes", "warning"),
     [
-        pytest.param("8", "too little cpu of the node: 8 asked for, 7800m of 7800m free", "no node has room", id="no"),
-        pytest.param("7", "has room for it", "kube-scheduler has found no node for its placeholder", id="room"),
+        pytest.param(
+            "8",
+            "insufficient cpu of the node: 8 requested, 7800m of 7800m free",
+            "no node has enough free resources",
+            id="no",
+        ),
+        pytest.param("7", "has room for it", "kube-scheduler found no node for its placeholder", id="room"),
     ],
 )
 def test_nodes_and_warning_do_not_contradict_each_other(cpu, nodes, warning):
@@ -202,9 +208,7 @@ def test_nodes_and_warning_do_not_contradict_each_other(cpu, nodes, warning):
 def test_running_pods_that_a_reservation_may_be_placed_over_are_told():
     one = reservation("one", "7", preAllocation=True, allocatePolicy="Restricted")
     made = found(reservations=[one], nodes=[host("n1", "7800m")], pods=[pod("old", "7", app="one", node="n1")])
-    assert "  nodes     1 nodes (n1): has room for it, over 1 running pods that are to be its owners" in told(
-        made, "one"
-    )
+    assert "  nodes     1 nodes (n1): has room for it, over 1 running pods that become its owners" in told(made, "one")
 
 
 def placeholder(one, *, node="", conditions=()):
@@ -238,7 +242,7 @@ def test_a_row_has_what_is_used_of_what_is_held_and_when_it_ends():
     made = found(reservations=[one], nodes=[host("n1")])
     row = reservation_list.reservation_row(made.objects["one"], now=NOON)
     assert row.cells == ("one", "Available", "n1", "cpu=200m", "cpu=500m", "0", "in 23h")
-    assert row.wide == ("24h0m0s", "<none>", "pods with labels app=one, of any namespace")
+    assert row.wide == ("24h0m0s", "<none>", "pods with labels app=one, in any namespace")
     assert row.name == "reservation.scheduling.koordinator.sh/one"
 
 
@@ -267,7 +271,9 @@ def test_where_placeholders_keep_the_room_it_says_so_and_when_others_are_in_it()
     heir = msgspec.structs.replace(made[1].spec, priority_class_name="dra-reserve-placeholder")
     made[1] = msgspec.structs.replace(made[1], spec=heir)
     said = told(found(reservations=[one], nodes=[host("n1")], pods=made), "one")
-    assert "  kept by   placeholders that yield to owners: 1 on the node, 0 waiting, 1 for when an owner ends" in said
+    assert (
+        "  held by   preemptible placeholder pods: 1 bound, 0 pending, 1 on standby for when an owner pod ends" in said
+    )
     lost = {"type": "Held", "status": "False", "reason": "ReservedCapacityTaken", "message": "others have room"}
     one["status"]["conditions"] = [lost]
     said = told(found(reservations=[one], nodes=[host("n1")], pods=made), "one")
@@ -302,7 +308,7 @@ def test_a_pod_names_the_reservation_that_it_came_by_also_when_that_is_over():
     came = pod("a", "1", node="n1", annotations={"scheduling.koordinator.sh/reservation-allocated": gone})
     taken = Snapshot(pods=(came,), nodes=(host("n1"),), reservations=(other(),))
     lines, content = reservation_describer.describe_pod_reservations(taken, ("default", "a"))
-    assert lines == ["  inside    reservation one, which is over"]
+    assert lines == ["  inside    reservation one, which has ended"]
     assert content == {"reservations": {"inside": "one"}}
 
 

@@ -97,15 +97,13 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        pytest.param({}, "for whom?", id="nobody"),
-        pytest.param({"resources": {}, "labels": "a=b"}, "what is to be held?", id="nothing"),
+        pytest.param({}, "no owners given", id="nobody"),
+        pytest.param({"resources": {}, "labels": "a=b"}, "no resources given", id="nothing"),
         pytest.param({"owners": ("deployments.apps/web",)}, "its ReplicaSets", id="a-deployment"),
         pytest.param({"owners": ("train",)}, "jobs.batch/train", id="no-kind"),
-        pytest.param(
-            {"owners": ("jobs.batch.volcano.sh/x",)}, "no such kind is known", id="a-namesake-of-another-group"
-        ),
-        pytest.param({"owners": ("crews.example.com/x",)}, "no such kind is known", id="unknown-kind"),
-        pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A goes with -l", id="a-name-in-all-namespaces"),
+        pytest.param({"owners": ("jobs.batch.volcano.sh/x",)}, "unknown kind", id="a-namesake-of-another-group"),
+        pytest.param({"owners": ("crews.example.com/x",)}, "unknown kind", id="unknown-kind"),
+        pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A requires -l", id="a-name-in-all-namespaces"),
         pytest.param({"labels": "a in (b)"}, "-l a in (b)", id="selector"),
         pytest.param({"labels": "a!=b"}, "-l a!=b", id="not-equal"),
         pytest.param({"labels": "a=b c"}, "no value of a label", id="label-value"),
@@ -121,7 +119,7 @@ def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, told):
 
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "=2"])
 def test_a_resource_needs_name_and_amount(text):
-    with pytest.raises(InvalidReserveOptionsError, match="write it as in"):
+    with pytest.raises(InvalidReserveOptionsError, match="use the form"):
         reserve.parse_resources(cpu=None, memory=None, others=(text,))
 
 

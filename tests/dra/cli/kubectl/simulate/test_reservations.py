@@ -97,7 +97,7 @@ def test_a_change_of_the_cluster_can_be_tried(simulate, options, there):
 
 def test_what_is_not_there_cannot_be_dropped(simulate):
     done = simulate(mine("a"), cluster=having(), options=("--drop-reservation=reservation/nope",))
-    assert "reservation nope: is not there" in done.stderr
+    assert "reservation nope: not found" in done.stderr
 
 
 def test_a_reservation_that_finds_no_room_says_so(simulate):

@@ -204,7 +204,7 @@ def test_a_budget_is_gone_against_only_if_nothing_else_helps(simulate):
 
 def test_a_priority_class_that_is_not_there_is_an_error_and_one_of_the_manifests_counts(simulate):
     asked = manifest("Pod", "p", using(cpu=3, priorityClassName="new"))
-    assert "pod ml/p: there is no priority class new" in simulate(asked, cluster=full()).stderr
+    assert "pod ml/p: PriorityClass new does not exist" in simulate(asked, cluster=full()).stderr
     new = {"kind": "PriorityClass", "metadata": {"name": "new"}, "value": 7}
     assert simulate(new, asked, cluster=full())["p"]["preempts"]
 
@@ -212,8 +212,8 @@ def test_a_priority_class_that_is_not_there_is_an_error_and_one_of_the_manifests
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        pytest.param(("--cordon=nope",), "node nope: is not there", id="node"),
-        pytest.param(("--drop-reservation=nope",), "claim ml/nope: is not there", id="claim"),
+        pytest.param(("--cordon=nope",), "node nope: not found", id="node"),
+        pytest.param(("--drop-reservation=nope",), "claim ml/nope: not found", id="claim"),
         pytest.param(("--add-nodes=n1",), "NODE=COUNT", id="count"),
     ],
 )
@@ -226,13 +226,13 @@ def test_what_is_not_simulated_is_said(tmp_path):
     (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([manifest("Service", "s"), manifest("Pod", "p", using())]))
     done = CliRunner().invoke(main, ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz"])
     assert "not simulated: Service s" in done.stderr
-    assert "1 of 1 pods would be placed, 0 would wait" in done.stderr
+    assert "1 of 1 pods would be scheduled, 0 would stay Pending" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("documents", "told"),
     [
-        pytest.param(["text"], "a manifest is an object", id="no-object"),
+        pytest.param(["text"], "a manifest must be an object", id="no-object"),
         pytest.param([{"kind": "Pod"}], "Pod \\(without a name\\)", id="no-name"),
         pytest.param([manifest("Pod", "p", {"containers": 5})], "Pod p", id="no-list"),
         pytest.param([manifest("ResourceClaim", "c", {"devices": []})], "ResourceClaim c", id="no-claim"),

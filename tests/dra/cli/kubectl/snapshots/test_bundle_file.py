@@ -167,15 +167,15 @@ def _archive(path, **members):
         pytest.param(
             {"bundle_json": b'{"version": 99}', "snapshot_json": b"{}"}, "version 99", id="of-another-version"
         ),
-        pytest.param({"bundle_json": b"{}"}, "is no bundle", id="without-a-snapshot"),
-        pytest.param({"bundle_json": b"[", "snapshot_json": b"{}"}, "is no bundle", id="no-json"),
-        pytest.param({"bundle_json": b'{"format": "\xff"}', "snapshot_json": b"{}"}, "is no bundle", id="no-text"),
-        pytest.param({"bundle_json": b"{}", "snapshot_json": b"\xff"}, "is no bundle", id="no-text-in-the-snapshot"),
+        pytest.param({"bundle_json": b"{}"}, "not a bundle", id="without-a-snapshot"),
+        pytest.param({"bundle_json": b"[", "snapshot_json": b"{}"}, "not a bundle", id="no-json"),
+        pytest.param({"bundle_json": b'{"format": "\xff"}', "snapshot_json": b"{}"}, "not a bundle", id="no-text"),
+        pytest.param({"bundle_json": b"{}", "snapshot_json": b"\xff"}, "not a bundle", id="no-text-in-the-snapshot"),
         pytest.param(
-            {"bundle_json": b"{}", "snapshot_json": b'{"claims": ' + b"[" * 100_000}, "is no bundle", id="nested-deep"
+            {"bundle_json": b"{}", "snapshot_json": b'{"claims": ' + b"[" * 100_000}, "not a bundle", id="nested-deep"
         ),
         pytest.param(
-            {"bundle_json": b"{}", "other_json": b"{}"}, "'other.json' is no file of a bundle", id="a-stranger"
+            {"bundle_json": b"{}", "other_json": b"{}"}, "'other.json' is not a file of a bundle", id="a-stranger"
         ),
     ],
 )
@@ -204,7 +204,7 @@ def test_what_is_linked_to_something_is_no_file_of_a_bundle(tmp_path, links):
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, target
             archive.addfile(info)
-    with pytest.raises(bundle_file.MalformedBundleError, match="is no file of a bundle"):
+    with pytest.raises(bundle_file.MalformedBundleError, match="is not a file of a bundle"):
         bundle_file.read_bundle(tmp_path / "b.tgz")
 
 
@@ -241,7 +241,7 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
     ("arguments", "code", "shown"),
     [
         pytest.param(["explain", "claim", "c"], 0, "rule 7: jobs.batch/train may still use it", id="explain-claim"),
-        pytest.param(["why", "pod/b"], 1, "3 nodes could take it", id="why-pod"),
+        pytest.param(["why", "pod/b"], 1, "3 nodes can run it", id="why-pod"),
         pytest.param(["why", "reservation/r"], 0, "held      cpu=2", id="why-reservation"),
         pytest.param(["reservations"], 0, "Available", id="reservations"),
         pytest.param(["reservations", "odd", "-o", "wide"], 0, "Unreadable", id="a-reservation-that-cannot-be-read"),
@@ -282,7 +282,7 @@ def test_a_thousand_problems_of_one_kind_are_told_once(tmp_path):
         snapshot(claim("c"), pods=tuple(pod(f"p{n}", "c", **gate) for n in range(1000))), tmp_path / "b.tgz"
     )
     done = CliRunner().invoke(main, ["audit", "--from", str(tmp_path / "b.tgz")])
-    assert "1000 pods stand behind its gate" in done.stdout
+    assert "1000 pods wait for the removal of their scheduling gate" in done.stdout
     assert len(done.stdout.splitlines()) < 30
 
 
