@@ -87,7 +87,7 @@ def test_a_reason_is_explained_without_a_cluster(run):
     shown = run("explain", "reason", "workloadgone")
     assert shown.exit_code == 0
     assert shown.output.startswith("reason WorkloadGone: ")
-    assert "  do        If another object is meant, correct reserve.dra/reserved-for-uid." in shown.output
+    assert "  do        To reserve the claim for another object, correct reserve.dra/reserved" in shown.output
     assert json.loads(run("explain", "reason/WorkloadGone", "-o", "json").output)["reason"] == "WorkloadGone"
 
 

@@ -37,6 +37,6 @@ async def test_a_pod_that_vanished_is_given_the_time_in_which_its_kubelet_ends_i
 
 
 async def test_less_time_than_that_is_refused_with_the_reason(vanished):
-    with pytest.raises(ReleaseRefusedError, match="before their kubelets told that the containers had ended"):
+    with pytest.raises(ReleaseRefusedError, match="vanished before a kubelet reported the end of their containers"):
         await given_back(vanished, 60.0)
     assert (await vanished.get_claim("train"))["status"]["allocation"]
