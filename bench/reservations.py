@@ -27,10 +27,10 @@ from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, format_quantity
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import ObjectMeta, Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS, format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
 
 T = TypeVar("T")

@@ -18,16 +18,18 @@ from dra.engine.claims.actions import LookUpPlacements
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
 from dra.engine.claims.view import Placements
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, NanoAmounts
-from dra.engine.scheduling.node_info import NodeInfo, pod_requests
+from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.node_info import NodeInfo
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
+from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
+from dra.model.quantities import Amounts
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
@@ -257,15 +259,9 @@ class PlacementReader:
                 room.add(holding.uid, _unused_amounts(room, holding.amounts, holding.listed))
 
 
-def _unused_amounts(room: NodeInfo, held: NanoAmounts, consumers: Iterable[Uid]) -> dict[str, int]:
-    """Return the amounts of a Reservation beyond those of its consumers, in the units of NodeInfo.
-
-    This capacity is not available to other pods.
-    """
-    used = [room.pods[uid] for uid in consumers if uid in room.pods]
-    left = {
-        resource: amount * (1000 if resource == "cpu" else 1) // NANOS_PER_UNIT
-        - sum(each.get(resource, 0) for each in used)
-        for resource, amount in held.items()
+def _unused_amounts(room: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:
+    """Return the amounts of a Reservation beyond those of its consumers: not available to other pods."""
+    used = quantities.total(room.pods[uid] for uid in consumers if uid in room.pods)
+    return {
+        resource: amount - used.get(resource, 0) for resource, amount in held.items() if amount > used.get(resource, 0)
     }
-    return {resource: amount for resource, amount in left.items() if amount > 0}

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_reservation import ReservedCpus
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
+from dra.model.quantities import Amounts
 from dra.model.slices import Device
 
 
@@ -204,7 +204,7 @@ class EnforcementResumable(Protocol):
 class NodeReservationAware(Protocol):
     """A driver with resources that the Node's reservation annotation may keep from pods."""
 
-    def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus | None:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus | None:
         """Stop allocating the reserved resources; claims keep theirs until they are unprepared.
 
         Returns the reserved CPUs and the remainder of each NUMA node; None from a driver without CPUs.

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MalformedAnnotationError
-from dra.engine.reservations import amounts
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
@@ -22,6 +21,7 @@ from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
+from dra.model import quantities
 from dra.model.event_type import EventType
 from dra.model.scheduling import SchedulerNode
 from kubeletplugin.contract import NodeReservationAware
@@ -81,7 +81,7 @@ class NodeReservationWatcher:
 
     def _heed(self, node: SchedulerNode) -> None:
         annotation = node.metadata.annotation(ANNOTATION_NODE_RESERVATION)
-        allocatable = amounts.from_resource_list(node.status.allocatable)
+        allocatable = quantities.from_resource_list(node.status.allocatable)
         fault = ""
         for driver in self._drivers:
             try:

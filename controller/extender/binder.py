@@ -27,7 +27,6 @@ from dra.api.reservations.model import Reservation, ReservationPhase, Reservatio
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import phases, placeholders, reservation_info, statuses
 from dra.engine.reservations.accounting import AssumedPod
-from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_info import ReservationInfo
@@ -37,6 +36,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks
 from dra.model.meta import Uid
+from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 
 _log = logging.getLogger(__name__)

@@ -4,13 +4,13 @@ import logging
 from typing import Final
 
 from controller.extender.scheduler_cache import CachedReservation
-from dra.engine.reservations.amounts import format_quantity
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.event_type import EventType
+from dra.model.quantities import format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 ACTION: Final = "Reserve"

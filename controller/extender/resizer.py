@@ -12,11 +12,12 @@ from controller.extender.events import ExtenderEvents
 from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.reservations import amounts, reservation_info, reservation_placement, statuses
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.engine.reservations import reservation_info, reservation_placement, statuses
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import Clock
+from dra.model import quantities
 from dra.model.meta import Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS
 
 ROUND_INTERVAL: Final = 1.0
 """Seconds between two rounds."""
@@ -72,7 +73,7 @@ class ReservationResizer:
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
             self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
             return
-        self._picture.stretch(uid, amounts.maximum(known.holding.amounts, {PODS: NANOS_PER_UNIT, **wanted}))
+        self._picture.stretch(uid, quantities.maximum(known.holding.amounts, {PODS: NANOS_PER_UNIT, **wanted}))
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation_info.reservation_requests(reservation) != wanted:

@@ -34,15 +34,15 @@ from dra.api.reservations.well_known import (
     TRUE,
     MalformedAnnotationError,
 )
-from dra.engine.reservations import amounts, node_reservation, placeholders, pod_info, reservation_info
+from dra.engine.reservations import node_reservation, placeholders, pod_info, pod_requests, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_reservation import NodeReservation
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.model import annotations
+from dra.model import annotations, quantities
 from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.quantities import Amounts
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
@@ -92,7 +92,7 @@ class SchedulerCache:
         self._reservations: dict[Uid, CachedReservation] = {}
         self._gone: OrderedDict[Uid, None] = OrderedDict()
         self._placing: dict[Uid, ReservationInfo] = {}
-        self._resize_amounts: dict[Uid, NanoAmounts] = {}
+        self._resize_amounts: dict[Uid, Amounts] = {}
         self._unread: dict[Uid, str] = {}
         """Reservations that could never be parsed → their versions."""
         self._read_pods: dict[Uid, str] = {}
@@ -105,7 +105,7 @@ class SchedulerCache:
         self._kept: dict[str, NodeReservation] = {}
         self._valid: dict[str, str] = {}
         """Node → its last valid annotation, where known."""
-        self._resources: set[str] = {amounts.PODS}
+        self._resources: set[str] = {quantities.PODS}
         """Resources of nodes. A node that does not state its number of pods has room for none."""
 
     # Nodes
@@ -234,7 +234,7 @@ class SchedulerCache:
             self.books.observe_reservation(known.holding)
         self._account_placeholder(uid)
 
-    def stretch(self, uid: Uid, held: NanoAmounts | None) -> None:
+    def stretch(self, uid: Uid, held: Amounts | None) -> None:
         """Hold these amounts for a reservation, regardless of its observed state, until called with None."""
         if held is None:
             self._resize_amounts.pop(uid, None)
@@ -327,7 +327,7 @@ class SchedulerCache:
             return PodInfo(
                 key=meta.key,
                 uid=meta.uid,
-                amounts=amounts.pod_amounts(pod),
+                amounts=pod_requests.pod_requests(pod),
                 ports=pod_info.pod_host_ports(pod),
                 labels=meta.labels or {},
                 owners=tuple(meta.owner_references or ()),

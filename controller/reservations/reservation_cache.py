@@ -14,7 +14,14 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
-from dra.engine.reservations import amounts, lifecycle, owner_matching, placeholder_handover, placeholders, statuses
+from dra.engine.reservations import (
+    lifecycle,
+    owner_matching,
+    placeholder_handover,
+    placeholders,
+    pod_requests,
+    statuses,
+)
 from dra.engine.reservations.lifecycle import ReservationView
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
@@ -212,7 +219,7 @@ class ReservationCache:
                 self._pods[asked] = pod
                 self._inside.setdefault(uid, {})[asked] = None
             else:  # our watch may never show the pod, nor its end
-                inside = AssignedPod(uid=asked, key=pod.metadata.key, amounts=amounts.pod_amounts(pod))
+                inside = AssignedPod(uid=asked, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod))
                 self._asked.setdefault(uid, {})[asked] = _UnboundPod(consumer=inside, until=now + BINDING_TIMEOUT)
         elif pod.spec.node_name or (before is not None and now >= before.until):
             self._never_bound.setdefault(uid, set()).add(asked)
@@ -221,7 +228,9 @@ class ReservationCache:
         else:
             if self.kind is PlaceholderMode.YIELDING:
                 self._pods[asked] = pod
-            consumer = AssignedPod(uid=asked, key=pod.metadata.key, amounts=amounts.pod_amounts(pod), under_way=True)
+            consumer = AssignedPod(
+                uid=asked, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod), under_way=True
+            )
             until = now + BINDING_TIMEOUT if before is None else before.until
             self._asked.setdefault(uid, {})[asked] = _UnboundPod(consumer=consumer, until=until)
         self.dirty.add(uid)
@@ -372,7 +381,7 @@ class ReservationCache:
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
             if each in listed or (_allocated_reservation(pod) == uid and _matches_owners(reservation, pod)):
-                found.append(AssignedPod(uid=each, key=pod.metadata.key, amounts=amounts.pod_amounts(pod)))
+                found.append(AssignedPod(uid=each, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod)))
         return tuple(found)
 
 

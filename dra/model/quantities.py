@@ -1,14 +1,25 @@
-"""Exact Kubernetes quantities (apimachinery ``resource.Quantity``).
+"""Exact Kubernetes quantities (apimachinery ``resource.Quantity``), and amounts of named resources.
 
-Amounts are added and compared exactly: three times half a CPU is 1500m, never 1.4999. A ``Fraction`` holds every
-quantity that the API accepts, so one type suffices and no code has to remember a rounding rule.
+Quantities are added and compared exactly: three times half a CPU is 1500m, never 1.4999. A ``Fraction`` holds every
+quantity that the API accepts. Amounts of resources (`Amounts`) are integer billionths: a quantity of the API has at
+most nine decimals (the API server itself rounds finer ones up), so billionths are exact as well, and integers are added
+and compared twenty times faster than fractions. A scheduler does little else.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
-from typing import Final
+from typing import Final, TypeAlias
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Resource → billionths; a resource without an entry is 0."""
+NANOS_PER_UNIT: Final = 10**9
+PODS: Final = "pods"
+CPU: Final = "cpu"
+NO_AMOUNTS: Final[Amounts] = {}
 
 _SUFFIXES: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),
@@ -36,8 +47,6 @@ _LONGEST: Final = 128
 
 _DIGITS: Final = 18
 """Number of decimal digits that always fit into 64 bits."""
-
-_NANO: Final = 10**9
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
@@ -89,7 +98,7 @@ def canonical(amount: Fraction, format_: Format = Format.DECIMAL_SI) -> str:
     """
     if format_ is Format.BINARY_SI and amount.denominator == 1 and abs(amount) >= 1024:  # noqa: PLR2004
         return _suffixed(amount.numerator, 1024, _BINARY)
-    billionths = ceil(abs(amount) * _NANO) * (1 if amount >= 0 else -1)
+    billionths = ceil(abs(amount) * NANOS_PER_UNIT) * (1 if amount >= 0 else -1)
     if not billionths:
         return "0"
     if format_ is not Format.DECIMAL_EXPONENT:
@@ -128,3 +137,92 @@ def _suffixed(number: int, unit: int, suffixes: tuple[str, ...]) -> str:
             return f"{number}{suffix}"
         number //= unit
     raise AssertionError("unreachable: the last suffix ends the loop")
+
+
+class MalformedAmountsError(ValueError):
+    """A resource list cannot be parsed; the text begins with the path of the field."""
+
+
+@lru_cache(maxsize=16384)
+def to_nanos(text: str | int) -> int:
+    """Return the billionths of a quantity. Raises MalformedQuantityError."""
+    return ceil(parse(text) * NANOS_PER_UNIT)
+
+
+def parse_resource_list(texts: object, *, path: str) -> dict[str, int]:
+    """Return the amounts of an unvalidated resource list. Raises MalformedAmountsError, also for negative amounts."""
+    if texts is None:
+        return {}
+    if not isinstance(texts, Mapping):
+        raise MalformedAmountsError(f"{path}: must be an object as in: {{cpu: 500m, memory: 1Gi}}")
+    found = {}
+    for name, text in texts.items():
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise MalformedAmountsError(f"{path}.{name}: must be a quantity as in: 500m, 2, 16Gi")
+        try:
+            amount = to_nanos(repr(text) if isinstance(text, float) else text)
+        except MalformedQuantityError as error:
+            raise MalformedAmountsError(f"{path}.{name}: {error}") from error
+        if amount < 0:
+            raise MalformedAmountsError(f"{path}.{name}: {text} is negative; write an amount of 0 or more")
+        found[name] = amount
+    return found
+
+
+def from_resource_list(texts: Mapping[str, str | int] | None) -> dict[str, int]:
+    """Return the amounts of a resource list that the API server has validated. Raises MalformedQuantityError."""
+    return {name: to_nanos(text) for name, text in (texts or {}).items()}
+
+
+def from_validated_list(texts: Mapping[str, str | int] | None) -> dict[str, int]:
+    """Return the amounts of a resource list of a pod or a node; a text that is no quantity counts as 0.
+
+    The API server accepts no such pod or node, so it can only come from a file.
+    """
+    return {name: _to_nanos_or_zero(text) for name, text in (texts or {}).items()}
+
+
+@lru_cache(maxsize=16384)
+def _to_nanos_or_zero(text: str | int) -> int:
+    try:
+        return ceil(parse(text) * NANOS_PER_UNIT)
+    except MalformedQuantityError:
+        return 0
+
+
+def add(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the sum of two resource lists."""
+    total = dict(one)
+    for name, amount in other.items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def subtract(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the difference of two resource lists, without resources whose difference is 0."""
+    rest = dict(one)
+    for name, amount in other.items():
+        rest[name] = rest.get(name, 0) - amount
+        if not rest[name]:
+            del rest[name]
+    return rest
+
+
+def maximum(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the greater amount of each resource."""
+    return dict(one) | {name: amount for name, amount in other.items() if amount > one.get(name, 0)}
+
+
+def total(parts: Iterable[Amounts]) -> dict[str, int]:
+    """Return the sum of all given resource lists."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def format_quantity(amount: int, *, like: str | int = "") -> str:
+    """Return billionths as Kubernetes prints a quantity: with binary units if `like` has binary units."""
+    binary = str(like).endswith("i")
+    return canonical(Fraction(amount, NANOS_PER_UNIT), Format.BINARY_SI if binary else Format.DECIMAL_SI)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from dra.engine.allocator import AllocationFailure, ClaimToAllocate, ResourceSliceTracker, allocate
 from dra.engine.allocator.search import Solution
-from dra.engine.scheduling.node_info import NodeInfo, pod_requests
+from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerNode, SchedulerPod
@@ -63,7 +64,7 @@ class ClusterCache:
         """Remove a node; its pods stay until their own deletion is observed."""
         room = self._rooms.get(name)
         if room is not None:
-            room.known = False
+            room.forget()
             self._order = None
             if not room.pods:
                 del self._rooms[name]

@@ -149,7 +149,7 @@ def _select_victims(
 
 def _copy_node(room: NodeInfo) -> NodeInfo:
     found = copy(room)
-    found.pods, found.used = dict(room.pods), dict(room.used)
+    found.pods = dict(room.pods)
     return found
 
 

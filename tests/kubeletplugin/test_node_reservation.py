@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.engine.reservations.amounts import NANOS_PER_UNIT
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
+from dra.model.quantities import NANOS_PER_UNIT
 from kubeletplugin.node_reservation import NodeReservationWatcher
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport

@@ -10,7 +10,7 @@ but room suits a pod, and only the pods of those nodes have to be read for `Plac
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -317,7 +317,7 @@ def _without_resources(demand: PodRequests, resources: set[str | None]) -> PodRe
     if not any(resource in resources for resource in demand.amounts):
         return demand
     left = {resource: amount for resource, amount in demand.amounts.items() if resource not in resources}
-    return PodRequests(demand.pod, left, demand.scored_requests, demand.tolerations)
+    return replace(demand, info=msgspec.structs.replace(demand.info, amounts=left))
 
 
 def _scheduler_message(pod: SchedulerPod) -> str:

@@ -21,7 +21,8 @@ from dra.engine.claims.view import ClaimView, Placements, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
-from dra.engine.scheduling.node_info import NodeInfo, pod_requests
+from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid

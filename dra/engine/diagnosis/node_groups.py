@@ -34,6 +34,7 @@ from dra.engine.scheduling.node_info import (
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct
 from dra.model.nodes import Taint, matches_node_selector
+from dra.model.quantities import CPU, NANOS_PER_UNIT
 
 NAMED_NODES_MAX: Final = 3
 """Maximum number of nodes of a group that are named; the rest is counted."""
@@ -163,8 +164,7 @@ def _missing_labels(room: NodeInfo, demand: PodRequests) -> str:
 
 def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
     for resource, amount in demand.amounts.items():
-        there = room.allocatable.get(resource, 0)
-        free = there - room.used.get(resource, 0)
+        there, free = room.usage.capacity.get(resource, 0), room.usage.free(resource)
         if amount > free:
             asked, left, whole = (format_amount(resource, each) for each in (amount, max(free, 0), there))
             kept = (
@@ -176,12 +176,13 @@ def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Return an amount of `dra.engine.scheduling.node_info` as text."""
-    if resource == "cpu":
-        return f"{amount / 1000:g}"
+    """Return an amount as text: CPUs with their decimals, memory in Mi, all else in whole units."""
+    units = amount / NANOS_PER_UNIT
+    if resource == CPU:
+        return f"{units:g}"
     if resource == "memory" or resource.startswith("hugepages-"):
-        return f"{amount / 2**20:.0f}Mi"
-    return str(amount)
+        return f"{units / 2**20:.0f}Mi"
+    return f"{units:.0f}"
 
 
 def _device_obstacles(

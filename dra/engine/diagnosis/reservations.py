@@ -13,7 +13,6 @@ from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.diagnosis.problems import reservation_problem as problem_of
 from dra.engine.reservations import owner_matching
 from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.amounts import PODS
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo
@@ -21,6 +20,7 @@ from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.quantities import PODS
 
 
 class UnusedReservedResource(Struct, frozen=True):

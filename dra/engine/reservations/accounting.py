@@ -28,7 +28,6 @@ from dra.engine.reservations import (
     reservation_placement,
     scoring,
 )
-from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
 from dra.engine.reservations.node_usage import NodeUsage, PotentialVictim, ReservationUsage, empty_node
@@ -39,6 +38,7 @@ from dra.engine.reservations.reservation_info import ReservationInfo, assign_nod
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.scoring import PlacementOption
 from dra.model.meta import Struct, Uid
+from dra.model.quantities import Amounts
 
 
 class PodAssignment(Struct, frozen=True):
@@ -88,7 +88,7 @@ class ReservationAccounting:
 
     # Observing cluster objects
 
-    def observe_node(self, name: str, capacity: NanoAmounts, *, labels: Mapping[str, str] | None = None) -> None:
+    def observe_node(self, name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> None:
         """Add or update a node; `capacity` excludes what the node reserves for itself."""
         fresh = empty_node(name, capacity, labels=labels)
         before = self._rooms.get(name)
@@ -435,7 +435,7 @@ class ReservationAccounting:
                     found |= self._fleet.only(holding.node)
         return found
 
-    def _lacking(self, wanted: NanoAmounts, nodes: NodeSet) -> Iterator[RejectedNodes]:
+    def _lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[RejectedNodes]:
         if not nodes:
             return
         for short, those in self._fleet.lacking(wanted, nodes):

@@ -13,8 +13,8 @@ from itertools import compress
 from typing import Final, TypeAlias
 
 from dra.engine.reservations import reservation_placement
-from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_usage import NodeUsage
+from dra.model.quantities import Amounts
 
 NodeSet: TypeAlias = int
 """Bit n stands for node number n."""
@@ -110,7 +110,7 @@ class CapacityIndex:
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
         self._free: dict[str, SortedNodes] = {}
-        self._ranked: dict[str, NanoAmounts] = {}
+        self._ranked: dict[str, Amounts] = {}
         self._sharing: dict[bool, NodeSet] = {True: 0, False: 0}
         self.known: NodeSet = 0
         """Nodes that have been observed."""
@@ -144,14 +144,14 @@ class CapacityIndex:
         number = self._numbers.get(node)
         return 0 if number is None else 1 << number
 
-    def with_room(self, wanted: NanoAmounts) -> NodeSet:
+    def with_room(self, wanted: Amounts) -> NodeSet:
         """Return the nodes that have at least the wanted amounts free."""
         found = self.known
         for resource, amount in wanted.items():
             found &= self._with(resource, amount)
         return found
 
-    def lacking(self, wanted: NanoAmounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
+    def lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
         """Yield the given nodes, grouped by the resources of which they have too little."""
         groups: dict[tuple[str, ...], NodeSet] = {(): nodes}
         for resource, amount in wanted.items():

@@ -25,13 +25,13 @@ from typing import Final
 
 from dra.api.reservations.model import AllocatePolicy, TaintEffect
 from dra.engine.reservations import owner_matching, pod_info
-from dra.engine.reservations.amounts import PODS, NanoAmounts
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import HostPorts, PodInfo, ReservationAffinity
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
 from dra.model.nodes import matches_node_selector
+from dra.model.quantities import PODS, Amounts
 from dra.model.scheduling import Toleration
 
 _UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
@@ -158,6 +158,9 @@ def filter_node(room: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = 
     if pod.ignores:
         lacking = _check_ignoring_reservations(room, pod.amounts)
         return NodeFilterResult(node=room.name, beside=not lacking, refusals=lacking)
+    if not room.held and pod.affinity is None:  # most nodes, and all that kube-scheduler knows
+        short = check_unreserved(room, pod.amounts)
+        return NodeFilterResult(room.name, (), not short, short)
     candidates = eligible_reservations(room, pod) if eligible is None else tuple(eligible)
     inside: list[Uid] = []
     refusals: list[Rejection] = []
@@ -189,9 +192,14 @@ def eligible_reservations(room: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
     )
 
 
-def check_unreserved(room: NodeUsage, wanted: NanoAmounts) -> tuple[Rejection, ...]:
+def check_unreserved(room: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     """Return the resources that a node lacks for a pod that gets nothing of what is held."""
     capacity, charged = room.capacity, room.charged
+    for name, amount in wanted.items():  # runs for thousands of nodes each time, and most of these have enough
+        if amount > capacity.get(name, 0) - charged.get(name, 0) and amount > 0:
+            break
+    else:
+        return ()
     return tuple(
         Rejection(
             why=RejectionReason.NODE_SHORT,
@@ -247,7 +255,7 @@ def check_reservation(room: NodeUsage, held: ReservationUsage, pod: PodInfo) -> 
     return tuple(found)
 
 
-def _check_ignoring_reservations(room: NodeUsage, wanted: NanoAmounts) -> tuple[Rejection, ...]:
+def _check_ignoring_reservations(room: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     return tuple(
         Rejection(
             why=RejectionReason.NODE_SHORT,

@@ -26,16 +26,9 @@ from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError
 from dra.engine.cpus.failures import CpuAllocationFailure
 from dra.engine.cpus.topology import CpuTopology
-from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import (
-    CPU,
-    NANOS_PER_UNIT,
-    NO_AMOUNTS,
-    MalformedAmountsError,
-    NanoAmounts,
-    format_quantity,
-)
+from dra.model import quantities
 from dra.model.meta import Struct
+from dra.model.quantities import CPU, NANOS_PER_UNIT, NO_AMOUNTS, Amounts, MalformedAmountsError, format_quantity
 from dra.model.scheduling import SchedulerNode
 
 
@@ -49,7 +42,7 @@ class ApplyPolicy(StrEnum):
 class NodeReservation(Struct, frozen=True):
     """The capacity and the CPUs that a node keeps from pods."""
 
-    amounts: NanoAmounts = NO_AMOUNTS
+    amounts: Amounts = NO_AMOUNTS
     cpus: CpuSet = NO_CPUS
     """CPUs reserved by number."""
     policy: ApplyPolicy = ApplyPolicy.DEFAULT
@@ -68,7 +61,7 @@ class EffectiveNodeReservation(Struct, frozen=True):
 
     reservation: NodeReservation = NO_NODE_RESERVATION
     """The node reservation in force."""
-    left: NanoAmounts = NO_AMOUNTS
+    left: Amounts = NO_AMOUNTS
     """Amounts left for pods."""
     fault: str = ""
     """Errors in the current annotation; empty if there are none."""
@@ -79,7 +72,7 @@ def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation |
 
     A node that has not reported its allocatable yet has nothing for pods, and what was in force stays in force.
     """
-    allocatable = amounts.from_resource_list(node.status.allocatable)
+    allocatable = quantities.from_validated_list(node.status.allocatable)
     if not allocatable:
         return EffectiveNodeReservation(reservation=before or NO_NODE_RESERVATION)
     text = node.metadata.annotation(well_known.ANNOTATION_NODE_RESERVATION)
@@ -94,7 +87,7 @@ def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation |
     return EffectiveNodeReservation(reservation=found, left=trim_allocatable(allocatable, found), fault=fault)
 
 
-def parse(text: str | None, *, allocatable: NanoAmounts | None = None, online: CpuSet | None = None) -> NodeReservation:
+def parse(text: str | None, *, allocatable: Amounts | None = None, online: CpuSet | None = None) -> NodeReservation:
     """Return the node reservation of an annotation; checked against the node as far as the node is known.
 
     Raises MalformedAnnotationError: the text begins with the annotation and names each wrong field.
@@ -111,7 +104,7 @@ def _format_errors(faults: Sequence[str]) -> str:
 
 
 def _parse(
-    text: str | None, *, allocatable: NanoAmounts | None, online: CpuSet | None
+    text: str | None, *, allocatable: Amounts | None, online: CpuSet | None
 ) -> tuple[NodeReservation, list[str]]:
     """Return the valid fields, and the errors in the others.
 
@@ -149,7 +142,7 @@ def _parse_resources(given: object, faults: list[str]) -> dict[str, int]:
     parts = [{name: text} for name, text in given.items()] if isinstance(given, Mapping) else [given]
     for part in parts:
         try:
-            found |= amounts.parse_resource_list(part, path="resources")
+            found |= quantities.parse_resource_list(part, path="resources")
         except MalformedAmountsError as error:
             faults.append(str(error))
     return found
@@ -169,7 +162,7 @@ def _parse_reserved_cpus(text: object, *, online: CpuSet | None) -> CpuSet:
     return cpus
 
 
-def trim_allocatable(allocatable: NanoAmounts, reservation: NodeReservation) -> dict[str, int]:
+def trim_allocatable(allocatable: Amounts, reservation: NodeReservation) -> dict[str, int]:
     """Return the allocatable amounts of a node minus its reservation."""
     if reservation.policy is ApplyPolicy.RESERVED_CPUS_ONLY:
         return dict(allocatable)

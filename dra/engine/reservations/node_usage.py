@@ -18,11 +18,11 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, NO_AMOUNTS, PODS, NanoAmounts
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import quantities
 from dra.model.meta import Struct, Uid
+from dra.model.quantities import NANOS_PER_UNIT, NO_AMOUNTS, PODS, Amounts
 
 DEFAULT_MAX_PODS: Final = 110 * NANOS_PER_UNIT
 """Billionths of ``pods`` on a node that reports none: the kubelet's default of ``maxPods``, 110."""
@@ -34,10 +34,10 @@ class ReservationUsage(Struct, frozen=True):
     """A reservation on its node, with what its consumers take."""
 
     holding: ReservationInfo
-    consumed: NanoAmounts = NO_AMOUNTS
+    consumed: Amounts = NO_AMOUNTS
     preceding: int = 0
     """Number of consumers that ran on the node before the reservation was placed over them."""
-    promised: Mapping[Uid, NanoAmounts] = {}
+    promised: Mapping[Uid, Amounts] = {}
     """Amounts that are kept for preemptors while their victims leave, so that no other pod takes them."""
 
     @property
@@ -70,40 +70,40 @@ class ReservationUsage(Struct, frozen=True):
         """Return what is left of a resource for an owner pod."""
         return max(0, self.holding.amounts.get(resource, 0) - self.unavailable(resource, to=to))
 
-    def taking(self, uid: Uid, taken: NanoAmounts) -> "ReservationUsage":
+    def taking(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
         """Return the usage with one more consumer."""
         return msgspec.structs.replace(
             self,
-            consumed=amounts.add(self.consumed, taken),
+            consumed=quantities.add(self.consumed, taken),
             preceding=self.preceding + (uid in self.holding.predecessors),
             promised={key: each for key, each in self.promised.items() if key != uid},
         )
 
-    def giving(self, uid: Uid, taken: NanoAmounts) -> "ReservationUsage":
+    def giving(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
         """Return the usage with one consumer less."""
         return msgspec.structs.replace(
             self,
-            consumed=amounts.subtract(self.consumed, taken),
+            consumed=quantities.subtract(self.consumed, taken),
             preceding=self.preceding - (uid in self.holding.predecessors),
         )
 
     @property
     def charges(self) -> dict[str, int]:
         """Return what other pods see as taken, of every resource."""
-        return amounts.maximum(self.holding.amounts, self.consumed)
+        return quantities.maximum(self.holding.amounts, self.consumed)
 
 
 class NodeUsage(Struct, frozen=True):
     """One node as a value: its capacity, its pods, and the usage of each reservation on it."""
 
     name: str
-    capacity: NanoAmounts
+    capacity: Amounts
     """Allocatable, minus what the node itself reserves (`node_reservation`)."""
     labels: Mapping[str, str] = {}
-    loose: NanoAmounts = NO_AMOUNTS
+    loose: Amounts = NO_AMOUNTS
     """Sum of the pods that are in no reservation."""
     held: Mapping[Uid, ReservationUsage] = {}
-    charged: NanoAmounts = NO_AMOUNTS
+    charged: Amounts = NO_AMOUNTS
     """Sum of the pods in no reservation and of the charges of all reservations."""
     known: bool = True
     """Whether the node has been observed; its pods may come earlier."""
@@ -121,20 +121,20 @@ class NodeUsage(Struct, frozen=True):
         taken = self.loose.get(resource, 0) + sum(each.consumed.get(resource, 0) for each in self.held.values())
         return self.capacity.get(resource, 0) - taken
 
-    def taking(self, uid: Uid, taken: NanoAmounts, *, into: Uid | None = None) -> "NodeUsage":
+    def taking(self, uid: Uid, taken: Amounts, *, into: Uid | None = None) -> "NodeUsage":
         """Return the node with one more pod, in a reservation or in none."""
         if into is not None:
             return self.holding(self.held[into].taking(uid, taken))
         return msgspec.structs.replace(
-            self, loose=amounts.add(self.loose, taken), charged=amounts.add(self.charged, taken)
+            self, loose=quantities.add(self.loose, taken), charged=quantities.add(self.charged, taken)
         )
 
-    def giving(self, uid: Uid, taken: NanoAmounts, *, out_of: Uid | None = None) -> "NodeUsage":
+    def giving(self, uid: Uid, taken: Amounts, *, out_of: Uid | None = None) -> "NodeUsage":
         """Return the node with one pod less."""
         if out_of is not None:
             return self.holding(self.held[out_of].giving(uid, taken))
         return msgspec.structs.replace(
-            self, loose=amounts.subtract(self.loose, taken), charged=amounts.subtract(self.charged, taken)
+            self, loose=quantities.subtract(self.loose, taken), charged=quantities.subtract(self.charged, taken)
         )
 
     def holding(self, held: ReservationUsage) -> "NodeUsage":
@@ -142,8 +142,8 @@ class NodeUsage(Struct, frozen=True):
         uid = held.holding.uid
         charged = self.charged
         if (before := self.held.get(uid)) is not None:
-            charged = amounts.subtract(charged, before.charges)
-        charged = amounts.add(charged, held.charges)
+            charged = quantities.subtract(charged, before.charges)
+        charged = quantities.add(charged, held.charges)
         return msgspec.structs.replace(self, held={**self.held, uid: held}, charged=charged)
 
     def without(self, uid: Uid) -> "NodeUsage":
@@ -151,12 +151,12 @@ class NodeUsage(Struct, frozen=True):
         if (before := self.held.get(uid)) is None:
             return self
         rest = {key: each for key, each in self.held.items() if key != uid}
-        charged = amounts.add(amounts.subtract(self.charged, before.charges), before.consumed)
-        loose = amounts.add(self.loose, before.consumed)
+        charged = quantities.add(quantities.subtract(self.charged, before.charges), before.consumed)
+        loose = quantities.add(self.loose, before.consumed)
         return msgspec.structs.replace(self, held=rest, charged=charged, loose=loose)
 
 
-def empty_node(name: str, capacity: NanoAmounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
+def empty_node(name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
     """Return a node without pods and reservations."""
     return NodeUsage(name=name, capacity={PODS: DEFAULT_MAX_PODS, **capacity}, labels=labels or {})
 

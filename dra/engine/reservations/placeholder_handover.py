@@ -26,14 +26,15 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from dra.api.reservations import well_known
-from dra.engine.reservations import amounts, filters
-from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations import filters, pod_requests
 from dra.engine.reservations.placeholders import Placeholder, without_pods
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import quantities
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node, Taint, matches_node_selector
 from dra.model.pods import POD_SCHEDULED
+from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerPod
 
 _UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -45,7 +46,7 @@ class OwnerPod(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    amounts: NanoAmounts
+    amounts: Amounts
     bound: bool = False
     nominated: str = ""
     marked: bool = False
@@ -64,7 +65,7 @@ class OwnerPod(Struct, frozen=True):
         return cls(
             key=meta.key,
             uid=meta.uid,
-            amounts=amounts.pod_amounts(pod),
+            amounts=pod_requests.pod_requests(pod),
             bound=bool(pod.spec.node_name),
             nominated=pod.status.nominated_node_name,
             marked=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)) == inside,
@@ -78,7 +79,7 @@ class ReservationState(Struct, frozen=True):
     """The placeholders and owner pods of a reservation that has its node."""
 
     node: str
-    held: NanoAmounts
+    held: Amounts
     once: bool = False
     """Whether the reservation ends with its first owner pod (allocateOnce): then there are no standby placeholders."""
     keepers: tuple[Placeholder, ...] = ()
@@ -88,7 +89,7 @@ class ReservationState(Struct, frozen=True):
 class PlaceholderRequest(Struct, frozen=True):
     """Create a placeholder with the given requests."""
 
-    amounts: NanoAmounts
+    amounts: Amounts
     standby_for: tuple[Uid, str] | None = None
     replaces: tuple[Uid, ...] = ()
 
@@ -140,7 +141,7 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
     useless = [each for each in there.keepers if each.ended or each.node not in {"", there.node}]
     drops = _removals(each for each in useless if not each.leaving)
     own, replaced = _active_placeholders(there), _replaced_placeholders(there)
-    asked, wanted = amounts.total(each.amounts for each in own), target_requests(there)
+    asked, wanted = quantities.total(each.amounts for each in own), target_requests(there)
     missing, excess = _positive_difference(wanted, asked), _positive_difference(asked, wanted)
     if missing := missing or _missing_replacements(there, replaced):  # nothing is deleted before that exists
         return (*drops, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
@@ -179,13 +180,13 @@ def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
 
 def target_requests(there: ReservationState) -> dict[str, int]:
     """Return what placeholders are to request together: what is held minus what owner pods take of it."""
-    return _positive_difference(without_pods(there.held), amounts.total(each.amounts for each in there.guests))
+    return _positive_difference(without_pods(there.held), quantities.total(each.amounts for each in there.guests))
 
 
 def available_to_owners(there: ReservationState) -> dict[str, int]:
     """Return what an owner pod can get now: the target requests, as far as bound placeholders cover these."""
-    waiting = amounts.total(each.amounts for each in _active_placeholders(there) if not each.node)
-    bound = amounts.total(
+    waiting = quantities.total(each.amounts for each in _active_placeholders(there) if not each.node)
+    bound = quantities.total(
         each.amounts for each in (*_active_placeholders(there), *_replaced_placeholders(there)) if each.node
     )
     return {
@@ -296,7 +297,7 @@ def _next_deletion(there: ReservationState, replaced: Sequence[Placeholder]) -> 
     gone = tuple(each for each in replaced if each.uid in together)
     mine = tuple(each for each in parts if each.replaces & together)
     released = _positive_difference(
-        amounts.total(each.amounts for each in gone), amounts.total(each.amounts for each in mine)
+        quantities.total(each.amounts for each in gone), quantities.total(each.amounts for each in mine)
     )
     return _Deletion(gone=gone, parts=mine, released=released)
 
@@ -323,7 +324,7 @@ def _owners_that_fit(
     Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
     """
     bound = [each for each in there.guests if each.bound]
-    taken = amounts.total((*(each.amounts for each in own), *(each.amounts for each in bound)))
+    taken = quantities.total((*(each.amounts for each in own), *(each.amounts for each in bound)))
     left = _positive_difference(without_pods(there.held), taken)
     served = []
     for each in sorted(
@@ -344,8 +345,8 @@ def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholde
     merged = frozenset[str]().union(*(each.replaces for each in usable if len(each.replaces) > 1)) & present
     # A part that is created after some of the merged placeholders are gone names a single one, and counts as well.
     return _positive_difference(
-        amounts.total(each.amounts for each in replaced if each.uid in merged),
-        amounts.total(each.amounts for each in usable if not each.replaces.isdisjoint(merged)),
+        quantities.total(each.amounts for each in replaced if each.uid in merged),
+        quantities.total(each.amounts for each in usable if not each.replaces.isdisjoint(merged)),
     )
 
 
@@ -360,7 +361,7 @@ class _Release(Struct, frozen=True):
     """Placeholders to create first, as replacements."""
 
 
-def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
+def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
     """Return how placeholders release the capacity of an owner pod.
 
     One deletion must release all of it: each deletion is an event upon which kube-scheduler retries the owner pod and,
@@ -387,10 +388,10 @@ def _plan_release(own: Sequence[Placeholder], excess: NanoAmounts) -> _Release:
         )
     chosen: list[Placeholder] = []
     for each in reversed(there):
-        lacking = _positive_difference(excess, amounts.total(one.amounts for one in chosen))
+        lacking = _positive_difference(excess, quantities.total(one.amounts for one in chosen))
         if any(name in each.amounts for name in lacking):
             chosen.append(each)
-    together = amounts.total(each.amounts for each in chosen)
+    together = quantities.total(each.amounts for each in chosen)
     if _positive_difference(excess, together):
         return _Release()  # not all of the excess is on the node
     replaces = tuple(sorted(each.uid for each in chosen))
@@ -427,11 +428,11 @@ def _missing_standbys(there: ReservationState) -> Iterable[HandoverStep]:
             yield PlaceholderRequest(amounts=keeps, standby_for=(each.uid, each.key[0]))
 
 
-def _reserved_part(taken: NanoAmounts, held: NanoAmounts) -> dict[str, int]:
+def _reserved_part(taken: Amounts, held: Amounts) -> dict[str, int]:
     """Return what an owner pod takes of what is held; nothing beyond that comes back when the pod ends."""
     return {name: min(amount, held[name]) for name, amount in without_pods(taken).items() if held.get(name)}
 
 
-def _positive_difference(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
+def _positive_difference(one: Amounts, other: Amounts) -> dict[str, int]:
     """Return the amounts of `one` that exceed `other`."""
     return {name: amount - other.get(name, 0) for name, amount in one.items() if amount > other.get(name, 0)}

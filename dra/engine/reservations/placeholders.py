@@ -31,10 +31,11 @@ from typing import Any, Final
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
-from dra.engine.reservations import amounts, pod_info, reservation_info
-from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations import pod_info, pod_requests, reservation_info
+from dra.model import quantities
 from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.pods import POD_SCHEDULED
+from dra.model.quantities import Amounts
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerPod
 
 NAME_PREFIX: Final = "reservation-"
@@ -170,7 +171,7 @@ def pause_pod_manifest(
     reservation: Reservation,
     *,
     name: str,
-    wanted: NanoAmounts,
+    wanted: Amounts,
     spec: Mapping[str, Any],
     labels: Mapping[str, str] = MappingProxyType({}),
     annotations: Mapping[str, str] = MappingProxyType({}),
@@ -210,12 +211,12 @@ def pause_pod_manifest(
     }
 
 
-def _resources(reservation: Reservation, held: NanoAmounts) -> dict[str, Any]:
-    like = amounts.template_quantities(reservation.spec.template)
+def _resources(reservation: Reservation, held: Amounts) -> dict[str, Any]:
+    like = pod_requests.template_quantities(reservation.spec.template)
     wanted = {
-        name: amounts.format_quantity(amount, like=like.get(name, ""))
+        name: quantities.format_quantity(amount, like=like.get(name, ""))
         for name, amount in held.items()
-        if name != amounts.PODS  # the node counts one of these for each pod
+        if name != quantities.PODS  # the node counts one of these for each pod
     }
     whole = {name: text for name, text in wanted.items() if "/" in name or name.startswith("hugepages-")}
     return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server requires both for these
@@ -247,7 +248,7 @@ class Placeholder(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    amounts: NanoAmounts
+    amounts: Amounts
     """Requests without ``pods``: each pod takes one of these by itself."""
     node: str = ""
     """Node to which the placeholder is bound; empty while it is pending."""
@@ -271,7 +272,7 @@ class Placeholder(Struct, frozen=True):
         return cls(
             key=meta.key,
             uid=meta.uid,
-            amounts=without_pods(amounts.pod_amounts(pod)),
+            amounts=without_pods(pod_requests.pod_requests(pod)),
             node=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
             standby_for=Uid(meta.annotation(well_known.ANNOTATION_STANDBY_FOR) or ""),
@@ -290,9 +291,9 @@ def is_yielding_placeholder(pod: SchedulerPod) -> bool:
     return pod.spec.priority_class_name == PRIORITY_CLASS
 
 
-def without_pods(held: NanoAmounts) -> dict[str, int]:
+def without_pods(held: Amounts) -> dict[str, int]:
     """Return amounts without ``pods`` and without zeros: what placeholders can request."""
-    return {name: amount for name, amount in held.items() if name != amounts.PODS and amount > 0}
+    return {name: amount for name, amount in held.items() if name != quantities.PODS and amount > 0}
 
 
 def first_manifest(reservation: Reservation) -> dict[str, Any]:
@@ -311,7 +312,7 @@ def additional_manifest(
     reservation: Reservation,
     *,
     number: int,
-    keeps: NanoAmounts,
+    keeps: Amounts,
     standby_for: tuple[Uid, str] | None = None,
     replaces: Iterable[Uid] = (),
 ) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations import pod_requests
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra.model.quantities import Amounts
 from dra.model.scheduling import ContainerPort, SchedulerPod, Toleration
 
 BIND_ALL_HOST_IP: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
@@ -121,7 +121,7 @@ class PodInfo(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    amounts: NanoAmounts
+    amounts: Amounts
     """Requests of the pod, one of ``pods`` included."""
     labels: Mapping[str, str] = {}
     owners: tuple[OwnerReference, ...] = ()
@@ -147,12 +147,12 @@ class PodInfo(Struct, frozen=True):
     def of(cls, pod: SchedulerPod) -> "PodInfo":
         """Return the PodInfo of a pod. Raises MalformedAnnotationError."""
         return cls.from_metadata(
-            pod.metadata, amounts=amounts.pod_amounts(pod), ports=pod_host_ports(pod), priority=pod.spec.priority
+            pod.metadata, amounts=pod_requests.pod_requests(pod), ports=pod_host_ports(pod), priority=pod.spec.priority
         )
 
     @classmethod
     def from_metadata(
-        cls, meta: ObjectMeta, *, amounts: NanoAmounts, ports: HostPorts = NO_HOST_PORTS, priority: int = 0
+        cls, meta: ObjectMeta, *, amounts: Amounts, ports: HostPorts = NO_HOST_PORTS, priority: int = 0
     ) -> "PodInfo":
         """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}

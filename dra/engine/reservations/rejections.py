@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.reservations.amounts import CPU, NANOS_PER_UNIT, PODS
 from dra.model.meta import Struct
+from dra.model.quantities import CPU, NANOS_PER_UNIT, PODS
 
 
 class RejectionReason(StrEnum):

@@ -25,11 +25,18 @@ from dra.api.reservations.model import (
     ReservationTaint,
 )
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import amounts, node_reservation, pod_info
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, NO_AMOUNTS, PODS, MalformedAmountsError, NanoAmounts
+from dra.engine.reservations import node_reservation, pod_info, pod_requests
 from dra.engine.reservations.pod_info import NO_HOST_PORTS, HostPorts, PodInfo
+from dra.model import quantities
 from dra.model.meta import Struct, Uid
-from dra.model.quantities import MalformedQuantityError
+from dra.model.quantities import (
+    NANOS_PER_UNIT,
+    NO_AMOUNTS,
+    PODS,
+    Amounts,
+    MalformedAmountsError,
+    MalformedQuantityError,
+)
 
 HIGHEST_PRIORITY: Final = 2**31 - 1
 """Priority of a reservation that sets none: nothing preempts it."""
@@ -40,7 +47,7 @@ class ReservationInfo(Struct, frozen=True):
 
     name: str
     uid: Uid
-    amounts: NanoAmounts
+    amounts: Amounts
     """Amounts held; at least one of ``pods``, the place of the pod to come."""
     counts_pods: bool = False
     """Whether the reservation requests ``pods`` explicitly, as it does any other resource."""
@@ -52,7 +59,7 @@ class ReservationInfo(Struct, frozen=True):
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
     restricted: frozenset[str] = frozenset()
     """With policy Restricted: resources of which owner pods get at most what is held."""
-    inner: NanoAmounts = NO_AMOUNTS
+    inner: Amounts = NO_AMOUNTS
     """Part of the amounts held that is kept from owner pods, too."""
     allocate_once: bool = True
     unschedulable: bool = False
@@ -131,7 +138,7 @@ def from_status(name: str, uid: Uid, status: object, *, fault: str) -> Reservati
     """
     try:
         found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
-        held = amounts.from_resource_list(found.allocatable)
+        held = quantities.from_resource_list(found.allocatable)
     except ValueError:
         return None
     if found.phase is not ReservationPhase.AVAILABLE or not found.node_name:
@@ -152,7 +159,7 @@ def reservation_requests(reservation: Reservation) -> dict[str, int]:
 
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
-    asked = amounts.template_amounts(reservation.spec.template)
+    asked = pod_requests.template_requests(reservation.spec.template)
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_RESIZE_ALLOCATABLE)
     return asked if text is None else asked | parse_resize_annotation(text)
 
@@ -166,7 +173,7 @@ def parse_resize_annotation(text: str) -> dict[str, int]:
                 f"annotation {well_known.ANNOTATION_RESIZE_ALLOCATABLE}: {name}: unknown field; known are resources"
             )
     try:
-        return amounts.parse_resource_list(content.get("resources"), path="resources")
+        return quantities.parse_resource_list(content.get("resources"), path="resources")
     except MalformedAmountsError as error:
         raise MalformedAnnotationError(f"annotation {well_known.ANNOTATION_RESIZE_ALLOCATABLE}: {error}") from error
 
@@ -182,10 +189,10 @@ def pre_allocated_pods(reservation: Reservation) -> frozenset[Uid]:
     return frozenset(Uid(uid) for uid in text.split(",") if uid)
 
 
-def _allocatable(reservation: Reservation, faults: list[str], *, placed: bool) -> NanoAmounts:
+def _allocatable(reservation: Reservation, faults: list[str], *, placed: bool) -> Amounts:
     if placed and reservation.status.allocatable:
         try:
-            return amounts.from_resource_list(reservation.status.allocatable)
+            return quantities.from_resource_list(reservation.status.allocatable)
         except MalformedQuantityError as error:
             faults.append(f"status.allocatable: {error}")
     try:
@@ -195,14 +202,14 @@ def _allocatable(reservation: Reservation, faults: list[str], *, placed: bool) -
     except MalformedAmountsError as error:
         faults.append(str(error))
         return NO_AMOUNTS
-    return amounts.template_amounts(reservation.spec.template)
+    return pod_requests.template_requests(reservation.spec.template)
 
 
 class _RestrictedOptions(Struct, frozen=True, forbid_unknown_fields=True):
     resources: list[str] | None = None
 
 
-def _restricted_resources(reservation: Reservation, held: NanoAmounts, faults: list[str]) -> frozenset[str]:
+def _restricted_resources(reservation: Reservation, held: Amounts, faults: list[str]) -> frozenset[str]:
     if reservation.spec.allocate_policy is not AllocatePolicy.RESTRICTED:
         return frozenset()
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_RESTRICTED_OPTIONS)
@@ -218,7 +225,7 @@ def _restricted_resources(reservation: Reservation, held: NanoAmounts, faults: l
     return (chosen or frozenset(held)) | ({PODS} & held.keys())
 
 
-def _reserved_amounts(reservation: Reservation, faults: list[str]) -> NanoAmounts:
+def _reserved_amounts(reservation: Reservation, faults: list[str]) -> Amounts:
     try:
         return node_reservation.parse(
             reservation.metadata.annotations.get(well_known.ANNOTATION_NODE_RESERVATION)

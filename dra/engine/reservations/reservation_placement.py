@@ -19,14 +19,15 @@ from functools import partial
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import PreAllocationMode
-from dra.engine.reservations import amounts, owner_matching, pod_info, scoring
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, NanoAmounts
+from dra.engine.reservations import owner_matching, pod_info, scoring
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import quantities
 from dra.model.meta import Struct, Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS, Amounts
 
 
 class ReservationPlacement(Struct, frozen=True):
@@ -89,12 +90,12 @@ def _select_pre_allocatable_pods(
 ) -> tuple[PodInfo, ...]:
     """Return the pods over which to place a reservation; none if the node still lacks capacity then."""
     chosen: list[PodInfo] = []
-    taken: NanoAmounts = {}
+    taken: Amounts = {}
     for pod in sorted(
         (each for each in running if _is_pre_allocatable(room, holding, each)),
         key=partial(_pre_allocation_order, holding),
     ):
-        more = amounts.add(taken, pod.amounts)
+        more = quantities.add(taken, pod.amounts)
         if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
             continue
         if not holding.enable_multiple:
@@ -117,7 +118,7 @@ def _use_reserved_ports(holding: ReservationInfo, pods: Iterable[PodInfo]) -> bo
     return bool(holding.ports) and any(pod_info.have_conflict(holding.ports, each.ports) for each in pods)
 
 
-def _fits(room: NodeUsage, holding: ReservationInfo, consumed: NanoAmounts) -> bool:
+def _fits(room: NodeUsage, holding: ReservationInfo, consumed: Amounts) -> bool:
     return not filtering.check_unreserved(room, ReservationUsage(holding=holding, consumed=consumed).charges)
 
 
@@ -140,7 +141,7 @@ def _pre_allocation_order(holding: ReservationInfo, pod: PodInfo) -> tuple[bool,
     )
 
 
-def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: NanoAmounts) -> tuple[Rejection, ...]:
+def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: Amounts) -> tuple[Rejection, ...]:
     """Return the resources that the node lacks for its reservation to hold the wanted amounts instead."""
     held = room.held[uid]
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}

@@ -19,11 +19,11 @@ would outweigh the preferences.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from dra.engine.reservations.amounts import CPU, PODS, NanoAmounts
 from dra.engine.reservations.filters import NodeFilterResult
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import Struct, Uid
+from dra.model.quantities import CPU, PODS, Amounts
 
 MAX_NODE_SCORE: Final = 100
 MOST_PREFERRED_SCORE: Final = 1000
@@ -38,7 +38,7 @@ class NominatedReservation(Struct, frozen=True):
     order: int = 0
 
 
-def most_allocated(held: ReservationUsage, wanted: NanoAmounts) -> int:
+def most_allocated(held: ReservationUsage, wanted: Amounts) -> int:
     """Return how full a reservation would be, from 0 to 100; a resource that would overflow counts 0."""
     parts = [
         MAX_NODE_SCORE * used // amount if used <= amount else 0
@@ -49,7 +49,7 @@ def most_allocated(held: ReservationUsage, wanted: NanoAmounts) -> int:
     return sum(parts) // len(parts) if parts else 0
 
 
-def reservation_score(held: ReservationUsage, wanted: NanoAmounts) -> int:
+def reservation_score(held: ReservationUsage, wanted: Amounts) -> int:
     """Return the score of a reservation for its node, from 0 to 100.
 
     A score of 0 means that no resource has enough left, so the pod may as well run on another node. A pod that fits
@@ -123,7 +123,7 @@ def _mapping(given: object) -> Mapping[str, Any]:
     return given if isinstance(given, Mapping) else {}
 
 
-def best_nodes(options: Iterable[PlacementOption], wanted: NanoAmounts) -> tuple[str, ...]:
+def best_nodes(options: Iterable[PlacementOption], wanted: Amounts) -> tuple[str, ...]:
     """Return the nodes with the highest score for a reservation."""
     found: dict[int, list[str]] = {}
     for room, over in options:
@@ -131,7 +131,7 @@ def best_nodes(options: Iterable[PlacementOption], wanted: NanoAmounts) -> tuple
     return tuple(found[max(found)]) if found else ()
 
 
-def least_allocated(room: NodeUsage, wanted: NanoAmounts) -> int:
+def least_allocated(room: NodeUsage, wanted: Amounts) -> int:
     """Return how much of a node would be free, from 0 to 100: the mean of cpu and memory, rounded down as upstream."""
     capacities, charged = room.capacity, room.charged
     total = count = 0

@@ -19,11 +19,12 @@ from dra.api.reservations.model import (
     ResourceQuantities,
 )
 from dra.engine.instants import WallTime
-from dra.engine.reservations import amounts, reservation_info
-from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations import pod_requests, reservation_info
 from dra.engine.reservations.phases import Trigger, next_status
 from dra.engine.reservations.pod_info import PodInfo
+from dra.model import quantities
 from dra.model.meta import Key, Struct, Uid
+from dra.model.quantities import Amounts
 
 
 class AssignedPod(Struct, frozen=True):
@@ -31,7 +32,7 @@ class AssignedPod(Struct, frozen=True):
 
     uid: Uid
     key: Key
-    amounts: NanoAmounts
+    amounts: Amounts
     under_way: bool = False
     """Whether the binding of the pod may still fail."""
 
@@ -57,7 +58,7 @@ def bound_status(
     found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
     if found is None:
         return None
-    like = amounts.template_quantities(reservation.spec.template)
+    like = pod_requests.template_quantities(reservation.spec.template)
     there = found.model_copy(update={"node_name": node, "allocatable": format_resource_list(held, like=like)})
     inside = sorted(over, key=lambda each: each.uid)
     return there if not inside else _with_owners(there, inside)
@@ -109,7 +110,9 @@ def status_with_owner(reservation: Reservation, pod: AssignedPod) -> Reservation
     return status.model_copy(
         update={
             "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda each: each.uid)),
-            "allocated": _allocated(status, amounts.add(amounts.from_resource_list(status.allocated), pod.amounts)),
+            "allocated": _allocated(
+                status, quantities.add(quantities.from_resource_list(status.allocated), pod.amounts)
+            ),
         }
     )
 
@@ -120,7 +123,7 @@ def status_without_owner(reservation: Reservation, pod: AssignedPod) -> Reservat
     rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
     if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
         return None
-    taken = amounts.subtract(amounts.from_resource_list(status.allocated), pod.amounts) if rest else {}
+    taken = quantities.subtract(quantities.from_resource_list(status.allocated), pod.amounts) if rest else {}
     return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken)})
 
 
@@ -130,9 +133,9 @@ def resized_status(reservation: Reservation) -> ReservationStatus | None:
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
     status, wanted = reservation.status, reservation_info.reservation_requests(reservation)
-    if status.phase is not ReservationPhase.AVAILABLE or amounts.from_resource_list(status.allocatable) == wanted:
+    if status.phase is not ReservationPhase.AVAILABLE or quantities.from_resource_list(status.allocatable) == wanted:
         return None
-    held = format_resource_list(wanted, like=amounts.template_quantities(reservation.spec.template))
+    held = format_resource_list(wanted, like=pod_requests.template_quantities(reservation.spec.template))
     return status.model_copy(update={"allocatable": held})
 
 
@@ -157,20 +160,20 @@ def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
 
 def _with_owners(status: ReservationStatus, inside: Sequence[AssignedPod]) -> ReservationStatus:
     """Return a status with the given consumers and with what they take."""
-    taken = amounts.total(each.amounts for each in inside)
+    taken = quantities.total(each.amounts for each in inside)
     owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside)
     return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
 
 
-def _allocated(status: ReservationStatus, taken: NanoAmounts) -> ResourceQuantities:
+def _allocated(status: ReservationStatus, taken: Amounts) -> ResourceQuantities:
     return format_resource_list(
         {name: taken[name] for name in status.allocatable if taken.get(name, 0) > 0}, like=status.allocatable
     )
 
 
-def format_resource_list(held: NanoAmounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
+def format_resource_list(held: Amounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
     """Return amounts as a resource list, in the units of another resource list."""
-    return {name: amounts.format_quantity(amount, like=like.get(name, "")) for name, amount in held.items()}
+    return {name: quantities.format_quantity(amount, like=like.get(name, "")) for name, amount in held.items()}
 
 
 def _is_used_up(reservation: Reservation, inside: list[AssignedPod], never_bound: AbstractSet[Uid]) -> bool:

@@ -13,8 +13,8 @@ from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.reservations import node_reservation
-from dra.engine.reservations.amounts import NanoAmounts
 from dra.engine.reservations.node_reservation import ReservedCpus
+from dra.model.quantities import Amounts
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupHierarchy, find_hierarchy
 from kubeletplugin.contract import (
     ContainerEdits,
@@ -127,7 +127,7 @@ class CpuDriver:
             reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
         return CpuAssignments(topology=topology, reserved=reserved, kept=self._kept)
 
-    def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus:
         """Stop allocating the CPUs that the Node's annotation reserves; choose CPUs for an amount without names."""
         online = self._topology.online
         asked = node_reservation.parse(annotation, allocatable=allocatable or None, online=online)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from controller.extender.scheduler_cache import SchedulerCache
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
 from dra.model.meta import Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.controller.extender.examples import NODE, pod, reservation
 from tests.dra.engine.reservations.examples import of
 

@@ -19,10 +19,10 @@ from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
-from dra.engine.reservations.amounts import NANOS_PER_UNIT
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.kube.clock import SYSTEM
 from dra.model.meta import ObjectMeta, Uid
+from dra.model.quantities import NANOS_PER_UNIT
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
 
 REAL_TIME = True

@@ -18,7 +18,7 @@ import pytest
 from controller.extender.binder import Binder
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from dra.api.reservations.model import parse_reservation
-from dra.engine.reservations import amounts, placeholders, reservation_info
+from dra.engine.reservations import placeholders, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model import quantities
@@ -230,7 +230,7 @@ async def right(site):
     """See that the extender says of nodes, reservations and owners what the API's objects say."""
     slow, books = NaiveAccounting(), site.extender.picture.books
     for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
-        slow.nodes[each["metadata"]["name"]] = amounts.from_resource_list(each["status"]["allocatable"])
+        slow.nodes[each["metadata"]["name"]] = quantities.from_resource_list(each["status"]["allocatable"])
     for each in await site.reservations():
         holding = reservation_info.from_reservation(parse_reservation(each))
         if holding.available:

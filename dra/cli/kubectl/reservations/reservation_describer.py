@@ -23,11 +23,12 @@ from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGr
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import NEVER
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
-from dra.engine.reservations import amounts, owner_matching, phases, placeholders, pod_info
-from dra.engine.reservations.amounts import PODS, NanoAmounts
+from dra.engine.reservations import owner_matching, phases, placeholders, pod_info
 from dra.engine.reservations.rejections import Rejection, RejectionReason
+from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
+from dra.model.quantities import PODS, Amounts
 from dra.model.scheduling import SchedulerPod
 
 DATA_KEY: Final = "reservations"
@@ -256,10 +257,10 @@ def format_resource_list(given: Mapping[str, str | int]) -> str:
 def format_amount(resource: str, billionths: int) -> str:
     """Return an amount as Kubernetes quantities are written."""
     binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
-    return amounts.format_quantity(max(billionths, 0), like="Ki" if binary else "")
+    return quantities.format_quantity(max(billionths, 0), like="Ki" if binary else "")
 
 
-def format_amounts(found: NanoAmounts) -> str:
+def format_amounts(found: Amounts) -> str:
     """Return amounts as ``cpu=4,memory=20Gi``."""
     return format_resource_list(
         {name: format_amount(name, each) for name, each in found.items() if name != PODS and each}

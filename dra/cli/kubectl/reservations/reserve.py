@@ -10,11 +10,12 @@ from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
-from dra.engine.reservations import amounts, reservation_info
+from dra.engine.reservations import pod_requests, reservation_info
 from dra.kube import credentials
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS
+from dra.model import quantities
 from dra.model.meta import Struct, UnstructuredObject
 from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
 from dra.model.workload_types import PODS, WORKLOAD_TYPES
@@ -94,9 +95,9 @@ def build_manifest(
         },
     }
     try:
-        amounts.template_amounts(template)
+        pod_requests.template_requests(template)
         fault = reservation_info.from_reservation(model.parse_reservation(made)).fault
-    except (amounts.MalformedAmountsError, model.MalformedReservationError) as error:
+    except (quantities.MalformedAmountsError, model.MalformedReservationError) as error:
         raise InvalidReserveOptionsError(str(error)) from error
     if fault:
         raise InvalidReserveOptionsError(f"reservation {wish.name}: {fault}")

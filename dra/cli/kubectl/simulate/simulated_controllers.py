@@ -25,7 +25,6 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
 from dra.engine.reservations import claim_holders, phases, statuses
 from dra.engine.reservations.accounting import AssumedPod
-from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
@@ -33,6 +32,7 @@ from dra.engine.reservations.statuses import AssignedPod
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject
 from dra.model.pods import PodResourceClaimStatus
+from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 from localplane.scheduler.preemption import PreemptionCandidate

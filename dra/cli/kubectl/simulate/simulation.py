@@ -26,11 +26,11 @@ from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGenerat
 from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.reservations import claim_holders, placeholders
-from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject
 from dra.model.pods import claim_names
+from dra.model.quantities import MalformedAmountsError
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import SchedulerPod
 from localplane.scheduler.cluster_cache import ClusterCache

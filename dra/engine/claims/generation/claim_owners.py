@@ -8,11 +8,11 @@ from typing import Final
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.claims.generation.held_claims import HeldClaim
 from dra.engine.reservations import placeholders
-from dra.engine.reservations.amounts import NO_AMOUNTS
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus
+from dra.model.quantities import NO_AMOUNTS
 from dra.model.templates import POD_GROUP, PodGroup, ResourceClaimTemplate, is_pod_group
 
 NO_TEMPLATES: Final[Mapping[str, ResourceClaimTemplate]] = MappingProxyType({})

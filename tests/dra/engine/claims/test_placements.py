@@ -9,7 +9,8 @@ from dra.engine.allocator import ConsumedCapacityCollection, UnsatisfiableError
 from dra.engine.claims.placements import CLAIM_UNAVAILABLE, ClusterSnapshot, PlacementSearch
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.engine.devices.taints import TaintIndex
-from dra.engine.scheduling.node_info import NodeInfo, pod_requests
+from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import AllocationResult, ResourceClaimStatus
 from dra.model.device_classes import DeviceClass, DeviceClassSpec
 from dra.model.meta import ObjectMeta

@@ -1,12 +1,12 @@
 """Reservations, pods and nodes in few words."""
 
 from dra.api.reservations.model import AllocatePolicy, ReservationOwner, ReservationPhase, parse_reservation
-from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage, empty_node
 from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import quantities
 from dra.model.meta import Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.dra.api.reservations.manifests import manifest
 
 DEFAULT, ALIGNED, RESTRICTED = AllocatePolicy.DEFAULT, AllocatePolicy.ALIGNED, AllocatePolicy.RESTRICTED
@@ -18,7 +18,7 @@ REQUIRED = ReservationAffinity()
 def of(cpu=0, **more):
     """Return amounts: CPUs, and others by name."""
     given = {"cpu": cpu, **more} if cpu else more
-    return {name: amounts.to_nanos(amount) for name, amount in given.items()}
+    return {name: quantities.to_nanos(amount) for name, amount in given.items()}
 
 
 def pod(name="p", cpu=0, *, app="", affinity=None, **fields):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dra.api.reservations.model import AllocatePolicy
-from dra.engine.reservations.amounts import PODS
+from dra.model.quantities import PODS
 
 
 @dataclass

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.amounts import PODS
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import OwnerReference, Uid
+from dra.model.quantities import PODS
 from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, holding, of, owner, pod
 
 NODES = ("n1", "n2", "n3")

@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
 from dra.engine.reservations.node_usage import ReservationUsage
 from dra.engine.reservations.pod_info import ReservationAffinity
 from dra.engine.reservations.rejections import Rejection, RejectionReason, count_texts, event_message
 from dra.model.meta import Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.dra.engine.reservations.examples import (
     ALIGNED,
     DEFAULT,

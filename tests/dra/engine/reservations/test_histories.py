@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from dra.engine.reservations import node_usage, owner_matching
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
 from dra.engine.reservations.preemption import select_victims
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.meta import Uid
+from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, holding, of, pod
 from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 
@@ -432,7 +432,7 @@ MISTAKES = {
     "both-are-charged": (
         node_usage.ReservationUsage,
         "charges",
-        property(lambda held: node_usage.amounts.add(held.holding.amounts, held.consumed)),
+        property(lambda held: node_usage.quantities.add(held.holding.amounts, held.consumed)),
     ),
     "the-end-frees-nothing": (ReservationAccounting, "forget_reservation", lambda *_: None),
     "whoever-was-in-is-forgotten-at-the-end": (
@@ -441,7 +441,7 @@ MISTAKES = {
         lambda room, uid: replace(
             room,
             held={key: each for key, each in room.held.items() if key != uid},
-            charged=node_usage.amounts.subtract(room.charged, room.held[uid].charges),
+            charged=node_usage.quantities.subtract(room.charged, room.held[uid].charges),
         ),
     ),
     "everybody-is-an-owner": (owner_matching, "matches_any_owner", lambda *_: True),

@@ -6,7 +6,6 @@ import pytest
 
 from dra.api.reservations.model import ReservationPhase, to_document
 from dra.engine.instants import NEVER
-from dra.engine.reservations import amounts
 from dra.engine.reservations.phases import (
     TERMINAL_PHASES,
     TRANSITIONS,
@@ -17,6 +16,7 @@ from dra.engine.reservations.phases import (
     next_status,
 )
 from dra.engine.reservations.statuses import AssignedPod, bound_status, synced_status
+from dra.model import quantities
 from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import available, of, reservation
 
@@ -146,7 +146,7 @@ def test_what_failed_or_is_being_deleted_cannot_be_bound():
 
 
 def consumer(name="p", cpu="200m", memory="400Mi", **fields):
-    taken = {**of(cpu, memory=memory), amounts.PODS: amounts.NANOS_PER_UNIT}
+    taken = {**of(cpu, memory=memory), quantities.PODS: quantities.NANOS_PER_UNIT}
     return AssignedPod(uid=Uid(f"uid-{name}"), key=("default", name), amounts=taken, **fields)
 
 
@@ -172,7 +172,9 @@ def test_the_vector_of_two_owners():
 
 
 def test_what_owners_take_beyond_is_told_and_what_is_not_held_is_not():
-    greedy = AssignedPod(uid=Uid("u"), key=("d", "g"), amounts={**of(8, gpu=1), amounts.PODS: amounts.NANOS_PER_UNIT})
+    greedy = AssignedPod(
+        uid=Uid("u"), key=("d", "g"), amounts={**of(8, gpu=1), quantities.PODS: quantities.NANOS_PER_UNIT}
+    )
     assert synced_status(available(), [greedy], now=CREATED).allocated == {"cpu": "8"}
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from dra.api.reservations import well_known
 from dra.engine.reservations import reservation_info
-from dra.engine.reservations.amounts import PODS
 from dra.engine.reservations.reservation_info import HIGHEST_PRIORITY
+from dra.model.quantities import PODS
 from tests.dra.engine.reservations.examples import available, of, reservation
 
 RESTRICTED = {"allocatePolicy": "Restricted"}

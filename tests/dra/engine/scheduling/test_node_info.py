@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.reservations.node_usage import DEFAULT_MAX_PODS
+from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import (
-    DEFAULT_PODS,
     NodeInfo,
     PodRequests,
     insufficient_resources,
     least_allocated_score,
-    pod_requests,
 )
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
@@ -42,19 +42,29 @@ def room(**allocatable):
 @pytest.mark.parametrize(
     ("given", "amounts"),
     [
-        pytest.param(pod({"cpu": "500m"}, {"cpu": 1, "memory": "1Gi"}), {"cpu": 1500, "memory": 2**30}, id="the-sum"),
-        pytest.param(pod({"cpu": "1"}, init=[{"cpu": "3"}]), {"cpu": 3000}, id="an-init-container-that-needs-more"),
-        pytest.param(pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}]), {"cpu": 3000}, id="a-sidecar-stays"),
         pytest.param(
-            pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}, {"cpu": "2"}]), {"cpu": 4000}, id="init-beside-a-sidecar"
+            pod({"cpu": "500m"}, {"cpu": 1, "memory": "1Gi"}),
+            {"cpu": 1500 * 10**6, "memory": 2**30 * 10**9},
+            id="the-sum",
         ),
-        pytest.param(pod({"cpu": "1"}, overhead={"cpu": "250m"}), {"cpu": 1250}, id="overhead"),
-        pytest.param(pod({"cpu": "1"}, resources={"requests": {"cpu": "4"}}), {"cpu": 4000}, id="the-pod-as-a-whole"),
+        pytest.param(
+            pod({"cpu": "1"}, init=[{"cpu": "3"}]), {"cpu": 3000 * 10**6}, id="an-init-container-that-needs-more"
+        ),
+        pytest.param(pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}]), {"cpu": 3000 * 10**6}, id="a-sidecar-stays"),
+        pytest.param(
+            pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}, {"cpu": "2"}]),
+            {"cpu": 4000 * 10**6},
+            id="init-beside-a-sidecar",
+        ),
+        pytest.param(pod({"cpu": "1"}, overhead={"cpu": "250m"}), {"cpu": 1250 * 10**6}, id="overhead"),
+        pytest.param(
+            pod({"cpu": "1"}, resources={"requests": {"cpu": "4"}}), {"cpu": 4000 * 10**6}, id="the-pod-as-a-whole"
+        ),
         pytest.param(pod({"cpu": "none"}), {}, id="no-quantity"),
     ],
 )
 def test_a_pod_takes(given, amounts):
-    assert pod_requests(given) == {**amounts, "pods": 1}
+    assert pod_requests(given) == {**amounts, "pods": 10**9}
 
 
 def test_pods_come_and_go():
@@ -84,41 +94,48 @@ def test_heartbeats_are_no_news():
 @pytest.mark.parametrize(
     ("annotations", "left", "kept"),
     [
-        pytest.param([None], {"cpu": 8000, "memory": 2**30}, {}, id="nothing"),
+        pytest.param([None], {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9}, {}, id="nothing"),
         pytest.param(
             ['{"resources": {"cpu": "1500m", "memory": "256Mi"}}'],
-            {"cpu": 6500, "memory": 3 * 2**28},
-            {"cpu": 1500, "memory": 2**28},
+            {"cpu": 6500 * 10**6, "memory": 3 * 2**28 * 10**9},
+            {"cpu": 1500 * 10**6, "memory": 2**28 * 10**9},
             id="amounts",
         ),
-        pytest.param(['{"reservedCPUs": "0-2"}'], {"cpu": 5000, "memory": 2**30}, {"cpu": 3000}, id="named-cpus"),
+        pytest.param(
+            ['{"reservedCPUs": "0-2"}'],
+            {"cpu": 5000 * 10**6, "memory": 2**30 * 10**9},
+            {"cpu": 3000 * 10**6},
+            id="named-cpus",
+        ),
         pytest.param(
             ['{"reservedCPUs": "0-2", "applyPolicy": "ReservedCPUsOnly"}'],
-            {"cpu": 8000, "memory": 2**30},
+            {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9},
             {},
             id="cpus-that-are-subtracted-already",
         ),
         pytest.param(
             ['{"resources": {"cpu": 2}}', '{"resources": {"cpu": 99}}'],
-            {"cpu": 6000, "memory": 2**30},
-            {"cpu": 2000},
+            {"cpu": 6000 * 10**6, "memory": 2**30 * 10**9},
+            {"cpu": 2000 * 10**6},
             id="the-last-valid-one-counts",
         ),
-        pytest.param([None, "{"], {"cpu": 8000, "memory": 2**30}, {}, id="none-was-the-last-valid-one"),
+        pytest.param([None, "{"], {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9}, {}, id="none-was-the-last-valid-one"),
         pytest.param(
             ['{"resources": {"cpu": "two", "memory": "512Mi"}}'],
-            {"cpu": 8000, "memory": 2**29},
-            {"memory": 2**29},
+            {"cpu": 8000 * 10**6, "memory": 2**29 * 10**9},
+            {"memory": 2**29 * 10**9},
             id="never-seen-valid-what-can-be-read-counts",
         ),
-        pytest.param(['{"resources": {"cpu": 2}}', None], {"cpu": 8000, "memory": 2**30}, {}, id="taken-back"),
+        pytest.param(
+            ['{"resources": {"cpu": 2}}', None], {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9}, {}, id="taken-back"
+        ),
     ],
 )
 def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
     found = NodeInfo("n")
     for each in annotations:
         found.observe(host(each, cpu="8", memory="1Gi"))
-    assert (found.allocatable, found.reserved) == ({"pods": DEFAULT_PODS, **left}, kept)
+    assert (found.usage.capacity, found.reserved) == ({"pods": DEFAULT_MAX_PODS, **left}, kept)
     assert bool(found.reservation_error) == (annotations[-1] in FAULTS)
 
 

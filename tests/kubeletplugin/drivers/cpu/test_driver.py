@@ -6,7 +6,7 @@ import pytest
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import CpuTopology
-from dra.engine.reservations.amounts import NANOS_PER_UNIT
+from dra.model.quantities import NANOS_PER_UNIT
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
 from kubeletplugin.contract import ContainerEdits, Refused

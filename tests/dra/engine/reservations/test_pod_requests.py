@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import NANOS_PER_UNIT, MalformedAmountsError
+from dra.engine.reservations import pod_requests
 from dra.model import quantities
+from dra.model.quantities import NANOS_PER_UNIT, MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import of
 
@@ -38,10 +38,10 @@ def requests(cpu, **more):
     ],
 )
 def test_what_a_pod_takes(spec, cpu):
-    assert amounts.template_amounts({"spec": spec}) == of(cpu)
-    assert amounts.pod_amounts(msgspec.convert({"metadata": {}, "spec": spec}, SchedulerPod)) == {
+    assert pod_requests.template_requests({"spec": spec}) == of(cpu)
+    assert pod_requests.pod_requests(msgspec.convert({"metadata": {}, "spec": spec}, SchedulerPod)) == {
         **of(cpu),
-        amounts.PODS: NANOS_PER_UNIT,
+        quantities.PODS: NANOS_PER_UNIT,
     }
 
 
@@ -91,18 +91,18 @@ SIDECAR_OF_2 = {
 def test_what_a_pod_takes_that_is_resized_in_place(spec, status, cpu):
     """As kube-scheduler counts it: what a kubelet has not taken back yet is nobody else's."""
     pod = msgspec.convert({"metadata": {}, "spec": spec, "status": status}, SchedulerPod)
-    assert amounts.pod_amounts(pod)["cpu"] == of(cpu)["cpu"]
+    assert pod_requests.pod_requests(pod)["cpu"] == of(cpu)["cpu"]
 
 
 def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():
     spec = {"containers": [{"resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 0.5}}}]}
-    assert amounts.template_amounts({"spec": spec}) == of("500m", memory="1Gi")
+    assert pod_requests.template_requests({"spec": spec}) == of("500m", memory="1Gi")
 
 
 def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or_of_limits():
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": 2, "memory": "1024Mi"}}
     template = {"spec": {"containers": [{}, {"resources": resources}, requests("1")]}}
-    assert amounts.template_quantities(template) == {"cpu": "500m", "memory": "1024Mi"}
+    assert pod_requests.template_quantities(template) == {"cpu": "500m", "memory": "1024Mi"}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or
 )
 def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template, complaint):
     with pytest.raises(MalformedAmountsError) as refused:
-        amounts.template_amounts(template)
+        pod_requests.template_requests(template)
     assert str(refused.value).startswith(complaint)
 
 
@@ -157,9 +157,9 @@ def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template
     ],
 )
 def test_amounts_are_printed_as_kubernetes_does(text, like, printed):
-    assert amounts.format_quantity(amounts.to_nanos(text), like=like) == printed
+    assert quantities.format_quantity(quantities.to_nanos(text), like=like) == printed
 
 
 @given(st.integers(1, 10**24), st.sampled_from(["1", "1Gi"]))
 def test_what_is_printed_is_worth_the_same(amount, like):
-    assert quantities.parse(amounts.format_quantity(amount, like=like)) == Fraction(amount, NANOS_PER_UNIT)
+    assert quantities.parse(quantities.format_quantity(amount, like=like)) == Fraction(amount, NANOS_PER_UNIT)
