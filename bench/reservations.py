@@ -104,7 +104,7 @@ def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
 
 def with_books(books: ReservationAccounting, pod: PodInfo) -> bool:
     """Filter and bind."""
-    fits = books.filter(pod)
+    fits = books.sift(pod).fits
     return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), AssumedPod)
 
 

@@ -137,9 +137,7 @@ def _victims_on_node(picture: SchedulerCache, pod: PodInfo, node: str, chosen: M
     others = preemption.select_victims(room, pod, there)  # the chosen victims do not suffice; others may
     if others is None:
         return None
-    return MetaVictims(
-        pods=[MetaPod(uid=each.uid) for each in others.pods], num_pdb_violations=chosen.num_pdb_violations
-    )
+    return MetaVictims(pods=[MetaPod(uid=each.uid) for each in others], num_pdb_violations=chosen.num_pdb_violations)
 
 
 def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:

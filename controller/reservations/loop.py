@@ -24,7 +24,6 @@ from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import (
     ClearReservationAllocated,
     CreatePlaceholder,
-    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
@@ -33,6 +32,7 @@ from dra.engine.reservations.lifecycle import (
 )
 from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
 from dra.engine.reservations.placeholder_handover import (
+    DeletePlaceholder,
     NominatePlaceholder,
     RemoveSchedulingGate,
     SetReservationAllocated,

@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
+from dra.engine.claims import claim_holders
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
-from dra.engine.reservations import claim_holders
 from dra.kube.transport import MERGE_PATCH
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid

@@ -6,6 +6,7 @@ import pytest
 
 from controller.claim_writer import PARALLEL_MAX, RESYNC_ATTEMPTS, PartialFailureError
 from controller.leadership import Leadership
+from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import (
     ClaimPlan,
     Deallocate,
@@ -17,10 +18,9 @@ from dra.engine.claims.actions import (
     SetReservedFor,
     Ungate,
 )
+from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.view import EntryKind
-from dra.engine.reservations import claim_holders
-from dra.engine.reservations.claim_holders import HolderState
 from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid

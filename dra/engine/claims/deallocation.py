@@ -8,6 +8,7 @@ is legal.
 from collections.abc import Iterator
 from typing import Final
 
+from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import Consumer
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
@@ -24,7 +25,6 @@ from dra.engine.claims.stuck_allocations import (
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.claims.window import UNLISTED
 from dra.engine.instants import NEVER, SLOW_BIND_HORIZON, Instant
-from dra.engine.reservations.claim_holders import HolderState
 from dra.model import workload_reservations
 from dra.model.claims import DELETE_PROTECTION
 from dra.model.meta import Uid

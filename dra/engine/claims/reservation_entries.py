@@ -11,6 +11,7 @@
 from typing import Final
 
 from dra.engine.claims.actions import LookUpWorkload
+from dra.engine.claims.claim_holders import ClaimHolder, HolderState
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.lost_nodes import may_run_without_object
 from dra.engine.claims.policy import Policy
@@ -18,7 +19,6 @@ from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase
 from dra.engine.instants import Instant
 from dra.engine.reservations import placeholders
-from dra.engine.reservations.claim_holders import ClaimHolder, HolderState
 from dra.model.claims import POD_CLAIM_NAME
 
 _OWNER_NEEDS_NO_CLAIM: Final = frozenset({OwningPodPhase.DONE, OwningPodPhase.REPLACED})

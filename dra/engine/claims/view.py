@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.claims.claim_holders import ClaimHolder
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.reasons import Code, Reason, claim_reason
 from dra.engine.claims.window import NO_ENTRY_HISTORIES, EntryHistory
 from dra.engine.devices.ledger import DeviceConflict
 from dra.engine.devices.taints import TaintedResult
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, WATCH_OUTAGE_UNNOTICED, Instant
-from dra.engine.reservations.claim_holders import ClaimHolder
 from dra.model import workload_reservations
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Key, Struct, Uid

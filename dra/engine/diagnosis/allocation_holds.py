@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import Consumer
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.rules import apply_rules
 from dra.engine.claims.view import ClaimView, EntryKind, ReservedForEntry, WorkloadPhase, WorkloadState
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, AllocationHold
 from dra.engine.instants import Instant
-from dra.engine.reservations.claim_holders import HolderState
 from dra.model.meta import Uid
 
 _ABSENT_WORKLOAD: Final = WorkloadState(phase=WorkloadPhase.ABSENT)

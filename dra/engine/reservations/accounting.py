@@ -21,7 +21,6 @@ import msgspec
 
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import (
-    node_usage,
     owner_matching,
     pod_info,
     reservation_info,
@@ -30,7 +29,7 @@ from dra.engine.reservations import (
 )
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
-from dra.engine.reservations.node_usage import NodeUsage, PotentialVictim, ReservationUsage, empty_node
+from dra.engine.reservations.node_usage import NodeUsage, PodAssignment, ReservationUsage, empty_node
 from dra.engine.reservations.owner_matching import OwnerIndex
 from dra.engine.reservations.pod_info import HostPorts, PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
@@ -39,17 +38,6 @@ from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.scoring import PlacementOption
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import Amounts
-
-
-class PodAssignment(Struct, frozen=True):
-    """The node of a pod, and the reservation in which the pod is counted."""
-
-    pod: PodInfo
-    node: str
-    inside: Uid | None = None
-    """Reservation that the pod is in; None for a pod in no reservation."""
-    assumed: bool = False
-    """Whether `admit` assigned the pod and no watch event has confirmed the binding yet."""
 
 
 class AssumedPod(Struct, frozen=True):
@@ -162,10 +150,6 @@ class ReservationAccounting:
         return seat
 
     # Queries
-
-    def filter(self, pod: PodInfo) -> tuple[str, ...]:
-        """Return the nodes on which a pod can run now."""
-        return self._fleet.named(self._feasible_nodes(pod, self._eligible(pod)))
 
     def sift(self, pod: PodInfo) -> FilterResult:
         """Return the nodes on which a pod can run now, and what the others lack."""
@@ -293,9 +277,9 @@ class ReservationAccounting:
         """Return the assignment of a pod; None if the pod is not counted."""
         return self._seats.get(uid)
 
-    def occupants(self, node: str) -> tuple[PotentialVictim, ...]:
+    def occupants(self, node: str) -> tuple[PodAssignment, ...]:
         """Return the pods of a node, with the reservation that each is in."""
-        return tuple(PotentialVictim(pod=seat.pod, inside=seat.inside) for seat in self._pods_on_node(node))
+        return tuple(self._pods_on_node(node))
 
     def running(self, node: str) -> Iterator[PodInfo]:
         """Yield the pods of a node that a reservation may be placed over: each is in none.
@@ -312,9 +296,6 @@ class ReservationAccounting:
         holding = self._holdings.get(uid)
         found = self._inside(holding) if holding is not None else ()
         return tuple(sorted((seat.pod for seat in found), key=lambda pod: pod.uid))
-
-    def __len__(self) -> int:
-        return len(self._seats)
 
     # Decisions that change the accounting
 
@@ -335,27 +316,6 @@ class ReservationAccounting:
         chosen = scoring.nominate_reservation(there, pod, verdict.inside)
         self._assign_pod(pod, node, into=chosen, assumed=True)
         return AssumedPod(node=node, inside=chosen)
-
-    def enter(self, pod: PodInfo, uid: Uid) -> AssumedPod | tuple[Rejection, ...]:
-        """Assign a pod to the given reservation; or return why the reservation rejects the pod."""
-        holding = self._holdings.get(uid)
-        if holding is None or not holding.available:
-            return (Rejection(why=RejectionReason.GONE),)
-        if (before := self._seats.get(pod.uid)) is not None:
-            same = before.inside == uid
-            return (
-                AssumedPod(node=before.node, inside=uid)
-                if same
-                else (Rejection(why=RejectionReason.ELSEWHERE, subject=before.node),)
-            )
-        there = self._rooms[holding.node]
-        held = there.held[uid]
-        refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
-        lacking = (refusal,) if refusal is not None else filtering.check_reservation(there, held, pod)
-        if lacking:
-            return lacking
-        self._assign_pod(pod, holding.node, into=uid, assumed=True)
-        return AssumedPod(node=holding.node, inside=uid)
 
     def place(
         self, holding: ReservationInfo, node: str, *, only: str = "", required: bool = False
@@ -378,7 +338,7 @@ class ReservationAccounting:
         """
         stand_in = reservation_info.preemptor_reservation(pod, node, victims)
         leaving = [each for each in self.occupants(node) if each.pod.uid in stand_in.predecessors]
-        if lacking := filtering.check_unreserved(node_usage.remove_pods(self._room(node), leaving), pod.amounts):
+        if lacking := filtering.check_unreserved(self._room(node).without_pods(leaving), pod.amounts):
             return lacking
         self.observe_reservation(stand_in)
         return ()

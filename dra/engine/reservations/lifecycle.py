@@ -27,6 +27,7 @@ from dra.engine.reservations import (
 )
 from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
 from dra.engine.reservations.placeholder_handover import (
+    DeletePlaceholder,
     NominatePlaceholder,
     OwnerPod,
     RemoveSchedulingGate,
@@ -65,13 +66,6 @@ class CreatePlaceholder(Struct, frozen=True):
     """Create a placeholder of the reservation."""
 
     manifest: Mapping[str, Any]
-
-
-class DeletePlaceholder(Struct, frozen=True):
-    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
-
-    key: Key
-    uid: Uid
 
 
 class GetPod(Struct, frozen=True):
@@ -338,8 +332,6 @@ def _as_actions(
                     view.reservation, number=number, keeps=keeps, standby_for=standby_for, replaces=replaces
                 )
                 yield CreatePlaceholder(manifest=made)
-            case placeholder_handover.PlaceholderRemoval():
-                yield DeletePlaceholder(key=move.key, uid=move.uid)
             case _:
                 yield move
 

@@ -93,6 +93,17 @@ class ReservationUsage(Struct, frozen=True):
         return quantities.maximum(self.holding.amounts, self.consumed)
 
 
+class PodAssignment(Struct, frozen=True):
+    """The node of a pod, and the reservation in which the pod is counted."""
+
+    pod: PodInfo
+    node: str
+    inside: Uid | None = None
+    """Reservation that the pod is in; None for a pod in no reservation."""
+    assumed: bool = False
+    """Whether `ReservationAccounting.admit` assigned the pod and no watch event has confirmed the binding yet."""
+
+
 class NodeUsage(Struct, frozen=True):
     """One node as a value: its capacity, its pods, and the usage of each reservation on it."""
 
@@ -137,6 +148,13 @@ class NodeUsage(Struct, frozen=True):
             self, loose=quantities.subtract(self.loose, taken), charged=quantities.subtract(self.charged, taken)
         )
 
+    def without_pods(self, leaving: Iterable[PodAssignment]) -> "NodeUsage":
+        """Return the node without the given pods."""
+        found = self
+        for each in leaving:
+            found = found.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
+        return found
+
     def holding(self, held: ReservationUsage) -> "NodeUsage":
         """Return the node with a reservation added or replaced."""
         uid = held.holding.uid
@@ -159,20 +177,3 @@ class NodeUsage(Struct, frozen=True):
 def empty_node(name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
     """Return a node without pods and reservations."""
     return NodeUsage(name=name, capacity={PODS: DEFAULT_MAX_PODS, **capacity}, labels=labels or {})
-
-
-class PotentialVictim(Struct, frozen=True):
-    """A pod on the node, with its reservation and its disruption budgets."""
-
-    pod: PodInfo
-    inside: Uid | None = None
-    """Reservation that the pod is in; None for a pod in no reservation."""
-    budgets: tuple[str, ...] = ()
-    """Names of the PodDisruptionBudgets that select the pod."""
-
-
-def remove_pods(room: NodeUsage, occupants: Iterable[PotentialVictim]) -> NodeUsage:
-    """Return the usage of a node without the given pods."""
-    for each in occupants:
-        room = room.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
-    return room

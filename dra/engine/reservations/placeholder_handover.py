@@ -94,8 +94,8 @@ class PlaceholderRequest(Struct, frozen=True):
     replaces: tuple[Uid, ...] = ()
 
 
-class PlaceholderRemoval(Struct, frozen=True):
-    """Delete a placeholder by key and uid."""
+class DeletePlaceholder(Struct, frozen=True):
+    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
 
     key: Key
     uid: Uid
@@ -125,7 +125,7 @@ class RemoveSchedulingGate(Struct, frozen=True):
 
 
 HandoverStep: TypeAlias = (
-    PlaceholderRequest | PlaceholderRemoval | NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate
+    PlaceholderRequest | DeletePlaceholder | NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate
 )
 
 
@@ -312,8 +312,8 @@ def _stale_replacements(turn: _Deletion, *, changed: bool) -> tuple[Placeholder,
     return turn.parts
 
 
-def _removals(placeholders: Iterable[Placeholder]) -> tuple[PlaceholderRemoval, ...]:
-    return tuple(PlaceholderRemoval(key=each.key, uid=each.uid) for each in placeholders)
+def _removals(placeholders: Iterable[Placeholder]) -> tuple[DeletePlaceholder, ...]:
+    return tuple(DeletePlaceholder(key=each.key, uid=each.uid) for each in placeholders)
 
 
 def _owners_that_fit(

@@ -2,8 +2,8 @@
 
 Victims have a lower priority and are not protected. Reservations are never victims, pods inside them may be: what such
 pods free is available only to owners of the same reservation. All candidates are removed first; if the preemptor does
-not fit even then, there are no victims. Then as many as possible are reprieved: first those whose PodDisruptionBudget
-would be violated, then the others, in each group by descending priority. (As in kube-scheduler's DefaultPreemption.)
+not fit even then, there are no victims. Then as many as possible are reprieved, by descending priority. (As in
+kube-scheduler's DefaultPreemption, which also knows PodDisruptionBudgets and has chosen the first victims by these.)
 
 A nomination keeps what evicted pods free for the pod that preempts them. kube-scheduler nominates the preemptor for the
 node and counts it there, but knows nothing of reservations. Without a nomination here another pod could take what
@@ -15,69 +15,37 @@ that starts in between knows no victims and keeps nothing. (Koordinator keeps no
 from collections.abc import Collection, Iterable, Mapping
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import node_usage, reservation_info, scoring
+from dra.engine.reservations import reservation_info, scoring
 from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.filters import NodeFilterResult
-from dra.engine.reservations.node_usage import NodeUsage, PotentialVictim, remove_pods
+from dra.engine.reservations.node_usage import NodeUsage, PodAssignment
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import Struct, Uid
 
 
-class PreemptionVictims(Struct, frozen=True):
-    """The pods to evict from a node, and the result afterwards."""
-
-    pods: tuple[PodInfo, ...]
-    violations: int
-    """Number of victims whose eviction violates a PodDisruptionBudget."""
-    verdict: NodeFilterResult
-    """Result of filtering the node for the preemptor without its victims."""
-
-
-def select_victims(
-    room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim], *, budgets: Mapping[str, int] | None = None
-) -> PreemptionVictims | None:
-    """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is.
-
-    `budgets` is the number of further evictions that each PodDisruptionBudget allows.
-    """
+def select_victims(room: NodeUsage, pod: PodInfo, occupants: Iterable[PodAssignment]) -> tuple[PodInfo, ...] | None:
+    """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is."""
     candidates = sorted(
         (each for each in occupants if each.pod.priority < pod.priority and not each.pod.protected),
         key=lambda each: (-each.pod.priority, each.pod.uid),
     )
     if filtering.filter_node(room, pod).fits:
         return None
-    bare = remove_pods(room, candidates)
+    bare = room.without_pods(candidates)
     if not filtering.filter_node(bare, pod).fits:
         return None
-    violating = _pods_violating_budgets(candidates, budgets or {})
     gone = []
-    for each in sorted(candidates, key=lambda each: each.pod.uid not in violating):
+    for each in candidates:
         back = bare.taking(each.pod.uid, each.pod.amounts, into=each.inside)
         if filtering.filter_node(back, pod).fits:
             bare = back
         else:
             gone.append(each.pod)
-    return PreemptionVictims(
-        pods=tuple(gone),
-        violations=sum(each.uid in violating for each in gone),
-        verdict=filtering.filter_node(bare, pod),
-    )
+    return tuple(gone)
 
 
-def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim]) -> bool:
+def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PodAssignment]) -> bool:
     """Return whether a pod would not fit even without the given pods, which kube-scheduler chose as victims."""
-    return not filtering.filter_node(remove_pods(room, occupants), pod).fits
-
-
-def _pods_violating_budgets(candidates: Iterable[PotentialVictim], budgets: Mapping[str, int]) -> set[Uid]:
-    left = dict(budgets)
-    found = set()
-    for each in candidates:
-        for name in each.budgets:
-            left[name] = left.get(name, 0) - 1
-            if left[name] < 0:
-                found.add(each.pod.uid)
-    return found
+    return not filtering.filter_node(room.without_pods(occupants), pod).fits
 
 
 class _NominatedPod(Struct, frozen=True):
@@ -132,7 +100,7 @@ class Nominator:
         if there is None:
             return
         leaving = [each for each in self._books.occupants(node) if each.pod.uid in victims]
-        bare = node_usage.remove_pods(there, leaving)
+        bare = there.without_pods(leaving)
         verdict = filtering.filter_node(bare, pod)
         if not verdict.fits:
             return

@@ -36,7 +36,6 @@ class RejectionReason(StrEnum):
     POLICY_CONFLICT = "AllocatePolicyConflict"
     NO_SUCH_NODE = "NodeUnknown"
     # A binding.
-    GONE = "ReservationGone"
     ELSEWHERE = "PlacedElsewhere"
 
 
@@ -48,7 +47,6 @@ _NODE_TEXTS: Final = {
     RejectionReason.OTHER_NODE: "node(s) didn't match the nodeName specified by reservation",
     RejectionReason.POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
     RejectionReason.NO_SUCH_NODE: "node(s) not found",
-    RejectionReason.GONE: "cannot find target reservation",
     RejectionReason.TERMINATING: "target reservation is terminating",
     RejectionReason.USED_UP: "reservation has allocateOnce enabled and has already been allocated",
 }

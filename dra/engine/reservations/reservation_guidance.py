@@ -157,11 +157,6 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "It came a moment ago, or is gone.",
         "Wait: kube-scheduler tries again.",
     ),
-    RejectionReason.GONE: Guidance(
-        "The reservation that was chosen is gone.",
-        "It was deleted or is over since the pod was filtered.",
-        "Nothing: kube-scheduler tries again.",
-    ),
     RejectionReason.ELSEWHERE: Guidance(
         "The pod has a place on another node already.",
         "An earlier bind of it was not answered, and may still happen.",

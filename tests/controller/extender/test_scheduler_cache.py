@@ -72,8 +72,8 @@ def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_it
     picture.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
     picture.observe_pod(urgent)
     picture.forget_pod(victim)
-    assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
-    assert picture.books.filter(picture.claimant(urgent)) == ("n1",)
+    assert picture.books.sift(picture.claimant(pod("thief", node=""))).fits == ()
+    assert picture.books.sift(picture.claimant(urgent)).fits == ("n1",)
     picture.observe_pod(pod("urgent"))
     assert free(picture) == of(2)["cpu"]
     picture.forget_pod(urgent)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import Snapshot
-from dra.engine.reservations import claim_holders, placeholders
+from dra.engine.reservations import placeholders
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Key, Uid
 from dra.model.pods import claim_names

@@ -17,13 +17,14 @@ from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, to_document
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.claims import claim_holders
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.decide import CreateClaim, HandOverClaim, decide
 from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
-from dra.engine.reservations import claim_holders, phases, statuses
+from dra.engine.reservations import phases, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo

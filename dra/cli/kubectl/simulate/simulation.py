@@ -24,8 +24,9 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGeneration, SimulatedReservations
 from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
+from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
-from dra.engine.reservations import claim_holders, placeholders
+from dra.engine.reservations import placeholders
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import PatchMetadata
 from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind
 from dra.engine.claims.generation.decide import CreateClaim, HandOverClaim, RecordClaims
-from dra.engine.reservations import claim_holders
 from dra.model.claims import POD_CLAIM_NAME
 from dra.model.meta import OwnerReference
 from dra.model.references import POD_GROUPS

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from dra.engine.claims import claim_holders
+from dra.engine.claims.claim_holders import ClaimHolders, HolderState
 from dra.engine.claims.generation import claim_owners
 from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
 from dra.engine.claims.generation.held_claims import HeldClaim, may_consume
-from dra.engine.reservations import claim_holders
-from dra.engine.reservations.claim_holders import ClaimHolders, HolderState
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Uid
 from dra.model.pods import Pod

@@ -7,8 +7,8 @@ import pytest
 
 from dra.api.reservations.model import parse_reservation
 from dra.api.reservations.validation import MAX_DEPTH, validate_template
+from dra.engine.claims.claim_holders import ClaimHolders
 from dra.engine.reservations import lifecycle, reservation_info
-from dra.engine.reservations.claim_holders import ClaimHolders
 from dra.engine.reservations.lifecycle import CreatePlaceholder, PatchReservationStatus, ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest

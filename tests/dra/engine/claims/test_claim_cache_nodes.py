@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from dra.engine.claims import claim_holders
 from dra.engine.claims.view import EntryKind, LostNode, UsableNodes, lost_node_entry
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.instants import NEVER
-from dra.engine.reservations import claim_holders, placeholders
+from dra.engine.reservations import placeholders
 from dra.model.nodes import OUT_OF_SERVICE
 from dra.model.workload_reservations import FORCE_RELEASE
 from tests.dra.engine.examples import (

@@ -2,11 +2,11 @@
 
 import pytest
 
+from dra.engine.claims import claim_holders
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import AllocationHold
-from dra.engine.reservations import claim_holders
 from tests.dra.engine import examples as ex
 
 KEPT_FOR = claim_holders.reserved_for_entry("r", ex.uid("r"))

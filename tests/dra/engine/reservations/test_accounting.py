@@ -82,25 +82,17 @@ def test_a_place_is_taken_back_unless_the_pod_was_seen_to_have_one(books):
     assert [books.room(name).free("cpu") for name in NODES[:2]] == [of(6)["cpu"], of(6)["cpu"]]
 
 
-def test_a_second_owner_of_a_reservation_for_one_is_told_so(books):
+def test_a_reservation_with_allocate_once_takes_one_owner(books):
     books.observe_reservation(replace(books.holding(R), allocate_once=True))
-    assert books.enter(pod("p", 1, app="a"), R) == AssumedPod(node="n1", inside=R)
-    (refusal,) = books.enter(pod("q", 1, app="a"), R)
-    assert refusal.text == "reservation has allocateOnce enabled and has already been allocated"
-    assert isinstance(books.admit(pod("q", 1, app="a"), "n1"), AssumedPod), "it runs beside it"
+    assert books.admit(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1", inside=R)
+    assert books.admit(pod("q", 1, app="a"), "n1") == AssumedPod(node="n1"), "it runs beside it"
     assert len(books.consumers(R)) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        pytest.param({"terminating": True}, "target reservation is terminating", id="terminating"),
-        pytest.param({"available": False}, "cannot find target reservation", id="gone"),
-    ],
-)
-def test_a_reservation_that_ends_lets_nobody_in_any_more(books, change, text):
+@pytest.mark.parametrize("change", [{"terminating": True}, {"available": False}], ids=["terminating", "gone"])
+def test_a_reservation_that_ends_admits_no_pod(books, change):
     books.observe_reservation(replace(books.holding(R), **change))
-    assert [each.text for each in books.enter(pod("p", 1, app="a"), R)] == [text]
+    assert books.admit(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1")
 
 
 def test_a_terminating_reservation_holds_until_it_is_gone(books):
@@ -132,7 +124,7 @@ def test_a_resized_reservation_holds_what_it_says_now(books):
 def test_nodes_with_a_fitting_reservation_come_first(books):
     books.observe_reservation(holding("s", 8, app="a", node="n2", policy=RESTRICTED, order=3))
     wanted = pod("p", 4, app="a")
-    assert books.scores(wanted, books.filter(wanted)) == {"n1": 10, "n2": 100}
+    assert books.scores(wanted, books.sift(wanted).fits) == {"n1": 10, "n2": 100}
     assert books.scores(pod("q", 4), NODES) == {}
 
 
@@ -168,5 +160,5 @@ def test_a_reservation_is_found_by_whatever_its_owners_say(books, given):
         owners=(OwnerReference(kind="Job", name="job", uid=Uid("u")),),
         affinity=REQUIRED,
     )
-    assert books.filter(claimant) == ("n1",)
-    assert books.filter(replace(claimant, ignores=True)) == ("n1", "n2")
+    assert books.sift(claimant).fits == ("n1",)
+    assert books.sift(replace(claimant, ignores=True)).fits == ("n1", "n2")

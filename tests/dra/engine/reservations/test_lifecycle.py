@@ -4,13 +4,13 @@ from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
 from dra.engine.reservations.lifecycle import (
     CreatePlaceholder,
-    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
     ReservationView,
     decide,
 )
+from dra.engine.reservations.placeholder_handover import DeletePlaceholder
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.pods import PodCondition, PodStatus

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dra.engine.reservations import placeholder_handover
 from dra.engine.reservations.placeholder_handover import (
+    DeletePlaceholder,
     NominatePlaceholder,
     OwnerPod,
-    PlaceholderRemoval,
     PlaceholderRequest,
     RemoveSchedulingGate,
     ReservationState,
@@ -37,7 +37,7 @@ def guest(name, cpu, **fields):
 
 
 VERBS = {
-    PlaceholderRemoval: "delete",
+    DeletePlaceholder: "delete",
     NominatePlaceholder: "nominate",
     SetReservationAllocated: "allocate",
     RemoveSchedulingGate: "ungate",
@@ -53,7 +53,7 @@ def told(there):
                 of_whom = f" heir of {standby_for[0]}" if standby_for else ""
                 instead = f" instead of {'+'.join(replaces)}" if replaces else ""
                 found.append(f"keep {amounts['cpu'] // 10**9}{of_whom}{instead}")
-            case PlaceholderRemoval() | NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate():
+            case DeletePlaceholder() | NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate():
                 found.append(f"{VERBS[type(move)]} {move.uid}")
     return found
 
@@ -196,7 +196,7 @@ def steps_until_rest(there, most=12):
                     standby_for=step.standby_for[0] if step.standby_for else Uid(""),
                 )
                 there = msgspec.structs.replace(there, keepers=(*there.keepers, made))
-            elif isinstance(step, PlaceholderRemoval):
+            elif isinstance(step, DeletePlaceholder):
                 left = tuple(each for each in there.keepers if each.uid != step.uid)
                 there = msgspec.structs.replace(there, keepers=left)
     return created
@@ -368,7 +368,7 @@ class Cluster:
                 cpu = move.amounts["cpu"] // 10**9
                 replaces = frozenset(move.replaces)
                 self.keepers.append(keeper(name, cpu, node="", standby_for=standby_for, replaces=replaces))
-            case PlaceholderRemoval():
+            case DeletePlaceholder():
                 self.keepers = [each for each in self.keepers if each.uid != move.uid]
                 self.events()
             case NominatePlaceholder():

@@ -8,7 +8,7 @@ from dra.api.reservations.model import PreAllocationMode
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import reservation_placement
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.node_usage import PotentialVictim, empty_node
+from dra.engine.reservations.node_usage import PodAssignment, empty_node
 from dra.engine.reservations.pod_info import ReservationAffinity
 from dra.engine.reservations.preemption import is_futile, select_victims
 from dra.engine.reservations.rejections import UNRESOLVABLE
@@ -189,19 +189,18 @@ def test_the_place_of_a_dying_pod_is_kept_for_its_successor():
     books.observe_pod(other, node="n")
     once = taking_over(allocate_once=True)
     assert answer(books.place(once, "n")) == ["old"]
-    assert books.filter(new) == ()
+    assert books.sift(new).fits == ()
 
     books.forget_pod(old.uid)
 
-    assert books.filter(pod("greedy", 1)) == ()
+    assert books.sift(pod("greedy", 1)).fits == ()
     assert books.admit(new, "n") == AssumedPod(node="n", inside=once.uid)
-    assert books.filter(pod("late", 1, app="a")) == ()
+    assert books.sift(pod("late", 1, app="a")).fits == ()
 
 
 def occupant(name, cpu, priority=0, **fields):
     inside = fields.pop("inside", None)
-    budgets = fields.pop("budgets", ())
-    return PotentialVictim(pod=pod(name, cpu, priority=priority, **fields), inside=inside, budgets=budgets)
+    return PodAssignment(pod=pod(name, cpu, priority=priority, **fields), node="n", inside=inside)
 
 
 def with_occupants(occupants, *, held=()):
@@ -232,13 +231,6 @@ R = holding("r", 4, policy=RESTRICTED)
         ),
         pytest.param([occupant("a", 6)], [holding("r", 4)], pod(cpu=8, priority=1), None, id="reservations-never"),
         pytest.param(
-            [occupant("a", 5, 0, budgets=("x",)), occupant("b", 5, 1)],
-            [],
-            pod(cpu=4, priority=9),
-            ["b"],
-            id="budgets-first",
-        ),
-        pytest.param(
             [occupant("a", 4, app="a", inside=R.uid), occupant("b", 6, 5)],
             [R],
             pod(cpu=4, priority=1, app="a"),
@@ -256,8 +248,8 @@ R = holding("r", 4, policy=RESTRICTED)
     ],
 )
 def test_who_has_to_go(occupants, held, wanting, gone):
-    found = select_victims(with_occupants(occupants, held=held), wanting, occupants, budgets={"x": 0})
-    assert (found and [each.key[1] for each in found.pods]) == gone
+    found = select_victims(with_occupants(occupants, held=held), wanting, occupants)
+    assert (found and [each.key[1] for each in found]) == gone
 
 
 def test_a_choice_of_others_is_checked_before_anybody_dies():
@@ -273,12 +265,12 @@ def test_what_is_being_freed_is_held_for_the_pod_that_makes_others_leave():
     victim, urgent, thief = pod("victim", 10), pod("urgent", 4, priority=9), pod("thief", 4)
     books.observe_pod(victim, node="n")
     assert books.succeed(urgent, "n", {victim.uid}) == ()
-    assert books.filter(urgent) == ()
+    assert books.sift(urgent).fits == ()
 
     books.forget_pod(victim.uid)
 
-    assert books.filter(pod("small", 6)) == ("n",)
-    assert books.filter(pod("large", 7)) == ()
+    assert books.sift(pod("small", 6)).fits == ("n",)
+    assert books.sift(pod("large", 7)).fits == ()
     assert isinstance(books.admit(urgent, "n"), AssumedPod)
     books.forget_reservation("place-of-uid-urgent")
     assert books.room("n").free("cpu") == of(6)["cpu"]
@@ -302,9 +294,9 @@ def test_what_victims_free_within_a_reservation_is_promised_there():
     books.admit(victim, "n")
     books.promise(urgent, R.uid)
     books.forget_pod(victim.uid)
-    assert (books.filter(other), books.filter(urgent)) == ((), ("n",))
+    assert (books.sift(other).fits, books.sift(urgent).fits) == ((), ("n",))
     books.remove_nomination(urgent.uid, R.uid)
-    assert books.filter(other) == ("n",)
+    assert books.sift(other).fits == ("n",)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.api.reservations import model
-from dra.engine.reservations import claim_holders, placeholders
+from dra.engine.claims import claim_holders
+from dra.engine.reservations import placeholders
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Uid
 from dra.model.pods import Pod

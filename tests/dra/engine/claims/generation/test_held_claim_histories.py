@@ -10,14 +10,13 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra.engine.claims import patches
+from dra.engine.claims import claim_holders, patches
 from dra.engine.claims.actions import DeleteClaim, LookUpNode, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.decide import decide as decide_claim
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.decide import decide as decide_owner
 from dra.engine.claims.policy import REPLACE
-from dra.engine.reservations import claim_holders
 from dra.model.claims import DELETE_PROTECTION, ResourceClaim
 from dra.model.meta import Uid
 from tests.dra.engine.claims.generation.examples import entry, record, template

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from dra.engine.reservations import claim_holders
-from dra.engine.reservations.claim_holders import ClaimHolder, ClaimHolders, HolderState
+from dra.engine.claims import claim_holders
+from dra.engine.claims.claim_holders import ClaimHolder, ClaimHolders, HolderState
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.engine.reservations.examples import available, reservation
