@@ -199,7 +199,7 @@ class Binder:
     async def _place(self, pod: SchedulerPod, uid: Uid, node: str, *, deadline: float) -> None:
         known = self._picture.reservation(uid)
         if known is None:
-            raise WriteRefusedError("its reservation is gone")
+            raise WriteRefusedError("the placeholder's Reservation was deleted")
         if not known.holding.available:
             with self._doubts.place(uid):
                 await self._hold(known, node, deadline=deadline)

@@ -145,7 +145,8 @@ def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[s
     known = picture.reservation(uid)
     if known is None:
         return ExtenderFilterResult(
-            node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, "its reservation is gone")
+            node_names=[],
+            failed_and_unresolvable_nodes=dict.fromkeys(names, "the placeholder's Reservation was deleted"),
         )
     if (holding := picture.placing(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == holding.node])

@@ -71,10 +71,10 @@ def parse(text: str | int) -> Fraction:
     """
     given = str(text)
     if len(given) > _LONGEST:
-        raise MalformedQuantityError(f"'{given[:16]}…' of {len(given)} characters is too long for a quantity")
+        raise MalformedQuantityError(f"'{given[:16]}…' of {len(given)} characters is longer than any quantity")
     match = _QUANTITY.fullmatch(given)
     if match is None or not given.isascii():
-        raise MalformedQuantityError(f"{text!r} is no quantity; write it as in: 500m, 2, 16Gi, 1e3")
+        raise MalformedQuantityError(f"{text!r} is not a quantity; write it as in: 500m, 2, 16Gi, 1e3")
     number, exponent, suffix = match.groups()
     if exponent:
         return Fraction(number) * Fraction(10) ** int(exponent[1:])

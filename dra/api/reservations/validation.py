@@ -46,15 +46,15 @@ _TEMPLATE_SHAPE: Final[dict[str, Any]] = {  # field → type, or object with the
     },
 }
 
-_TYPE_NAMES: Final = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+_TYPE_NAMES: Final = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 
 def validate_template(template: Mapping[str, Any]) -> Iterator[str]:
     """Yield the errors in a template, each with the path of the field; one that is too deep has no other errors."""
     if (path := _too_deep_path(template)) is not None:
         yield (
-            f"{path}: is nested more than {MAX_DEPTH} levels deep, as no pod is; take it out of the template, in "
-            "a new reservation"
+            f"{path}: is nested more than {MAX_DEPTH} levels deep, more than any pod; create a new "
+            "reservation without this field"
         )
         return
     yield from _type_errors(template, _TEMPLATE_SHAPE, "spec.template")
@@ -63,7 +63,7 @@ def validate_template(template: Mapping[str, Any]) -> Iterator[str]:
         ("spec.template.namespace", template.get("namespace")),
     ):
         if isinstance(given, str) and given and not _NAMESPACE.fullmatch(given):
-            yield f"{where}: {given[:63]!r} is no name of a namespace"
+            yield f"{where}: {given[:63]!r} is not a valid namespace name"
     required = _field(_field(_field(template.get("spec"), "affinity"), "nodeAffinity"), _REQUIRED)
     terms = _field(required, "nodeSelectorTerms")
     for index, term in enumerate(terms if isinstance(terms, list) else ()):
@@ -121,19 +121,19 @@ def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
 def _selector_errors(selector: LabelSelector) -> Iterable[str]:
     for key, value in selector.match_labels.items():
         if not _is_label_key(key):
-            yield f"matchLabels: {key!r} is no label"
+            yield f"matchLabels: {key!r} is not a valid label key"
         if not _LABEL_VALUE.fullmatch(value):
-            yield f"matchLabels[{key}]: {value!r} is no value of a label"
+            yield f"matchLabels[{key}]: {value!r} is not a valid label value"
     for index, each in enumerate(selector.match_expressions):
         where = f"matchExpressions[{index}]"
         if not _is_label_key(each.key):
-            yield f"{where}.key: {each.key!r} is no label"
+            yield f"{where}.key: {each.key!r} is not a valid label key"
         match each.operator:
             case "In" | "NotIn":
                 if not each.values:
                     yield f"{where}.values: In and NotIn need values"
                 yield from (
-                    f"{where}.values: {value!r} is no value of a label"
+                    f"{where}.values: {value!r} is not a valid label value"
                     for value in each.values
                     if not _LABEL_VALUE.fullmatch(value)
                 )

@@ -100,6 +100,6 @@ def decode_annotation(name: str, text: str, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise MalformedAnnotationError(f"annotation {name}: {error}") from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedAnnotationError(f"annotation {name}: is no JSON: {error}") from error
+        raise MalformedAnnotationError(f"annotation {name}: is not valid JSON: {error}") from error
     except RecursionError as error:
         raise MalformedAnnotationError(f"annotation {name}: is nested too deeply") from error

@@ -100,8 +100,8 @@ ReservationAction: TypeAlias = (
 
 
 CLAIMS_UNSUPPORTED_MESSAGE: Final = (
-    "spec.template.spec.resourceClaims: devices are held in mode replace only, and this is not held without them; "
-    "start the controller with --mode replace, or take resourceClaims out of the template"
+    "spec.template.spec.resourceClaims: devices are reserved in mode replace only; "
+    "start the controller with --mode replace, or remove resourceClaims from the template"
 )
 """Message on a reservation that the controller could hold only in part."""
 
@@ -186,7 +186,7 @@ def _sync_readable_condition(reservation: Reservation, fault: str, *, now: WallT
         return None
     told = ReservationEvent(
         reason=ReservationReason.INVALID,
-        text=f"{fault}; nobody may use it until that is corrected",
+        text=f"{fault}; no pod can use the reservation until the field is corrected",
         severity=EventType.WARNING,
     )
     return _patch_status(reservation, status, *([told] if fault else []))
@@ -237,7 +237,12 @@ def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAc
         names = (
             ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
         )
-        told = [ReservationEvent(reason=ReservationReason.SUCCEEDED, text=f"was allocated once, to {names}")]
+        told = [
+            ReservationEvent(
+                reason=ReservationReason.SUCCEEDED,
+                text=f"Allocated to {names}; with allocateOnce the reservation takes no other pod",
+            )
+        ]
     return (_patch_status(reservation, status, *told),)
 
 
@@ -345,7 +350,7 @@ def _sync_held_condition(
         since = now if view.shortage_since is None else view.shortage_since
         if now < since + SHORTAGE_GRACE_PERIOD:
             return (), since + SHORTAGE_GRACE_PERIOD
-    text = f"others have room on node {reservation.status.node_name} that is reserved: {lacking}" if lacking else ""
+    text = f"Other pods use reserved capacity on node {reservation.status.node_name}: {lacking}" if lacking else ""
     happening = Trigger.LOST if lacking else Trigger.KEPT
     status = phases.next_status(reservation.status, happening, now=now, message=text)
     if status is None:
@@ -365,7 +370,8 @@ def _delete_placeholders(view: ReservationView) -> tuple[DeletePlaceholder, ...]
 def _expired_event(status: ReservationStatus) -> ReservationEvent:
     condition = status.condition(phases.CONDITION_READY)
     return ReservationEvent(
-        reason=ReservationReason.EXPIRED, text=condition.message if condition is not None else "is over"
+        reason=ReservationReason.EXPIRED,
+        text=condition.message if condition is not None else "The reservation has expired",
     )
 
 

@@ -116,7 +116,7 @@ def _parse(
     faults = [f"{name}: unknown field; known are {', '.join(_FIELDS)}" for name in content if name not in _FIELDS]
     policy = content.get("applyPolicy") or ApplyPolicy.DEFAULT
     if policy not in list(ApplyPolicy):
-        faults.append(f"applyPolicy: {policy!r} is neither Default nor ReservedCPUsOnly")
+        faults.append(f"applyPolicy: {policy!r} is not valid; use Default or ReservedCPUsOnly")
         policy = ApplyPolicy.DEFAULT
     found = _parse_resources(content.get("resources"), faults)
     cpus = NO_CPUS
@@ -152,7 +152,7 @@ def _parse_reserved_cpus(text: object, *, online: CpuSet | None) -> CpuSet:
     if text is None:
         return NO_CPUS
     if not isinstance(text, str):
-        raise MalformedAnnotationError("reservedCPUs: must be a text as in: 0-3,8")
+        raise MalformedAnnotationError("reservedCPUs: must be a string, for example 0-3,8")
     try:
         cpus = cpusets.parse(text)
     except MalformedCpuListError as error:

@@ -189,9 +189,9 @@ def expired_status(reservation: Reservation, *, now: WallTime, node_gone: bool =
     The status keeps what the reservation held, for users who look up what was there.
     """
     if expiration_time(reservation) <= now:
-        return next_status(reservation.status, Trigger.EXPIRED, now=now, message="the time it was made for is over")
+        return next_status(reservation.status, Trigger.EXPIRED, now=now, message="spec.ttl or spec.expires has passed")
     if node_gone and reservation.status.node_name:
-        text = f"node {reservation.status.node_name} is gone"
+        text = f"node {reservation.status.node_name} was deleted"
         return next_status(reservation.status, Trigger.NODE_GONE, now=now, message=text)
     return None
 

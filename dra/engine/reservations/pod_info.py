@@ -258,7 +258,7 @@ def _requirement_error(requirement: NodeSelectorRequirement, *, field: bool) -> 
     if not requirement.key:
         return "key: is missing"
     if field and requirement.key != "metadata.name":
-        return f"key: {requirement.key!r} is no field that can be selected by; metadata.name is"
+        return f"key: {requirement.key!r} is not a selectable field; use metadata.name"
     match requirement.operator:
         case "In" | "NotIn":
             wrong = "" if values else "In and NotIn need values"

@@ -43,7 +43,7 @@ _NODE_TEXTS: Final = {
     RejectionReason.NO_MATCH: "node(s) no reservations match reservation affinity",
     RejectionReason.NO_ROOM_IN_ANY: "node(s) no reservation(s) to meet the requirements",
     RejectionReason.HOST_PORT: "node(s) didn't have free ports for the requested pod ports",
-    RejectionReason.VACATING: "the pod's reservation is on another node, which its placeholder is about to leave",
+    RejectionReason.VACATING: "the pod's reservation is on another node, where its placeholder is still being deleted",
     RejectionReason.OTHER_NODE: "node(s) didn't match the nodeName specified by reservation",
     RejectionReason.POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
     RejectionReason.NO_SUCH_NODE: "node(s) not found",
@@ -52,15 +52,15 @@ _NODE_TEXTS: Final = {
 }
 _RESERVATION_TEXTS: Final = {
     RejectionReason.NOT_AVAILABLE: "is not available",
-    RejectionReason.UNREADABLE: "cannot be read",
+    RejectionReason.UNREADABLE: "has invalid fields",
     RejectionReason.USED_UP: "has allocateOnce enabled and has already been allocated",
     RejectionReason.TERMINATING: "is terminating",
-    RejectionReason.NOT_OWNER: "is not for the pod",
+    RejectionReason.NOT_OWNER: "has no owner that matches the pod",
     RejectionReason.OTHER_NAME: "didn't match the requested reservation name",
     RejectionReason.UNSCHEDULABLE: "is unschedulable",
     RejectionReason.AFFINITY: "didn't match affinity rules",
     RejectionReason.NOT_EXACT: "is not exact matched",
-    RejectionReason.NOTHING_IN_COMMON: "has no resource in common",
+    RejectionReason.NOTHING_IN_COMMON: "has none of the resources that the pod requests",
 }
 UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POLICY_CONFLICT})
 """Reasons that no preemption can resolve."""
@@ -92,7 +92,7 @@ class Rejection(Struct, frozen=True):
             )
             return f"Reservation(s) {short}{numbers if self.named else ''}"
         if self.why is RejectionReason.ELSEWHERE:
-            return f"the pod has a place on node {self.subject} already"
+            return f"the pod is already assigned to node {self.subject}"
         return _NODE_TEXTS.get(self.why) or f"Reservation(s) {_reservation_text(self)}"
 
 

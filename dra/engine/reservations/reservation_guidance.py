@@ -11,155 +11,163 @@ _SHOW_COMMAND: Final = "`kubectl get reservations -o wide`"
 
 RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
     ReservationReason.SCHEDULED: Guidance(
-        "The reservation has its node.", "A node was found that has what it asks for.", "Nothing."
+        "The reservation has a node.", "A node has the requested capacity free.", "Nothing."
     ),
     ReservationReason.UNSCHEDULABLE: Guidance(
-        "No node has what the reservation asks for; it stays Pending and is tried again.",
-        "What kube-scheduler said of its placeholder is in the message.",
-        "Make room, ask for less, or loosen the template's node selector.",
+        "No node has the requested capacity free. The reservation stays Pending, and the scheduler tries again.",
+        "The message has kube-scheduler's reasons against the placeholder pod.",
+        "Free capacity, lower the requests of the template, or loosen its node selector.",
     ),
     ReservationReason.AVAILABLE: Guidance(
-        "What is reserved is held, and owners may enter.", "It has its node.", "Nothing."
+        "The capacity is reserved, and owner pods can use it.", "The reservation has a node.", "Nothing."
     ),
     ReservationReason.SUCCEEDED: Guidance(
-        "An owner has it, and one is all that it is for.",
+        "An owner pod uses the reservation, and no other pod can.",
         "`allocateOnce` is true, which is the default.",
-        "Nothing; for several owners set `allocateOnce: false` in the next one.",
+        "Nothing. For several owner pods, create the next reservation with `allocateOnce: false`.",
     ),
     ReservationReason.EXPIRED: Guidance(
-        "The reservation is over; nothing is held for it any more.",
-        "Its `ttl` or `expires` has passed, or its node is gone. Pods that entered run on.",
-        "Create it anew if it is still needed, with a longer `ttl`.",
+        "The reservation has ended and reserves nothing. Its owner pods keep running.",
+        "`ttl` or `expires` has passed, or the node was deleted.",
+        "Create the reservation again with a longer `ttl` if it is still needed.",
     ),
     ReservationReason.INVALID: Guidance(
-        "Something in the object cannot be read; what it holds stays held, and nobody may enter.",
-        "A slip in the spec or in an annotation; the message names the field.",
+        "A field of the reservation is invalid. Reserved capacity stays reserved, and no pod can use it.",
+        "The spec or an annotation has a mistake; the message names the field.",
         "Correct the field that the message names: `kubectl edit reservation NAME`.",
     ),
-    ReservationReason.VALID: Guidance("It can be read again.", "Somebody has corrected it.", "Nothing."),
+    ReservationReason.VALID: Guidance(
+        "All fields of the reservation are valid again.", "A user has corrected the field.", "Nothing."
+    ),
     ReservationReason.FAILED_SCHEDULING: Guidance(
         "The Event that goes with `Unschedulable`.",
-        "The text is kube-scheduler's about the placeholder, or the API server's that refused it.",
+        "No node fits the placeholder pod, or the API server rejected the placeholder pod.",
         "As for `Unschedulable`.",
     ),
     ReservationReason.FAILED_SCHEDULING_POD: Guidance(
-        "On a pod that must run in a reservation: none of those that name the pod as an owner can take it now.",
-        "The annotation `reservation-affinity` requires one; the text counts the reservations by what keeps them.",
-        "Make room in one of them, make another one, or take the annotation off the pod.",
+        "A pod requires a reservation, and none of those with a matching owner can take the pod now.",
+        "The annotation `reservation-affinity` requires one; the message counts the reservations by their reasons.",
+        "Free capacity in a reservation, create another one, or remove the annotation from the pod.",
     ),
     ReservationReason.RESIZE_WAITS: Guidance(
-        "The reservation is to hold more than its node has free; it holds what it held.",
-        "Its template was changed, and pods use what it would need.",
-        "Make room on the node, or ask for less.",
+        "The node has too little free capacity for the new size. The reservation keeps its old size.",
+        "The template was changed, and other pods use the capacity.",
+        "Free capacity on the node, or lower the requests of the template.",
     ),
     ReservationReason.NODE_UNREADABLE: Guidance(
-        "A node's annotation `node.koordinator.sh/reservation` cannot be read; the last valid one counts.",
-        "A slip in it; the text says where.",
-        "Correct it: `kubectl edit node NAME`.",
+        "A node's annotation `node.koordinator.sh/reservation` is invalid; the last valid one counts.",
+        "The annotation has a mistake; the message names the field.",
+        "Correct the annotation: `kubectl edit node NAME`.",
     ),
     ReservationReason.TAKEN: Guidance(
-        "A pod has taken what is reserved for others.",
-        "Its scheduler does not ask the extender, or it names its node.",
-        "Have its scheduler ask the extender (`schedulerName`), or delete the pod.",
+        "A pod uses capacity that is reserved for other pods.",
+        "Its scheduler does not call the extender, or the pod names its node itself.",
+        "Set `schedulerName` to a scheduler that calls the extender, or delete the pod.",
     ),
 }
 
 REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
     RejectionReason.NOT_AVAILABLE: Guidance(
-        "The reservation has no place, or is over.",
-        "It is Pending, Succeeded or Failed.",
-        f"See its phase: {_SHOW_COMMAND}.",
+        "The reservation has no node yet, or has ended.",
+        "Its phase is Pending, Succeeded or Failed.",
+        f"Check its phase: {_SHOW_COMMAND}.",
     ),
     RejectionReason.UNREADABLE: Guidance(
-        "The reservation cannot be read.", "See condition `Readable` on it.", "Correct the field that it names."
+        "A field of the reservation is invalid.",
+        "The condition `Readable` of the reservation names the field.",
+        "Correct the field.",
     ),
     RejectionReason.USED_UP: Guidance(
-        "It was for one owner, and one has it.",
+        "Another owner pod uses the reservation.",
         "`allocateOnce` is true, which is the default.",
-        "Make another one, or one with `allocateOnce: false`.",
+        "Create another reservation, or one with `allocateOnce: false`.",
     ),
-    RejectionReason.TERMINATING: Guidance("It is being deleted.", "Somebody deleted it.", "Make another one."),
+    RejectionReason.TERMINATING: Guidance(
+        "The reservation is being deleted.", "A user or a controller has deleted it.", "Create another reservation."
+    ),
     RejectionReason.NOT_OWNER: Guidance(
-        "The pod is none of its owners.",
-        "No entry of `spec.owners` matches the pod: object, controller, labels, namespace.",
-        "Correct `spec.owners`, or the pod's labels.",
+        "The pod is not an owner of the reservation.",
+        "No entry of `spec.owners` matches the pod by object, controller, labels and namespace.",
+        "Correct `spec.owners`, or the labels of the pod.",
     ),
     RejectionReason.OTHER_NAME: Guidance(
-        "The pod asks for a reservation of another name.",
+        "The pod requires a reservation with another name.",
         "Its annotation `scheduling.koordinator.sh/reservation-affinity` names one.",
-        "Correct the name, or ask by labels.",
+        "Correct the name, or select reservations by labels.",
     ),
     RejectionReason.UNSCHEDULABLE: Guidance(
-        "Nobody may enter it now.", "`spec.unschedulable` is true.", "Set it to false when it may be used again."
+        "No new pod can use the reservation.",
+        "`spec.unschedulable` is true.",
+        "Set `spec.unschedulable` to false when pods may use the reservation again.",
     ),
     RejectionReason.TAINTED: Guidance(
-        "It has a taint that the pod does not tolerate.",
-        "`spec.taints` of the reservation.",
-        "Add the toleration to the pod's reservation affinity, or take the taint off.",
+        "The reservation has a taint that the pod does not tolerate.",
+        "`spec.taints` of the reservation has the taint.",
+        "Add a toleration to the pod's reservation affinity, or remove the taint.",
     ),
     RejectionReason.AFFINITY: Guidance(
-        "The pod asks for other labels.",
-        "Its reservation affinity selects by labels that this one has not got.",
+        "The reservation does not match the pod's reservation affinity.",
+        "The affinity selects labels that neither the reservation nor its node has.",
         "Correct the selector, or label the reservation.",
     ),
     RejectionReason.NOT_EXACT: Guidance(
-        "The pod asks for exactly what it needs, and this one has another size.",
-        "Annotation `scheduling.koordinator.sh/exact-match-reservation`.",
-        "Make a reservation of that size, or drop the annotation.",
+        "The pod requires a reservation of exactly its own size.",
+        "The pod has the annotation `scheduling.koordinator.sh/exact-match-reservation`.",
+        "Create a reservation of that size, or remove the annotation.",
     ),
     RejectionReason.NOTHING_IN_COMMON: Guidance(
-        "It holds none of the resources that the pod requests.",
-        "The template requests others.",
-        "Let the template request what the pods do.",
+        "The reservation has none of the resources that the pod requests.",
+        "The template requests other resources.",
+        "Let the template request the same resources as the pods.",
     ),
     RejectionReason.SHORT: Guidance(
-        "It is the pod's, and has not enough left.",
-        "Other owners use it, or it was made too small.",
-        "Wait for them, or make it larger: raise the template's requests.",
+        "The pod is an owner, and the reservation has too little left.",
+        "Other owner pods use it, or its requests are too small.",
+        "Wait until an owner pod ends, or raise the requests of the template.",
     ),
     RejectionReason.NODE_SHORT: Guidance(
-        "The node has not enough free beside what is reserved there for others.",
-        "Pods and reservations of others take it.",
-        f"Wait, add nodes, or delete what is not needed: {_SHOW_COMMAND}.",
+        "The node has too little unreserved capacity.",
+        "Pods and reservations of others use the capacity.",
+        f"Wait, add nodes, or delete reservations that are not needed: {_SHOW_COMMAND}.",
     ),
     RejectionReason.NO_MATCH: Guidance(
-        "The pod must have a reservation, and the node has none for it.",
-        "It has a reservation affinity that is required.",
-        "Make one for it, or drop the affinity.",
+        "The pod requires a reservation, and the node has none that matches.",
+        "The pod has a reservation affinity.",
+        "Create a reservation for the pod, or remove the affinity.",
     ),
     RejectionReason.NO_ROOM_IN_ANY: Guidance(
-        "There are reservations for the pod on the node, and none has room.",
-        "Others use them, or each lacks something.",
-        "The Event has the numbers of each; wait, or make them larger.",
+        "The node has reservations for the pod, and each has too little left.",
+        "Other owner pods use them, or their requests are too small.",
+        "Read the numbers in the Event; wait, or raise the requests of a template.",
     ),
     RejectionReason.HOST_PORT: Guidance(
-        "A host port that the pod, or the reservation, asks for is held on the node.",
+        "A host port that the pod or the reservation requests is reserved on the node.",
         "The template of another reservation there has the same `hostPort`.",
         f"Wait until that reservation ends, or use another port: {_SHOW_COMMAND}.",
     ),
     RejectionReason.VACATING: Guidance(
-        "The reservation for the pod became available a moment ago, and its placeholder is still on the node.",
-        "The scheduler counts both, so it left that node out; any other node would be beside the reservation.",
+        "The reservation for the pod is available on another node, where its placeholder pod still exists.",
+        "Until the placeholder is deleted, kube-scheduler counts both, so it left that node out.",
         "Nothing: kube-scheduler tries again when the placeholder is gone.",
     ),
     RejectionReason.OTHER_NODE: Guidance(
-        "The reservation may be placed on one node only, and this is another.",
-        "Its template names a node.",
-        "Make room on that node, or take the name out of the template.",
+        "The reservation is for one node, and this is another.",
+        "The template has a `nodeName`.",
+        "Free capacity on the named node, or remove `nodeName` from the template.",
     ),
     RejectionReason.POLICY_CONFLICT: Guidance(
-        "The node has a reservation of the other kind: with the default `allocatePolicy`, or without.",
-        "The default policy and the others do not go together on one node.",
-        "Use the same kind of policy for all reservations of a node.",
+        "The node has a reservation with an `allocatePolicy` that excludes this one.",
+        "Reservations with policy Default share no node with those of other policies.",
+        "Use policy Default for all reservations of a node, or for none.",
     ),
     RejectionReason.NO_SUCH_NODE: Guidance(
-        "The node is not known.",
-        "It came a moment ago, or is gone.",
+        "The extender does not know the node.",
+        "The node was created or deleted a moment ago.",
         "Wait: kube-scheduler tries again.",
     ),
     RejectionReason.ELSEWHERE: Guidance(
-        "The pod has a place on another node already.",
-        "An earlier bind of it was not answered, and may still happen.",
-        "Nothing: as soon as that is known it is bound, or tried again.",
+        "The pod is already assigned to another node.",
+        "An earlier binding was not answered, and may still succeed.",
+        "Nothing: when the outcome is known, the pod is bound, or kube-scheduler tries again.",
     ),
 }

@@ -54,7 +54,7 @@ def bound_status(
     if reservation.metadata.deletion_timestamp is not None:
         return None
     held = reservation_info.reservation_requests(reservation)
-    text = f"is held on node {node}"
+    text = f"Capacity is reserved on node {node}"
     found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
     if found is None:
         return None
@@ -81,7 +81,8 @@ def synced_status(
     inside = sorted(consumers, key=lambda each: each.uid)
     found = _with_owners(status, inside)
     if reservation.spec.allocate_once and _is_used_up(reservation, inside, never_bound):
-        found = next_status(found, Trigger.ALLOCATED, now=now, message="an owner has it") or found
+        message = "An owner pod uses the reservation (allocateOnce)"
+        found = next_status(found, Trigger.ALLOCATED, now=now, message=message) or found
     return None if found == status else found
 
 

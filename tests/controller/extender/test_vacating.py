@@ -6,7 +6,7 @@ from controller.extender.handler import VACATE_TIMEOUT
 from tests.controller.reservations.site import Site
 
 VIRTUAL_TIME = True
-VACATING = "the pod's reservation is on another node, which its placeholder is about to leave"
+VACATING = "the pod's reservation is on another node, where its placeholder is still being deleted"
 
 
 async def just_available(site):

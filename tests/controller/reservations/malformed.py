@@ -33,20 +33,20 @@ def requests(**amounts):
 
 
 RESERVATIONS = {
-    "resize-no-json": ({}, {RESIZE: "cpu=4"}, f"annotation {RESIZE}: is no JSON"),
+    "resize-no-json": ({}, {RESIZE: "cpu=4"}, f"annotation {RESIZE}: is not valid JSON"),
     "resize-a-list": ({}, {RESIZE: "[]"}, "Expected `object`"),
     "resize-typo": ({}, {RESIZE: '{"resource": {}}'}, "resource: unknown field"),
-    "resize-word": ({}, {RESIZE: '{"resources": {"cpu": "four"}}'}, "resources.cpu: 'four' is no quantity"),
+    "resize-word": ({}, {RESIZE: '{"resources": {"cpu": "four"}}'}, "resources.cpu: 'four' is not a quantity"),
     "resize-negative": ({}, {RESIZE: '{"resources": {"cpu": "-1"}}'}, "resources.cpu: -1 is negative"),
-    "resize-endless": ({}, {RESIZE: json.dumps({"resources": {"cpu": "9" * 5000}})}, "too long for a quantity"),
+    "resize-endless": ({}, {RESIZE: json.dumps({"resources": {"cpu": "9" * 5000}})}, "longer than any quantity"),
     "resize-deep": ({}, {RESIZE: DEEP}, "is nested too deeply"),
-    "options-no-json": ({"allocatePolicy": "Restricted"}, {OPTIONS: "cpu"}, f"annotation {OPTIONS}: is no JSON"),
+    "options-no-json": ({"allocatePolicy": "Restricted"}, {OPTIONS: "cpu"}, f"annotation {OPTIONS}: is not valid JSON"),
     "options-typo": ({"allocatePolicy": "Restricted"}, {OPTIONS: '{"names": []}'}, "unknown field `names`"),
-    "kept-no-json": ({}, {KEPT: "x"}, f"annotation {KEPT}: is no JSON"),
+    "kept-no-json": ({}, {KEPT: "x"}, f"annotation {KEPT}: is not valid JSON"),
     "kept-policy": ({}, {KEPT: '{"applyPolicy": "Some"}'}, "applyPolicy: 'Some' is neither"),
-    "owner-key": (owner(matchLabels={"a b": "c"}), {}, "matchLabels: 'a b' is no label"),
-    "owner-value": (owner(matchLabels={"a": "b c"}), {}, "matchLabels[a]: 'b c' is no value of a label"),
-    "amount": (requests(cpu="x"), {}, "requests.cpu: 'x' is no quantity"),
+    "owner-key": (owner(matchLabels={"a b": "c"}), {}, "matchLabels: 'a b' is not a valid label key"),
+    "owner-value": (owner(matchLabels={"a": "b c"}), {}, "matchLabels[a]: 'b c' is not a valid label value"),
+    "amount": (requests(cpu="x"), {}, "requests.cpu: 'x' is not a quantity"),
     "negative": (requests(cpu="-1"), {}, "requests.cpu: -1 is negative"),
     "template-deep": (
         template(affinity=_deep(100)),
@@ -61,14 +61,14 @@ RESERVATIONS = {
     "template-namespace": (
         {"template": {"namespace": "A/b", **template()["template"]}},
         {},
-        "spec.template.namespace: 'A/b' is no name of a namespace",
+        "spec.template.namespace: 'A/b' is not a valid namespace name",
     ),
     "boolean": (requests(cpu=True), {}, "requests.cpu: must be a quantity"),
 }
 """Name → spec, annotations, and what condition Readable has to say."""
 
 PODS = {
-    "no-json": (AFFINITY, "{", "is no JSON"),
+    "no-json": (AFFINITY, "{", "is not valid JSON"),
     "no-object": (AFFINITY, "[]", "Expected `object`, got `array`"),
     "typo": (AFFINITY, '{"nam": "r"}', "unknown field `nam`"),
     "number": (AFFINITY, '{"name": 1}', "Expected `str`, got `int`"),
@@ -89,9 +89,9 @@ PODS = {
 """Name → annotation, its text, and what the scheduler is told."""
 
 NODES = {
-    "no-json": ("{", "is no JSON"),
+    "no-json": ("{", "is not valid JSON"),
     "field": ('{"resource": {}}', "resource: unknown field"),
-    "word": ('{"resources": {"cpu": "two"}}', "resources.cpu: 'two' is no quantity"),
+    "word": ('{"resources": {"cpu": "two"}}', "resources.cpu: 'two' is not a quantity"),
     "too-much": ('{"resources": {"cpu": "99"}}', "resources.cpu: 99 is more than the node has"),
     "backwards": ('{"reservedCPUs": "3-1"}', "runs backwards"),
     "deep": (DEEP, "is nested too deeply"),

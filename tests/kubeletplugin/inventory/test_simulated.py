@@ -103,7 +103,7 @@ def test_attributes_of_a_group_come_over_those_of_its_product():
         ),
         pytest.param(
             document(products={"t4": PRODUCT | {"memory": "lots"}}),
-            "products.t4.memory: 'lots' is no quantity; write it as in: 500m, 2, 16Gi, 1e3",
+            "products.t4.memory: 'lots' is not a quantity; write it as in: 500m, 2, 16Gi, 1e3",
             id="memory",
         ),
         pytest.param(

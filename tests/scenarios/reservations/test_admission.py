@@ -103,7 +103,7 @@ MALFORMED: Final = [
     ),
     pytest.param(
         owned_by(labelSelector={"matchLabels": {"a": "b c"}}),
-        "labelSelector.matchLabels: a value is no value of a label",
+        "labelSelector.matchLabels: a value is not a valid label value",
         id="value-of-a-label",
     ),
     pytest.param(manifest(template=None), "spec.template: Required value", id="no-template"),
@@ -125,7 +125,7 @@ MALFORMED: Final = [
     pytest.param(manifest(preAllocation=True), "spec.preAllocation: goes with", id="pre-allocation-by-default-policy"),
     pytest.param(with_metadata(labels={ORDER: "first"}), "reservation-order]: must be a whole", id="order"),
     pytest.param(
-        with_metadata(labels={"koordinator.sh/priority": "high"}), "priority]: must be a whole number", id="priority"
+        with_metadata(labels={"koordinator.sh/priority": "high"}), "priority]: must be an integer", id="priority"
     ),
     pytest.param(with_metadata(annotations={RESIZE: "cpu=4"}), "must be JSON objects", id="resize"),
 ]

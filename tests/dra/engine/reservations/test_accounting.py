@@ -66,7 +66,7 @@ def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(books)
     first = pod("p", 4, app="a")
     assert books.admit(first, "n1") == books.admit(first, "n1")
     (refusal,) = books.admit(first, "n2")
-    assert (refusal.why, refusal.text) == (RejectionReason.ELSEWHERE, "the pod has a place on node n1 already")
+    assert (refusal.why, refusal.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
     books.forget_pod(first.uid)
     assert isinstance(books.admit(first, "n2"), AssumedPod)
 

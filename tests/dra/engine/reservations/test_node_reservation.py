@@ -87,27 +87,31 @@ def test_without_an_annotation_nothing_is_kept():
 @pytest.mark.parametrize(
     ("annotation", "complaint"),
     [
-        pytest.param("{", "is no JSON", id="no-json"),
+        pytest.param("{", "is not valid JSON", id="no-json"),
         pytest.param('"x"', "Expected `object`, got `str`", id="no-object"),
         pytest.param(text(resource={}), "resource: unknown field; known are resources, reservedCPUs,", id="typo"),
         pytest.param(text(resources=[]), "resources: must be an object", id="a-list"),
-        pytest.param(cpu("two"), "resources.cpu: 'two' is no quantity", id="no-quantity"),
+        pytest.param(cpu("two"), "resources.cpu: 'two' is not a quantity", id="no-quantity"),
         pytest.param(cpu("-2"), "resources.cpu: -2 is negative", id="negative"),
-        pytest.param(cpu("9" * 5000), "resources.cpu: '9999999999999999…' of 5000 characters is too long", id="long"),
+        pytest.param(
+            cpu("9" * 5000),
+            "resources.cpu: '9999999999999999…' of 5000 characters is longer than any quantity",
+            id="long",
+        ),
         pytest.param('{"resources":' + '{"a":' * 100_000, "is nested too deeply", id="deep"),
         pytest.param(text(resources={"cpu": True}), "resources.cpu: must be a quantity", id="boolean"),
         pytest.param(text(reservedCPUs="3-1"), "reservedCPUs: CPU list '3-1': '3-1' runs backwards", id="backwards"),
         pytest.param(text(reservedCPUs="-1"), "reservedCPUs: CPU list '-1'", id="minus-one"),
         pytest.param(text(reservedCPUs="0-99999"), "reservedCPUs: CPU list '0-99999'", id="endless"),
         pytest.param(text(reservedCPUs="0 1"), "reservedCPUs: CPU list '0 1'", id="spaces"),
-        pytest.param(text(reservedCPUs=3), "reservedCPUs: must be a text", id="a-number"),
+        pytest.param(text(reservedCPUs=3), "reservedCPUs: must be a string", id="a-number"),
         pytest.param(
             text(reservedCPUs="0,40"), "reservedCPUs: CPUs 40 are not on the node, which has 0-11", id="no-such"
         ),
         pytest.param(cpu("13"), "resources.cpu: 13 is more than the node has (12)", id="too-much"),
         pytest.param(text(resources={"gpu": 1}), "resources.gpu: 1 is more than the node has (0)", id="not-there"),
         pytest.param(
-            text(applyPolicy="Only"), "applyPolicy: 'Only' is neither Default nor ReservedCPUsOnly", id="policy"
+            text(applyPolicy="Only"), "applyPolicy: 'Only' is not valid; use Default or ReservedCPUsOnly", id="policy"
         ),
     ],
 )
@@ -143,7 +147,7 @@ def node(annotation=None, **allocatable):
             text(resources={"cpu": "two"}, reservedCPUs="0-2"),
             None,
             of(9),
-            "resources.cpu: 'two' is no quantity",
+            "resources.cpu: 'two' is not a quantity",
             id="nobody-remembers-what-can-be-read-counts",
         ),
         pytest.param(
@@ -151,11 +155,11 @@ def node(annotation=None, **allocatable):
             None,
             of(12),
             "more: unknown field; known are resources, reservedCPUs, applyPolicy; "
-            "applyPolicy: 'Only' is neither Default nor ReservedCPUsOnly; resources.cpu: 'two' is no quantity",
+            "applyPolicy: 'Only' is not valid; use Default or ReservedCPUsOnly; resources.cpu: 'two' is not a quantity",
             id="all-that-is-wrong-is-told",
         ),
         pytest.param(cpu("13"), None, of() | {"cpu": 0}, "resources.cpu: 13 is more than the node has", id="too-much"),
-        pytest.param("{", None, of(12), "is no JSON", id="nothing-can-be-read"),
+        pytest.param("{", None, of(12), "is not valid JSON", id="nothing-can-be-read"),
     ],
 )
 def test_what_a_node_has_for_pods(annotation, before, left, fault):

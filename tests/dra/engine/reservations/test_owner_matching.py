@@ -82,9 +82,9 @@ def test_labels_match_in_every_namespace():
         pytest.param(expression("In"), "matchExpressions[0].values: In and NotIn need values", id="in-nothing"),
         pytest.param(expression("Exists", "x"), "matchExpressions[0].values: Exists and DoesNotExist", id="exists"),
         pytest.param(expression("In", "not a value"), "matchExpressions[0].values: 'not a value'", id="value"),
-        pytest.param(expression("Exists", key="a b"), "matchExpressions[0].key: 'a b' is no label", id="key"),
+        pytest.param(expression("Exists", key="a b"), "matchExpressions[0].key: 'a b' is not a valid", id="key"),
         pytest.param(labels(app="x" * 64), "matchLabels[app]: ", id="too-long"),
-        pytest.param({"labelSelector": {"matchLabels": {"-a": "b"}}}, "matchLabels: '-a' is no label", id="label"),
+        pytest.param({"labelSelector": {"matchLabels": {"-a": "b"}}}, "matchLabels: '-a' is not a valid", id="label"),
     ],
 )
 def test_a_selector_that_cannot_be_read_is_named(given, fault):

@@ -123,7 +123,7 @@ def test_a_bound_reservation_says_where_it_is_and_what_it_holds_as_it_was_writte
                 "type": kind,
                 "status": "True",
                 "reason": reason,
-                "message": "is held on node n",
+                "message": "Capacity is reserved on node n",
                 "lastProbeTime": "2027-01-15T08:00:00Z",
                 "lastTransitionTime": "2027-01-15T08:00:00Z",
             }

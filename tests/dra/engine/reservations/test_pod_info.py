@@ -68,7 +68,7 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
 @pytest.mark.parametrize(
     ("annotation", "content", "complaint"),
     [
-        pytest.param(well_known.ANNOTATION_RESERVATION_AFFINITY, "{", "is no JSON", id="no-json"),
+        pytest.param(well_known.ANNOTATION_RESERVATION_AFFINITY, "{", "is not valid JSON", id="no-json"),
         pytest.param(well_known.ANNOTATION_RESERVATION_AFFINITY, [], "Expected `object`, got `array`", id="a-list"),
         pytest.param(
             well_known.ANNOTATION_RESERVATION_AFFINITY, {"nam": "r"}, "Object contains unknown field `nam`", id="typo"
@@ -107,7 +107,7 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
         pytest.param(
             well_known.ANNOTATION_RESERVATION_AFFINITY,
             required(kind="matchFields"),
-            "matchFields[0]: key: 'z' is no field",
+            "matchFields[0]: key: 'z' is not a selectable field",
             id="no-such-field",
         ),
         pytest.param(

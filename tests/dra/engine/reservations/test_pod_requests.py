@@ -115,7 +115,7 @@ def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or
         ),
         pytest.param(
             {"spec": {"containers": [{"resources": {"requests": {"cpu": "two"}}}]}},
-            "spec.template.spec.containers[0].resources.requests.cpu: 'two' is no quantity",
+            "spec.template.spec.containers[0].resources.requests.cpu: 'two' is not a quantity",
             id="no-quantity",
         ),
         pytest.param(

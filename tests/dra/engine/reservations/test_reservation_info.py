@@ -76,7 +76,7 @@ def test_pods_that_were_asked_for_are_always_counted():
             id="selector",
         ),
         pytest.param(
-            {"status": {"allocatable": {"cpu": "two"}}}, "status.allocatable: 'two' is no quantity", id="status"
+            {"status": {"allocatable": {"cpu": "two"}}}, "status.allocatable: 'two' is not a quantity", id="status"
         ),
     ],
 )
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_a_fault_and_what_is_held_stays_held(fields, faul
 @pytest.mark.parametrize(
     ("annotation", "fault"),
     [
-        pytest.param("{", "is no JSON", id="no-json"),
+        pytest.param("{", "is not valid JSON", id="no-json"),
         pytest.param('{"cpu": 1}', "cpu: unknown field; known are resources", id="typo"),
         pytest.param('{"resources": {"cpu": "-1"}}', "resources.cpu: -1 is negative", id="negative"),
     ],

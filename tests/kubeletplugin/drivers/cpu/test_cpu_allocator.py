@@ -82,7 +82,7 @@ def test_requests_are_remembered_by_their_names_without_subrequests():
         pytest.param(asks("b", part(0, "6")), "not enough cpus available", id="too-many"),
         pytest.param(asks("b", part(0, "")), "--cpu-devices individual", id="no-consumable-capacity"),
         pytest.param(asks("b", part(0, "1500m")), "must be integer: 1500m", id="half-a-cpu"),
-        pytest.param(asks("b", part(0, "many")), "'many' is no quantity", id="no-number"),
+        pytest.param(asks("b", part(0, "many")), "'many' is not a quantity", id="no-number"),
         pytest.param(asks("b", cpu(5), config={"cpuset": "3"}), "parameters: CpuConfig.cpuset: unknown", id="typo"),
         pytest.param(
             asks("b", part(1, "3"), config={"requiredCPUBindPolicy": "FullPCPUs"}),

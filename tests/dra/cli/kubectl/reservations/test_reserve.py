@@ -106,7 +106,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A requires -l", id="a-name-in-all-namespaces"),
         pytest.param({"labels": "a in (b)"}, "-l a in (b)", id="selector"),
         pytest.param({"labels": "a!=b"}, "-l a!=b", id="not-equal"),
-        pytest.param({"labels": "a=b c"}, "no value of a label", id="label-value"),
+        pytest.param({"labels": "a=b c"}, "not a valid label value", id="label-value"),
         pytest.param({"labels": "a=b", "ttl": "1 day"}, "spec.ttl", id="ttl"),
         pytest.param({"labels": "a=b", "expires": "tomorrow"}, "spec.expires", id="expires"),
         pytest.param({"labels": "a=b", "resources": {"cpu": "-1"}}, "requests.cpu", id="negative"),
