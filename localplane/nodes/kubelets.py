@@ -135,14 +135,14 @@ class Kubelets:
         self._machines.reboot(node, seconds=seconds)
         self.preparations.rebooted(node)
         self._preparer.restarted(node)
-        for resident in self._on(node):
-            self._lose_pod_sandbox(resident)
+        for worker in self._on(node):
+            self._lose_pod_sandbox(worker)
 
     def lose_sandbox(self, uid: Uid) -> None:
         """Destroy the sandbox of a pod, as a crash of its pause container does."""
-        resident = self._pod_workers.get(uid)
-        if resident is not None:
-            self._lose_pod_sandbox(resident)
+        worker = self._pod_workers.get(uid)
+        if worker is not None:
+            self._lose_pod_sandbox(worker)
 
     def silence(self, node: str) -> None:
         """Cut a node off from the API server; its containers keep running."""
@@ -154,15 +154,15 @@ class Kubelets:
         self._wake_node(node)
 
     def _on(self, node: str) -> list[PodWorker]:
-        return [resident for resident in self._pod_workers.values() if resident.node == node]
+        return [worker for worker in self._pod_workers.values() if worker.node == node]
 
-    def _lose_pod_sandbox(self, resident: PodWorker) -> None:
-        pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
-        self._queue.add(resident.pod.metadata.uid)
+    def _lose_pod_sandbox(self, worker: PodWorker) -> None:
+        pod_workers.sandbox_lost(worker, now=self._clock.now(), wall=self._wall())
+        self._queue.add(worker.pod.metadata.uid)
 
     def _wake_node(self, node: str) -> None:
-        for resident in self._on(node):
-            self._queue.add(resident.pod.metadata.uid)
+        for worker in self._on(node):
+            self._queue.add(worker.pod.metadata.uid)
 
     def _wall(self) -> str:
         return rfc3339(self._clock.wall())
@@ -187,25 +187,25 @@ class Kubelets:
             (self.silence if asked[1] == "true" else self.resume)(meta.name)
 
     def _on_pod_deleted(self, pod: KubeletPod) -> None:
-        resident = self._pod_workers.get(pod.metadata.uid)
-        if resident is not None:
-            resident.gone = True
+        worker = self._pod_workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.gone = True
             self._queue.add(pod.metadata.uid)
 
     def _observe(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid
-        resident = self._pod_workers.get(uid)
-        if resident is None:
+        worker = self._pod_workers.get(uid)
+        if worker is None:
             self._welcome(pod)
             return
-        before = resident.pod
+        before = worker.pod
         if int(pod.metadata.resource_version) <= int(before.metadata.resource_version):
             return
-        resident.pod = pod
+        worker.pod = pod
         if pod.metadata.annotation(LOSE_SANDBOX) != before.metadata.annotation(LOSE_SANDBOX):
-            pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
+            pod_workers.sandbox_lost(worker, now=self._clock.now(), wall=self._wall())
         if needs_update(pod, before):
-            pod_workers.pod_updated(resident, now=self._clock.now())
+            pod_workers.pod_updated(worker, now=self._clock.now())
             self._queue.add(uid)
 
     def _welcome(self, pod: KubeletPod) -> None:
@@ -214,187 +214,187 @@ class Kubelets:
             return  # the kubelet is done with this pod
         machine, now = self._machines[pod.spec.node_name], self._clock.now()
         uid = pod.metadata.uid
-        resident = PodWorker(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
-        resident.real = self._containers is not None
-        self._pod_workers[uid] = resident
-        resident.reported = resident.summary()  # a pending pod needs no status write
+        worker = PodWorker(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
+        worker.real = self._containers is not None
+        self._pod_workers[uid] = worker
+        worker.reported = worker.summary()  # a pending pod needs no status write
         if pod.terminal:
-            resident.stage = PodWorkerState.DONE
-            resident.reported = resident.summary()
+            worker.stage = PodWorkerState.TERMINATED
+            worker.reported = worker.summary()
         elif (
-            pod.ready(POD_READY_TO_START_CONTAINERS) and not resident.real
+            pod.ready(POD_READY_TO_START_CONTAINERS) and not worker.real
         ):  # processes ended with the program that ran them
             self._unadopted.add(uid)
-            _adopt_containers(resident, now=now, wall=self._clock.wall())
+            _adopt_containers(worker, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:
-            resident.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
+            worker.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
         self._queue.add(uid)
 
     async def _sync(self, uid: Uid) -> float | None:
         """Perform all due actions of a pod; return when the next one is due."""
-        resident = self._pod_workers.get(uid)
-        if resident is None:
+        worker = self._pod_workers.get(uid)
+        if worker is None:
             return None
-        machine = self._machines[resident.node]
+        machine = self._machines[worker.node]
         while True:
             now = self._clock.now()
             if not machine.alive(now) or (machine.boots and not machine.registered):
                 return None  # when the node returns, its pods are woken
             if uid in self._unadopted:
-                await self._adopt_claims(resident)
+                await self._adopt_claims(worker)
             if self._health is not None:
-                devices = partial(self._devices, resident)
-                resident.resources = allocated_resources(
-                    resident.pod, devices, health=partial(self._health.health, resident.node)
+                devices = partial(self._devices, worker)
+                worker.resources = allocated_resources(
+                    worker.pod, devices, health=partial(self._health.health, worker.node)
                 )
-            step = pod_workers.next_action(resident, now=now, wall=self._wall())
+            step = pod_workers.next_action(worker, now=now, wall=self._wall())
             if self._containers is not None:
-                self._follow(resident, self._containers)
-            if step is PodAction.REST:
-                return resident.wake
+                self._follow(worker, self._containers)
+            if step is PodAction.NONE:
+                return worker.wake
             if step is PodAction.FORGET:
                 del self._pod_workers[uid]
                 self._started.pop(uid, None)
                 return None
             try:
-                await self._do(step, resident)
+                await self._do(step, worker)
             except DriverError as error:
-                self._warn(resident.pod, "FailedUnprepareDynamicResources", str(error))
+                self._warn(worker.pod, "FailedUnprepareDynamicResources", str(error))
                 return self._clock.now() + UNPREPARE_RETRY_SECONDS
 
-    def _follow(self, resident: PodWorker, containers: ContainerRuntime) -> None:
+    def _follow(self, worker: PodWorker, containers: ContainerRuntime) -> None:
         """Start and stop processes according to the state of the pod."""
-        uid = resident.pod.metadata.uid
+        uid = worker.pod.metadata.uid
         started = self._started.setdefault(uid, {})
-        specs = {container.name: container for container in resident.pod.spec.containers or ()}
-        for run in resident.runs:
+        specs = {container.name: container for container in worker.pod.spec.containers or ()}
+        for run in worker.runs:
             if run.running and started.get(run.name) != run.number:
                 started[run.name] = run.number
-                ended = partial(self._ended, resident, run, run.number)
-                names = cdi_names(resident.pod, specs[run.name], partial(self._devices, resident))
+                ended = partial(self._ended, worker, run, run.number)
+                names = cdi_names(worker.pod, specs[run.name], partial(self._devices, worker))
                 try:
-                    containers.start(resident.pod, specs[run.name], ended, devices=names)
+                    containers.start(worker.pod, specs[run.name], ended, devices=names)
                 except CdiInjectionError as error:
-                    self._warn(resident.pod, "Failed", f"Error: CDI device injection failed: {error}")
+                    self._warn(worker.pod, "Failed", f"Error: CDI device injection failed: {error}")
                     ended(START_ERROR_EXIT_CODE)
-            elif run.name in started and (not run.running or resident.stage is PodWorkerState.STOPPING):
+            elif run.name in started and (not run.running or worker.stage is PodWorkerState.TERMINATING):
                 containers.stop(uid, run.name, kill=not run.running)
 
-    def _devices(self, resident: PodWorker, claim: str) -> tuple[Device, ...]:
-        return self.preparations.devices(resident.node, (resident.pod.metadata.namespace, claim))
+    def _devices(self, worker: PodWorker, claim: str) -> tuple[Device, ...]:
+        return self.preparations.devices(worker.node, (worker.pod.metadata.namespace, claim))
 
-    def _ended(self, resident: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
+    def _ended(self, worker: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
         now = self._clock.now()
-        pod_workers.container_exited(resident, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
-        self._queue.add(resident.pod.metadata.uid)
+        pod_workers.container_exited(worker, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
+        self._queue.add(worker.pod.metadata.uid)
 
-    async def _do(self, step: PodAction, resident: PodWorker) -> None:
+    async def _do(self, step: PodAction, worker: PodWorker) -> None:
         """Perform one action for a pod."""
         match step:
-            case PodAction.START:
-                await self._start(resident)
-            case PodAction.RELEASE:
-                await self.preparations.unprepare(resident.node, resident.pod)
-                resident.stage = PodWorkerState.DONE
-            case PodAction.REPORT:
-                await self._report(resident)
+            case PodAction.CREATE_SANDBOX:
+                await self._start(worker)
+            case PodAction.UNPREPARE:
+                await self.preparations.unprepare(worker.node, worker.pod)
+                worker.stage = PodWorkerState.TERMINATED
+            case PodAction.UPDATE_STATUS:
+                await self._report(worker)
             case _:
-                await self._remove(resident)
+                await self._remove(worker)
 
-    async def _start(self, resident: PodWorker) -> None:
+    async def _start(self, worker: PodWorker) -> None:
         """Create a sandbox if all claims of the pod can be prepared."""
-        machine = self._machines[resident.node]
+        machine = self._machines[worker.node]
         boots = machine.boots
         try:
-            if resident.pod.spec.resource_claims or resident.pod.status.extended_resource_claim_status:
-                await self.preparations.prepare(resident.node, resident.pod)
+            if worker.pod.spec.resource_claims or worker.pod.status.extended_resource_claim_status:
+                await self.preparations.prepare(worker.node, worker.pod)
         except PrepareDynamicResourcesError as error:
-            pod_workers.prepare_failed(resident, now=self._clock.now(), chance=self._chance)
-            self._warn(resident.pod, "FailedPrepareDynamicResources", str(error))
+            pod_workers.prepare_failed(worker, now=self._clock.now(), chance=self._chance)
+            self._warn(worker.pod, "FailedPrepareDynamicResources", str(error))
             return
         if machine.boots != boots:  # the node went down meanwhile
-            self.preparations.rebooted(resident.node)
+            self.preparations.rebooted(worker.node)
             return
-        pod_workers.sandbox_created(resident, now=self._clock.now(), wall=self._wall())
+        pod_workers.sandbox_created(worker, now=self._clock.now(), wall=self._wall())
 
-    async def _report(self, resident: PodWorker) -> None:
+    async def _report(self, worker: PodWorker) -> None:
         """Write the status of a pod."""
-        meta = resident.pod.metadata
-        summary = resident.summary()
+        meta = worker.pod.metadata
+        summary = worker.summary()
         try:
             pod = await self._client.merge_patch(
                 PODS,
                 meta.key,
-                {"status": generate_pod_status(resident, wall=self._wall())},
+                {"status": generate_pod_status(worker, wall=self._wall())},
                 model=KubeletPod,
                 subresource="status",
                 resource_version=meta.resource_version,
                 uid=meta.uid,
             )
         except Conflict:
-            await self._reread(resident)
+            await self._reread(worker)
             raise
         except NotFound:
-            resident.gone = True
+            worker.gone = True
         else:
-            resident.reported = summary
+            worker.reported = summary
             self._observe(pod)
 
-    async def _reread(self, resident: PodWorker) -> None:
+    async def _reread(self, worker: PodWorker) -> None:
         """Re-read a pod that another component has written."""
-        meta = resident.pod.metadata
+        meta = worker.pod.metadata
         try:
             pod = await self._client.get(PODS, meta.key, KubeletPod)
         except NotFound:
-            resident.gone = True
+            worker.gone = True
             return
         if pod.metadata.uid == meta.uid:
             self._observe(pod)
         else:
-            resident.gone = True
+            worker.gone = True
 
-    async def _remove(self, resident: PodWorker) -> None:
+    async def _remove(self, worker: PodWorker) -> None:
         """Delete the object of a pod that has ended; finalizers may keep the object until their owners act."""
-        meta = resident.pod.metadata
-        resident.removed = True
+        meta = worker.pod.metadata
+        worker.removed = True
         try:
             await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0)
         except (NotFound, Conflict):
-            resident.gone = True
+            worker.gone = True
         except ApiError:
-            resident.removed = False
+            worker.removed = False
             raise
 
-    async def _adopt_claims(self, resident: PodWorker) -> None:
+    async def _adopt_claims(self, worker: PodWorker) -> None:
         """Find out which claims a pod uses that was running before this process started."""
         claims: list[ResourceClaim] = []
-        for name, _ in pod_claims(resident.pod):
+        for name, _ in pod_claims(worker.pod):
             try:
-                claims.append(await self._claim((resident.pod.metadata.namespace, name)))
+                claims.append(await self._claim((worker.pod.metadata.namespace, name)))
             except NotFound:
                 continue
-        await self.preparations.adopt(resident.node, resident.pod, claims)
-        self._unadopted.discard(resident.pod.metadata.uid)
+        await self.preparations.adopt(worker.node, worker.pod, claims)
+        self._unadopted.discard(worker.pod.metadata.uid)
 
     def _warn(self, pod: KubeletPod, reason: str, note: str) -> None:
         regarding = Regarding.of(PODS, pod.metadata)
         self._recorder.record(EventRecord(regarding, EventType.WARNING, reason, "Syncing", note))
 
 
-def _adopt_containers(resident: PodWorker, *, now: float, wall: datetime) -> None:
+def _adopt_containers(worker: PodWorker, *, now: float, wall: datetime) -> None:
     """Take over the containers of a pod from its status: their timers continue where they were."""
-    statuses = {each.name: each for each in resident.pod.status.container_statuses or ()}
-    for container in resident.pod.spec.containers or ():
+    statuses = {each.name: each for each in worker.pod.status.container_statuses or ()}
+    for container in worker.pod.spec.containers or ():
         known = statuses.get(container.name)
         state = (known.state if known is not None else None) or {}
         run = ContainerRun(container.name, restarts=known.restart_count if known is not None else 0)
-        resident.runs.append(run)
+        worker.runs.append(run)
         if "running" in state:
             since = state["running"].get("startedAt") or rfc3339(wall)
             ago = (wall - datetime.fromisoformat(since)).total_seconds()
-            pod_workers.container_adopted(resident, run, began=now - max(ago, 0.0), wall=since)
+            pod_workers.container_adopted(worker, run, began=now - max(ago, 0.0), wall=since)
         elif "terminated" in state:
             run.exit_code = int(state["terminated"].get("exitCode") or 0)
             run.started_at = run.finished_at = state["terminated"].get("finishedAt") or rfc3339(wall)
-    resident.stage = PodWorkerState.UP
-    resident.reported = resident.summary()
+    worker.stage = PodWorkerState.RUNNING
+    worker.reported = worker.summary()

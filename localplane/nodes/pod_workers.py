@@ -2,9 +2,9 @@
 
 ::
 
-    WAITING ──sandbox created─► UP ──deleted──► STOPPING ──stopped or killed──► ENDED ──claims unprepared──► DONE
-       ▲                        │ └──────── all containers have ended for good ──►┘                            │
-       └───── sandbox lost ─────┘                                                   deleted: the object goes ◄─┘
+    WAITING ──sandbox created─► RUNNING ──deleted──► TERMINATING ──stopped─► STOPPED ──claims unprepared─► TERMINATED
+       ▲                         │   └────── all containers have ended for good ──►┘                           │
+       └────── sandbox lost ─────┘                                                    deleted: the object goes ◄─┘
 
 Rules, all of them the real kubelet's:
 1. A terminal phase is reported only after the claims have been unprepared; the object is deleted after that.
@@ -43,21 +43,21 @@ class PodWorkerState(Enum):
     """The state of a pod on its node."""
 
     WAITING = auto()
-    UP = auto()
-    STOPPING = auto()
-    ENDED = auto()
-    DONE = auto()
+    RUNNING = auto()
+    TERMINATING = auto()
+    STOPPED = auto()
+    TERMINATED = auto()
 
 
 class PodAction(Enum):
     """The next action of the kubelet for a pod."""
 
-    START = auto()
-    RELEASE = auto()
-    REPORT = auto()
-    REMOVE = auto()
+    CREATE_SANDBOX = auto()
+    UNPREPARE = auto()
+    UPDATE_STATUS = auto()
+    DELETE_POD = auto()
     FORGET = auto()
-    REST = auto()
+    NONE = auto()
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class PodWorker:
     @property
     def sandbox(self) -> bool:
         """Report whether the pod has a ready sandbox."""
-        return self.stage in (PodWorkerState.UP, PodWorkerState.STOPPING)
+        return self.stage in (PodWorkerState.RUNNING, PodWorkerState.TERMINATING)
 
     @property
     def never_ran(self) -> bool:
@@ -120,7 +120,7 @@ class PodWorker:
     @property
     def phase(self) -> str:
         """Return ``status.phase`` of the pod."""
-        if self.stage is PodWorkerState.DONE:
+        if self.stage is PodWorkerState.TERMINATED:
             return "Succeeded" if self.runs and all(run.exit_code == 0 for run in self.runs) else "Failed"
         return "Pending" if self.never_ran else "Running"
 
@@ -130,88 +130,88 @@ class PodWorker:
         return (self.phase, self.sandbox, runs, self.refused and self.never_ran, self.resources)
 
 
-def next_action(resident: PodWorker, *, now: float, wall: str) -> PodAction:
-    """Advance a pod to the current time and return the next action; `resident.wake` is when to check again."""
-    resident.wake = None
-    _begin_termination(resident, now=now, wall=wall)
-    if resident.stage is PodWorkerState.UP:
-        _sync_containers(resident, now=now, wall=wall)
-    if resident.stage is PodWorkerState.STOPPING and _finish_termination(resident, now=now, wall=wall):
-        resident.stage = PodWorkerState.ENDED
-    if resident.stage is PodWorkerState.ENDED:
-        return PodAction.RELEASE
-    if resident.gone:
-        return PodAction.FORGET if resident.stage is PodWorkerState.DONE else PodAction.REST
-    if resident.reported != resident.summary():
-        return PodAction.REPORT
-    if resident.stage is PodWorkerState.DONE:
-        due = resident.pod.metadata.deleting and not resident.removed
-        return PodAction.REMOVE if due else PodAction.REST
-    if resident.stage is PodWorkerState.WAITING:
-        if now >= resident.attempt_at:
-            return PodAction.START
-        resident.wake = resident.attempt_at
-    return PodAction.REST
+def next_action(worker: PodWorker, *, now: float, wall: str) -> PodAction:
+    """Advance a pod to the current time and return the next action; `worker.wake` is when to check again."""
+    worker.wake = None
+    _begin_termination(worker, now=now, wall=wall)
+    if worker.stage is PodWorkerState.RUNNING:
+        _sync_containers(worker, now=now, wall=wall)
+    if worker.stage is PodWorkerState.TERMINATING and _finish_termination(worker, now=now, wall=wall):
+        worker.stage = PodWorkerState.STOPPED
+    if worker.stage is PodWorkerState.STOPPED:
+        return PodAction.UNPREPARE
+    if worker.gone:
+        return PodAction.FORGET if worker.stage is PodWorkerState.TERMINATED else PodAction.NONE
+    if worker.reported != worker.summary():
+        return PodAction.UPDATE_STATUS
+    if worker.stage is PodWorkerState.TERMINATED:
+        due = worker.pod.metadata.deleting and not worker.removed
+        return PodAction.DELETE_POD if due else PodAction.NONE
+    if worker.stage is PodWorkerState.WAITING:
+        if now >= worker.attempt_at:
+            return PodAction.CREATE_SANDBOX
+        worker.wake = worker.attempt_at
+    return PodAction.NONE
 
 
-def sandbox_created(resident: PodWorker, *, now: float, wall: str) -> None:
+def sandbox_created(worker: PodWorker, *, now: float, wall: str) -> None:
     """Record that the sandbox is ready, and start the containers."""
-    resident.stage = PodWorkerState.UP
-    resident.refused = False
-    known = {run.name: run for run in resident.runs}
-    resident.runs = [known.get(c.name) or ContainerRun(c.name) for c in resident.pod.spec.containers or ()]
-    for run in resident.runs:
-        if run.exit_code == 0 and resident.pod.spec.restart_policy == "OnFailure":
+    worker.stage = PodWorkerState.RUNNING
+    worker.refused = False
+    known = {run.name: run for run in worker.runs}
+    worker.runs = [known.get(c.name) or ContainerRun(c.name) for c in worker.pod.spec.containers or ()]
+    for run in worker.runs:
+        if run.exit_code == 0 and worker.pod.spec.restart_policy == "OnFailure":
             continue  # it succeeded in the previous sandbox
         if run.started_at:
             run.restarts += 1
-        _start_container(resident, run, now=now, wall=wall)
+        _start_container(worker, run, now=now, wall=wall)
 
 
-def container_adopted(resident: PodWorker, run: ContainerRun, *, began: float, wall: str) -> None:
+def container_adopted(worker: PodWorker, run: ContainerRun, *, began: float, wall: str) -> None:
     """Record that a container was running before this process started."""
-    _start_container(resident, run, now=began, wall=wall)
+    _start_container(worker, run, now=began, wall=wall)
 
 
-def prepare_failed(resident: PodWorker, *, now: float, chance: Random) -> None:
+def prepare_failed(worker: PodWorker, *, now: float, chance: Random) -> None:
     """Record that the claims could not be prepared, and schedule the next attempt."""
-    resident.refused = True
-    resident.attempt_at = now + chance.uniform(*RETRY_SECONDS)
+    worker.refused = True
+    worker.attempt_at = now + chance.uniform(*RETRY_SECONDS)
 
 
-def sandbox_lost(resident: PodWorker, *, now: float, wall: str) -> None:
+def sandbox_lost(worker: PodWorker, *, now: float, wall: str) -> None:
     """Record that the sandbox is lost, and its containers with it."""
-    if not resident.sandbox:
+    if not worker.sandbox:
         return
-    for run in resident.runs:
+    for run in worker.runs:
         if run.running:
             _record_exit(run, SIGKILL_EXIT_CODE, wall=wall)
         run.again = None
-    for_good = resident.stage is PodWorkerState.STOPPING or resident.pod.spec.restart_policy == "Never"
-    resident.stage = PodWorkerState.ENDED if for_good else PodWorkerState.WAITING
-    resident.attempt_at = now
+    for_good = worker.stage is PodWorkerState.TERMINATING or worker.pod.spec.restart_policy == "Never"
+    worker.stage = PodWorkerState.STOPPED if for_good else PodWorkerState.WAITING
+    worker.attempt_at = now
 
 
-def pod_updated(resident: PodWorker, *, now: float) -> None:
+def pod_updated(worker: PodWorker, *, now: float) -> None:
     """Make the next attempt due now, because the pod has changed beyond its status."""
-    resident.attempt_at = min(resident.attempt_at, now)
+    worker.attempt_at = min(worker.attempt_at, now)
 
 
 def container_exited(
-    resident: PodWorker, run: ContainerRun, *, number: int, exit_code: int, now: float, wall: str
+    worker: PodWorker, run: ContainerRun, *, number: int, exit_code: int, now: float, wall: str
 ) -> None:
     """Record that the process of a container has ended."""
     if not run.running or run.number != number:
         return
     run.ends, run.outcome = now, exit_code
-    if resident.stage is PodWorkerState.STOPPING:
+    if worker.stage is PodWorkerState.TERMINATING:
         _record_exit(run, exit_code, wall=wall)
 
 
-def _sync_containers(resident: PodWorker, *, now: float, wall: str) -> None:
+def _sync_containers(worker: PodWorker, *, now: float, wall: str) -> None:
     """End the containers whose time is up and start those whose restart delay is over."""
-    policy = resident.pod.spec.restart_policy
-    for run in resident.runs:
+    policy = worker.pod.spec.restart_policy
+    for run in worker.runs:
         if run.running and run.ends is not None and run.ends <= now:
             _record_exit(run, run.outcome, wall=wall)
             if policy == "Always" or (policy == "OnFailure" and run.exit_code):
@@ -224,16 +224,16 @@ def _sync_containers(resident: PodWorker, *, now: float, wall: str) -> None:
                 run.failures += 1
         if run.again is not None and run.again <= now:
             run.restarts += 1
-            _start_container(resident, run, now=now, wall=wall)
-    if not any(run.running or run.again is not None for run in resident.runs):
-        resident.stage = PodWorkerState.ENDED
+            _start_container(worker, run, now=now, wall=wall)
+    if not any(run.running or run.again is not None for run in worker.runs):
+        worker.stage = PodWorkerState.STOPPED
         return
-    times = [t for run in resident.runs for t in (run.ends if run.running else run.again,) if t is not None]
-    resident.wake = min(times, default=None)
+    times = [t for run in worker.runs for t in (run.ends if run.running else run.again,) if t is not None]
+    worker.wake = min(times, default=None)
 
 
-def _start_container(resident: PodWorker, run: ContainerRun, *, now: float, wall: str) -> None:
-    does = Program(None) if resident.real else _container_program(resident.pod, run.name)
+def _start_container(worker: PodWorker, run: ContainerRun, *, now: float, wall: str) -> None:
+    does = Program(None) if worker.real else _container_program(worker.pod, run.name)
     run.number += 1
     run.running, run.again, run.began, run.started_at = True, None, now, wall
     run.ends = None if does.seconds is None else now + does.seconds
@@ -251,32 +251,32 @@ def _container_program(pod: KubeletPod, name: str) -> Program:
     return Program(None)
 
 
-def _begin_termination(resident: PodWorker, *, now: float, wall: str) -> None:
+def _begin_termination(worker: PodWorker, *, now: float, wall: str) -> None:
     """Begin to stop a deleted pod; a shorter grace period that comes later takes effect."""
-    if not (resident.gone or resident.pod.metadata.deleting):
+    if not (worker.gone or worker.pod.metadata.deleting):
         return
-    grace = resident.pod.grace_seconds
-    if resident.stage is PodWorkerState.WAITING:
-        resident.stage = PodWorkerState.ENDED
-    elif resident.stage is PodWorkerState.UP:
-        _sync_containers(resident, now=now, wall=wall)  # a container that ended by itself was not killed
-        if resident.stage is PodWorkerState.UP:
-            resident.stage = PodWorkerState.STOPPING
-            takes = grace if resident.real else stop_seconds(resident.pod.metadata.annotations)
-            for run in resident.runs:
-                run.outcome = SIGTERM_EXIT_CODE if takes <= grace and not resident.real else SIGKILL_EXIT_CODE
+    grace = worker.pod.grace_seconds
+    if worker.stage is PodWorkerState.WAITING:
+        worker.stage = PodWorkerState.STOPPED
+    elif worker.stage is PodWorkerState.RUNNING:
+        _sync_containers(worker, now=now, wall=wall)  # a container that ended by itself was not killed
+        if worker.stage is PodWorkerState.RUNNING:
+            worker.stage = PodWorkerState.TERMINATING
+            takes = grace if worker.real else stop_seconds(worker.pod.metadata.annotations)
+            for run in worker.runs:
+                run.outcome = SIGTERM_EXIT_CODE if takes <= grace and not worker.real else SIGKILL_EXIT_CODE
                 run.again = None
-            resident.stop_at = now + min(takes, grace)
-    elif resident.stage is PodWorkerState.STOPPING:
-        resident.stop_at = min(resident.stop_at, now + grace)
+            worker.stop_at = now + min(takes, grace)
+    elif worker.stage is PodWorkerState.TERMINATING:
+        worker.stop_at = min(worker.stop_at, now + grace)
 
 
-def _finish_termination(resident: PodWorker, *, now: float, wall: str) -> bool:
+def _finish_termination(worker: PodWorker, *, now: float, wall: str) -> bool:
     """End the containers once their grace period is over; return whether all have ended."""
-    if now < resident.stop_at and any(run.running for run in resident.runs):
-        resident.wake = resident.stop_at
+    if now < worker.stop_at and any(run.running for run in worker.runs):
+        worker.wake = worker.stop_at
         return False
-    for run in resident.runs:
+    for run in worker.runs:
         if run.running:
             _record_exit(run, run.outcome, wall=wall)
     return True

@@ -34,23 +34,23 @@ def deleted(subject, *, grace=30):
 def steps(subject, now):
     """Do all that is to be done at a time; return it."""
     done = []
-    while (step := next_action(subject, now=now, wall=WALL)) not in (PodAction.REST, PodAction.FORGET):
+    while (step := next_action(subject, now=now, wall=WALL)) not in (PodAction.NONE, PodAction.FORGET):
         done.append(step)
         match step:
-            case PodAction.START:
+            case PodAction.CREATE_SANDBOX:
                 pod_workers.sandbox_created(subject, now=now, wall=WALL)
-            case PodAction.RELEASE:
-                subject.stage = PodWorkerState.DONE
-            case PodAction.REPORT:
+            case PodAction.UNPREPARE:
+                subject.stage = PodWorkerState.TERMINATED
+            case PodAction.UPDATE_STATUS:
                 subject.reported = subject.summary()
-            case PodAction.REMOVE:
+            case PodAction.DELETE_POD:
                 subject.removed = True
     return done + ([step] if step is PodAction.FORGET else [])
 
 
 def test_a_pod_starts_and_is_reported_once():
     subject = resident()
-    assert steps(subject, 0.0) == [PodAction.START, PodAction.REPORT]
+    assert steps(subject, 0.0) == [PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
     assert (subject.phase, subject.wake) == ("Running", None)
 
 
@@ -58,7 +58,7 @@ def test_devices_are_given_back_before_the_end_is_told():
     subject = resident(policy="Never", seconds="5")
     steps(subject, 0.0)
     assert subject.wake == 5.0
-    assert steps(subject, 5.0) == [PodAction.RELEASE, PodAction.REPORT]
+    assert steps(subject, 5.0) == [PodAction.UNPREPARE, PodAction.UPDATE_STATUS]
     assert subject.phase == "Succeeded"
 
 
@@ -92,7 +92,7 @@ def test_the_grace_period_is_honoured():
     deleted(subject)
     assert steps(subject, 10.0) == []
     assert subject.wake == 30.0
-    assert steps(subject, 30.0) == [PodAction.RELEASE, PodAction.REPORT, PodAction.REMOVE]
+    assert steps(subject, 30.0) == [PodAction.UNPREPARE, PodAction.UPDATE_STATUS, PodAction.DELETE_POD]
     assert subject.runs[0].exit_code == pod_workers.SIGTERM_EXIT_CODE
 
 
@@ -120,7 +120,7 @@ def test_a_pod_that_never_started_fails_when_it_is_deleted():
     subject = resident()
     subject.attempt_at = 60.0
     deleted(subject)
-    assert steps(subject, 0.0) == [PodAction.RELEASE, PodAction.REPORT, PodAction.REMOVE]
+    assert steps(subject, 0.0) == [PodAction.UNPREPARE, PodAction.UPDATE_STATUS, PodAction.DELETE_POD]
     assert subject.phase == "Failed"
 
 
@@ -128,7 +128,7 @@ def test_a_pod_deleted_by_force_ends_without_a_word():
     subject = resident()
     steps(subject, 0.0)
     subject.gone = True
-    assert steps(subject, 1.0) == [PodAction.RELEASE, PodAction.FORGET]
+    assert steps(subject, 1.0) == [PodAction.UNPREPARE, PodAction.FORGET]
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_containers_of_a_pod_deleted_by_force_have_its_grace_period(first, spec,
     subject.gone = True
     steps(subject, 1.0)
     assert subject.wake == ends
-    assert steps(subject, ends) == [PodAction.RELEASE, PodAction.FORGET]
+    assert steps(subject, ends) == [PodAction.UNPREPARE, PodAction.FORGET]
 
 
 def test_a_lost_sandbox_is_told_before_a_new_one_is_made():
     subject = resident()
     steps(subject, 0.0)
     pod_workers.sandbox_lost(subject, now=5.0, wall=WALL)
-    assert steps(subject, 5.0) == [PodAction.REPORT, PodAction.START, PodAction.REPORT]
+    assert steps(subject, 5.0) == [PodAction.UPDATE_STATUS, PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
     assert subject.runs[0].restarts == 1
 
 
@@ -181,10 +181,10 @@ def test_a_container_that_has_done_its_work_is_not_started_in_a_new_sandbox():
 def test_refused_pods_are_tried_again_after_the_resync_or_a_change():
     subject = resident()
     pod_workers.prepare_failed(subject, now=0.0, chance=seeded(1))
-    assert steps(subject, 0.0) == [PodAction.REPORT]
+    assert steps(subject, 0.0) == [PodAction.UPDATE_STATUS]
     assert 60.0 <= subject.wake <= 90.0
     pod_workers.pod_updated(subject, now=5.0)
-    assert steps(subject, 5.0) == [PodAction.START, PodAction.REPORT]
+    assert steps(subject, 5.0) == [PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
 
 
 def test_news_of_an_earlier_run_are_none():

@@ -138,7 +138,7 @@ async def test_the_owner_saves_and_restores(made):
         pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "flood"}]}, 400, "'flood'", id="no-such-fault"),
         pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "busy", "x": 1}]}, 400, "`x`", id="no-such-field"),
         pytest.param("PUT", "/dra/faults", b"{", 400, "rules cannot be read", id="no-json"),
-        pytest.param("PUT", "/dra/snapshot", b"{}\n", 400, "does not begin", id="no-snapshot"),
+        pytest.param("PUT", "/dra/snapshot", b"{}\n", 400, "the first line", id="no-snapshot"),
         pytest.param("POST", "/dra/components/x/crash", None, 404, "there are: ", id="no-such-component"),
         pytest.param("GET", "/dra/nothing", None, 404, "GET /dra/nothing", id="no-such-page"),
     ],
@@ -159,9 +159,11 @@ def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
 @pytest.mark.parametrize(
     ("options", "told", "untold"),
     [
-        pytest.param({}, ["containers are timers", "devices are simulated"], ["plugins run on"], id="neither"),
+        pytest.param(
+            {}, ["containers are timers", "all drivers are simulated"], ["plugins keep running"], id="neither"
+        ),
         pytest.param({"processes": True}, ["no device nodes, mounts"], ["containers are timers"], id="processes"),
-        pytest.param({"plugins": Path("x")}, ["plugins run on while"], ["devices are simulated"], id="plugins"),
+        pytest.param({"plugins": Path("x")}, ["plugins keep running"], ["all drivers are simulated"], id="plugins"),
     ],
 )
 async def test_what_is_not_enforced_is_told_of_the_plane_at_hand(options, told, untold):
