@@ -71,12 +71,12 @@ class DeviceCollector(Collector):
         )
         offered = GaugeMetricFamily(
             "dra_reserve_devices_offered",
-            "Devices in ResourceSlices; none where these may not be read",
+            "Devices in ResourceSlices; absent without the right to read ResourceSlices",
             labels=["driver"],
         )
         pods = GaugeMetricFamily(
             "dra_reserve_pods",
-            "Unfinished pods that name claims, by stage: waiting ones are not bound",
+            "Unfinished pods with claims, by stage; waiting pods are not bound",
             labels=["stage"],
         )
         found = self._count()
@@ -109,39 +109,42 @@ class ControllerMetrics:
         self.registry = CollectorRegistry()
         self.claim_writes = Counter(
             "dra_reserve_claim_writes",
-            "Writes on claims that succeeded, by kind of write",
+            "Successful writes of claims, by kind of write",
             ["write"],
             registry=self.registry,
         )
         self.conflicts = Counter(
-            "dra_reserve_claim_conflicts", "Writes on claims that somebody else forestalled", registry=self.registry
+            "dra_reserve_claim_conflicts", "Writes of claims that failed with a conflict", registry=self.registry
         )
         self.failures = Counter(
             "dra_reserve_decision_failures",
-            "Decisions that ended in an error of ours; any is a bug, its traceback is in the log",
+            "Internal errors while a claim was decided; each is a bug, and the log has the traceback",
             registry=self.registry,
         )
-        self.ungated = Counter("dra_reserve_pods_ungated", "Pods let go to the scheduler", registry=self.registry)
+        self.ungated = Counter(
+            "dra_reserve_pods_ungated", "Pods whose scheduling gate was removed", registry=self.registry
+        )
         self.kicked = Counter(
             "dra_reserve_pods_kicked",
-            "Bound pods that were listed late, and touched so that their kubelets look again",
+            "Bound pods listed after their kubelet had checked, and updated so that the kubelet checks again",
             registry=self.registry,
         )
         self.evicted = Counter(
             "dra_reserve_pods_evicted",
-            "Unlisted pods deleted because of a device taint, by where the taint comes from",
+            "Unlisted pods deleted because of a device taint, by origin of the taint",
             ["source"],
             registry=self.registry,
         )
         self.reasons = Counter(
             "dra_reserve_reasons",
-            "Reasons told in Events; docs/reference/reasons.md says what each means",
+            "Reasons reported in Events; docs/reference/reasons.md describes each reason",
             ["reason"],
             registry=self.registry,
         )
         self.events_discarded = Counter(
             "dra_reserve_events_discarded",
-            "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
+            "Events not created: too many Events of one namespace were queued, or the API server "
+            "rejected or did not answer the request",
             registry=self.registry,
         )
         self.requests = Counter(
@@ -153,7 +156,8 @@ class ControllerMetrics:
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
-            "From the first sight of a pod and its allocated claim to its first entry, by whether the list had room",
+            "Seconds from the first observation of a pod with its allocated claim to the pod's first "
+            "entry, by whether the list had room",
             ["room"],
             buckets=_WAIT_BUCKETS,
             registry=self.registry,
@@ -171,14 +175,17 @@ class ControllerMetrics:
             registry=self.registry,
         )
         self.decision = Histogram(
-            "dra_reserve_decision_seconds", "What one decision costs", buckets=_COST_BUCKETS, registry=self.registry
+            "dra_reserve_decision_seconds",
+            "Seconds of computation for one decision",
+            buckets=_COST_BUCKETS,
+            registry=self.registry,
         )
         self.queue = Gauge(
-            "dra_reserve_queue_length", "Claims with a decision ahead, due or later", registry=self.registry
+            "dra_reserve_queue_length", "Claims in the work queue, due now or later", registry=self.registry
         )
         self.leading = Gauge(
             "dra_reserve_leading",
-            "Whether this replica acts; over all replicas it should sum up to 1",
+            "1 if this replica is the leader; the sum over all replicas should be 1",
             registry=self.registry,
         )
         for code in Code:

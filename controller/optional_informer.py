@@ -75,7 +75,7 @@ class OptionalInformer(Generic[T]):
             try:
                 resource = await self._discovery.resolve(self._kind)
             except ApiError as error:
-                _log.warning("%s: not resolved (%s)", self._kind, error)
+                _log.warning("%s: API discovery failed, retrying (%s)", self._kind, error)
                 self._settled(str(error))
                 await asyncio.sleep(after_error.next())
                 continue

@@ -52,7 +52,10 @@ LEAK_LIMIT_PER_NAMESPACE: Final = 32 << 20
 """Maximum number of bytes that selectors may leak (`dra.cel.memory_leaks`), for all questions and for those of one
 namespace, during the life of the process: 65,000 comparisons of quantities, and 16,000."""
 
-_LEAK_MESSAGE: Final = "selectors with quantities, versions or addresses have used up their memory until the next start"
+_LEAK_MESSAGE: Final = (
+    "selectors with quantities, versions or addresses have used up their memory limit; "
+    "restart the controller to reset the limit"
+)
 
 
 NODES_READ_ONE_BY_ONE: Final = 16
@@ -103,7 +106,7 @@ class PlacementReader:
             try:
                 await self._answer(questions)
             except ApiError as error:
-                _log.warning("where waiting pods could run was not to be found out: %s", error)
+                _log.warning("placements of waiting pods not read, retrying: %s", error)
                 for question in questions:
                     self._done(question)
                     self._tell(question, fault=str(error))
@@ -138,7 +141,7 @@ class PlacementReader:
             except (UnsatisfiableError, _BudgetExceededError) as error:
                 self._tell(question, fault=str(error))
             except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
-                _log.exception("claim %s/%s: placements cannot be found", *question.claim)
+                _log.exception("claim %s/%s: internal error in the search for placements", *question.claim)
                 self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
             else:
                 wanted |= search.nodes()
@@ -181,7 +184,9 @@ class PlacementReader:
                         continue
                     await pause()
                     if work >= TIME_BUDGET:
-                        raise _BudgetExceededError(f"to look for devices and nodes takes more than {TIME_BUDGET:.0f} s")
+                        raise _BudgetExceededError(
+                            f"the search for devices and nodes took more than {TIME_BUDGET:.0f} s"
+                        )
         finally:
             await pause()
         return search
@@ -201,7 +206,7 @@ class PlacementReader:
                 allocation=claim.status.allocation,
                 at=self._clock.now(),
                 pods=frozenset(question.pods),
-                error=f"where else they could run is not known: {fault}",
+                error=f"other placements are unknown: {fault}",
             )
             self._world.observe_placements(question.claim, found)
 

@@ -185,7 +185,7 @@ class WorkloadInformers:
                 else:
                     self._set(kind, WorkloadPhase.NO_KIND)
             except ApiError as error:
-                _log.warning("workloads %s: not resolved (%s)", kind, error)
+                _log.warning("workloads %s: API discovery failed, retrying (%s)", kind, error)
             except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
                 _log.exception("workloads %s: watch failed, retrying soon", kind)
                 self._world.forget_kind(kind)
@@ -307,7 +307,7 @@ class WorkloadInformers:
             except NotFound:  # the informer reports it
                 continue
             except ApiError as error:
-                _log.info("%s: is judged later: %s", key, error)
+                _log.info("%s: not evaluated, retrying: %s", key, error)
                 await asyncio.sleep(LARGE_OBJECT_RETRY)
                 self._enqueue_large_object(key, self._world.workload(key).uid)
                 continue

@@ -89,7 +89,7 @@ class NodeReservationWatcher:
                 if kept is not None:
                     self._topology.tell(kept, uid=node.metadata.uid)
             except MalformedAnnotationError as error:
-                fault = f"{error}; what it said before stays in force"
+                fault = f"{error}; the last valid value stays in effect"
             except OSError as error:
                 fault = (
                     f"annotation {ANNOTATION_NODE_RESERVATION}: is heeded, but will be forgotten by a restart: {error}"

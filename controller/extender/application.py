@@ -180,4 +180,6 @@ class Extender:
 
         A replica that does not bind is not ready, so that the Service routes to the one that does.
         """
-        return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
+        return self._watching.troubles() or (
+            [] if self.binds else ["not the leader: another replica binds, or its last writes may still arrive"]
+        )

@@ -71,9 +71,9 @@ class Binder:
         Raises WriteRefusedError if nothing has changed, or UnknownOutcomeError.
         """
         if call.pod_uid in self._busy:
-            raise WriteRefusedError("its binding is under way already; the scheduler tries again")
+            raise WriteRefusedError("another bind of this pod is in progress; the scheduler retries")
         if self._doubts.busy(call.pod_uid):
-            raise WriteRefusedError("what its last binding has written is being taken back; the scheduler tries again")
+            raise WriteRefusedError("the writes of the last failed bind are being rolled back; the scheduler retries")
         self._busy.add(call.pod_uid)
         deadline = self._clock.now() + self._seconds
         try:
@@ -188,7 +188,7 @@ class Binder:
             try:
                 await self._doubts.roll_back(doubt, deadline=self._clock.now() + self._seconds)
             except (WriteRefusedError, UnknownOutcomeError) as error:
-                _log.info("pod %s/%s: its reservation may still name it: %s", *doubt.pod.key, error)
+                _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *doubt.pod.key, error)
                 self._doubts.stays(doubt)
             except BaseException:  # a bug, or cancelled: without this the capacity would never be freed
                 self._doubts.stays(doubt)
@@ -208,7 +208,7 @@ class Binder:
         try:
             await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose
-            _log.info("pod %s/%s: not bound, and not needed any more: %s", *pod.metadata.key, error)
+            _log.info("pod %s/%s: not bound, no retry needed: %s", *pod.metadata.key, error)
             raise
 
     async def _hold(self, known: CachedReservation, node: str, *, deadline: float) -> None:
@@ -220,9 +220,7 @@ class Binder:
             if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
                 return None  # done by an earlier attempt
             if reservation_info.from_reservation(reservation).amounts != holding.amounts:
-                raise WriteRefusedError(
-                    f"reservation {known.name}: has been resized meanwhile; the scheduler tries again"
-                )
+                raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
             now = self._writing.now().timestamp()
             try:
                 after = statuses.bound_status(reservation, node=node, now=now, over=inside)

@@ -90,7 +90,7 @@ class BindingLimiter:
                     self._give()
                 if not isinstance(error, TimeoutError):
                     raise
-                text = f"nothing was written: {self.under_way} bindings are under way on a slow API server"
+                text = f"nothing was written: {self.under_way} binds are in progress and the API server is slow"
                 raise WriteRefusedError(f"{text}; the scheduler tries again") from error
             return
         self.under_way += 1

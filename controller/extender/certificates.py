@@ -54,11 +54,11 @@ class ServingCertificate:
             self._newest = self._loaded()
         except MalformedCertificateError as error:
             if str(error) != self._fault:
-                _log.warning("%s; the certificate that was read before stays in use", error)
+                _log.warning("%s; keeping the previous certificate", error)
                 self._fault = str(error)
             return False
         self._read, self._fault = read, ""
-        _log.info("tls: %s was renewed and is in use", self._tls.certificate)
+        _log.info("tls: %s changed; using the new certificate", self._tls.certificate)
         return True
 
     def _hand_over(
@@ -87,19 +87,17 @@ class ServingCertificate:
         try:
             context.load_cert_chain(tls.certificate, tls.key, password=_refuse_password)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            text = (
-                f"tls.certificate: {tls.certificate}: is no certificate in PEM form that tls.key ({tls.key}) belongs to"
-            )
+            text = f"tls.certificate: {tls.certificate}: is not a PEM certificate that matches tls.key ({tls.key})"
             raise MalformedCertificateError(f"{text}: {error}") from error
         if tls.client_authority:
             try:
                 context.load_verify_locations(tls.client_authority)
             except OSError as error:
-                text = f"tls.clientAuthority: {tls.client_authority}: has no certificate in PEM form"
+                text = f"tls.clientAuthority: {tls.client_authority}: contains no PEM certificate"
                 raise MalformedCertificateError(f"{text}: {error}") from error
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
 
 def _refuse_password() -> str:
-    raise ValueError("the key is encrypted; nobody is there to be asked for its password")
+    raise ValueError("the key is encrypted; use a key without a password")

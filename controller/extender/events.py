@@ -26,7 +26,7 @@ class ExtenderEvents:
 
     def unreadable(self, node: SchedulerNode, fault: str) -> None:
         """Report that a node's annotation cannot be read."""
-        text = f"node {node.metadata.name}: {fault}; what it said before stays in force"
+        text = f"node {node.metadata.name}: {fault}; the last valid value stays in effect"
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=NODES.api_version,
@@ -58,7 +58,10 @@ class ExtenderEvents:
     def not_resized(self, known: CachedReservation, lacking: str) -> None:
         """Report a reservation that requests more than its node has free."""
         name = known.name
-        text = f"reservation {name}: node {known.holding.node}: {lacking}; it holds what it held until there is room"
+        text = (
+            f"reservation {name}: node {known.holding.node}: {lacking}; its holding is "
+            "unchanged until the node has capacity"
+        )
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=RESERVATIONS.api_version,

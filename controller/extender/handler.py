@@ -168,7 +168,7 @@ class ExtenderHandler:
         call = protocol.decode_binding_args(body)
         if not self._binds():
             return ExtenderBindingResult(
-                error="this replica of dra-reserve scheduler-extender does not bind; the scheduler retries"
+                error="this replica of dra-reserve scheduler-extender is not the leader; the scheduler retries"
             )
         text = ""
         try:
@@ -176,7 +176,7 @@ class ExtenderHandler:
         except WriteRefusedError as error:
             text = str(error)
         except UnknownOutcomeError as error:
-            text = f"nobody knows yet whether it is bound, its place stays held: {error}"
+            text = f"the outcome of the bind is unknown, its capacity stays held: {error}"
         if text:
             _log.info("pod %s/%s: not bound to node %s: %s", call.pod_namespace, call.pod_name, call.node, text)
             text = f"pod {call.pod_namespace}/{call.pod_name}, node {call.node}: {text}"

@@ -101,7 +101,7 @@ class SchedulerInformers(Informers):
             try:
                 await self._list()
             except ApiError as error:
-                _log.info("not caught up yet: %s", error)
+                _log.info("listing after the change of leader failed, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
                 return

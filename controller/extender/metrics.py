@@ -32,40 +32,42 @@ class ExtenderMetrics:
         self.registry.register(_ReservationCollector(census))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
-            "From a call of kube-scheduler's to its answer, by verb: each pod waits for filter and prioritize",
+            "Seconds from a call of kube-scheduler to its response, by verb; each pod waits for filter and prioritize",
             ["verb"],
             buckets=_COST_BUCKETS,
             registry=self.registry,
         )
         self.binds = Counter(
             "dra_reserve_extender_binds",
-            "Binds by their end; unknown: its place stays held until a read tells; failed: a bug, see the log",
+            "Binds by outcome; unknown: capacity stays held until a read confirms the "
+            "outcome; failed: a bug, see the log",
             ["outcome"],
             registry=self.registry,
         )
         self.under_way = Gauge(
             "dra_reserve_extender_binds_under_way",
-            "Bindings under way now; while they are as many as turns, answers to filter wait",
+            "Binds in progress; while there are as many as turns, responses to filter wait",
             registry=self.registry,
         )
         self.turns = Gauge(
             "dra_reserve_extender_turns",
-            "How many bindings may be under way now: fewer, the longer the API server takes for them",
+            "Maximum number of binds in progress; decreases while the API server is slow",
             registry=self.registry,
         )
         self.doubts = Gauge(
             "dra_reserve_extender_doubts",
-            "Bindings whose outcome is not known; their place stays held. For a minute: the API server does not answer",
+            "Binds with an unknown outcome; their capacity stays held. More than a minute: "
+            "the API server does not answer",
             registry=self.registry,
         )
         self.faults = Gauge(
             "dra_reserve_node_reservation_faults",
-            "Nodes whose annotation node.koordinator.sh/reservation cannot be read; the last valid one counts",
+            "Nodes whose annotation node.koordinator.sh/reservation is malformed; the last valid value counts",
             registry=self.registry,
         )
         self.leading = Gauge(
             "dra_reserve_extender_leading",
-            "Whether this replica binds; over all replicas it should sum up to 1",
+            "1 if this replica binds pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
         self.requests = Counter(
@@ -76,7 +78,8 @@ class ExtenderMetrics:
         )
         self.events_discarded = Counter(
             "dra_reserve_events_discarded",
-            "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
+            "Events not created: too many Events of one namespace were queued, or the API server "
+            "rejected or did not answer the request",
             registry=self.registry,
         )
         self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")

@@ -46,10 +46,12 @@ class NodeReservationStore:
             except NotFound:
                 return
             except Forbidden as error:
-                _log.warning("what nodes keep whose annotation cannot be read is not remembered: %s", error)
+                _log.warning(
+                    "last valid annotations of nodes with malformed annotations not read, continuing without: %s", error
+                )
                 return
             except ApiError as error:
-                _log.info("what nodes keep is not read yet: %s", error)
+                _log.info("last valid annotations of nodes not read, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
                 self._written = dict(found.data or {})
@@ -67,7 +69,7 @@ class NodeReservationStore:
             try:
                 await self._write(wanted)
             except ApiError as error:
-                _log.warning("what nodes keep would be forgotten by a restart: %s", error)
+                _log.warning("last valid annotations of nodes not stored, a restart would lose them: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()

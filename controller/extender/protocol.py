@@ -119,4 +119,4 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
-        raise MalformedRequestError(f"no call of kube-scheduler's: {error}") from error
+        raise MalformedRequestError(f"not a request of kube-scheduler: {error}") from error

@@ -77,13 +77,13 @@ class ReservationResizer:
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation_info.reservation_requests(reservation) != wanted:
-                raise WriteRefusedError("is to hold something else by now")
+                raise WriteRefusedError("its resources changed again")
             return statuses.resized_status(reservation)
 
         try:
             await self._writing.swap(uid, change, deadline=self._clock.now() + self._seconds)
         except (WriteRefusedError, UnknownOutcomeError) as error:
-            _log.info("reservation %s: not resized yet: %s", known.name, error)
+            _log.info("reservation %s: not resized, retrying: %s", known.name, error)
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
             await self._settle(known, quiet=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0)
         finally:

@@ -150,7 +150,7 @@ class SchedulerCache:
         try:
             found = node_reservation.parse(text or None)
         except MalformedAnnotationError as error:
-            _log.warning("node %s: what it kept cannot be recalled: %s", name, error)
+            _log.warning("node %s: stored annotation is malformed, ignored: %s", name, error)
             return None
         self._valid[name] = text
         return found
@@ -192,9 +192,9 @@ class SchedulerCache:
     def _observe_unreadable(self, obj: UnstructuredObject, before: CachedReservation | None, fault: str) -> None:
         meta = obj.metadata
         if before is not None:
-            _log.warning("%s; what it held when it could be read stays held", fault)
+            _log.warning("%s; it keeps the resources of its last valid version", fault)
             return
-        _log.warning("%s; it holds what its status says, and nobody may use it", fault)
+        _log.warning("%s; it holds the resources in its status, and no pod may use it", fault)
         self._unread[meta.uid] = meta.resource_version
         held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), fault=fault)
         if held is not None:

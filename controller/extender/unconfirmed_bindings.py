@@ -89,9 +89,7 @@ class UnconfirmedBindings:
     def place(self, uid: Uid) -> Iterator[None]:
         """Mark a reservation as being placed for the duration of the block. Raises WriteRefusedError."""
         if uid in self._under_way:
-            raise WriteRefusedError(
-                "whether its reservation has been placed is being found out; the scheduler tries again"
-            )
+            raise WriteRefusedError("the placement of its reservation is being confirmed; the scheduler retries")
         self._under_way.add(uid)
         try:
             yield
@@ -166,7 +164,12 @@ class UnconfirmedBindings:
             else:
                 await self.roll_back(doubt, deadline=deadline)
         except (ApiError, WriteRefusedError, UnknownOutcomeError) as error:
-            _log.info("pod %s/%s: its place on node %s stays held: %s", *doubt.pod.key, doubt.node, error)
+            _log.info(
+                "pod %s/%s: bind on node %s not confirmed, its capacity stays held: %s",
+                *doubt.pod.key,
+                doubt.node,
+                error,
+            )
 
     async def _look(self, known: CachedReservation, until: float) -> None:
         uid = known.holding.uid
@@ -178,4 +181,4 @@ class UnconfirmedBindings:
                 del self._placing[uid]
                 self._picture.settle(uid)
         except WriteRefusedError as error:
-            _log.info("reservation %s: its place stays held: %s", known.name, error)
+            _log.info("reservation %s: placement not confirmed, its capacity stays held: %s", known.name, error)

@@ -80,7 +80,7 @@ class UnschedulablePods:
                 try:
                     await self._writing.touch(key, uid, mark)
                 except ApiError as error:  # kube-scheduler retries the pod later anyway
-                    _log.info("pod %s/%s: not touched: %s", *key, error)
+                    _log.info("pod %s/%s: not requeued: %s", *key, error)
             if not self._due:
                 self._freed.clear()
 

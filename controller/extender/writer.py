@@ -66,7 +66,7 @@ class ExtenderWriter:
         now = self._clock.now()
         left = self._leadership.within(deadline - now, now=now)
         if left < WRITE_TIMEOUT_MIN:
-            raise WriteRefusedError("not done in time, nothing was written; the scheduler tries again")
+            raise WriteRefusedError("timed out before anything was written; the scheduler retries")
         return left
 
     def now(self) -> datetime:
@@ -106,8 +106,8 @@ class ExtenderWriter:
                 await line.lock.acquire()
         except TimeoutError as error:
             if wish.sent:
-                raise UnknownOutcomeError("its reservation's status was not written in time") from error
-            raise WriteRefusedError("not done in time, nothing was written; the scheduler tries again") from error
+                raise UnknownOutcomeError("the status of its reservation was not written in time") from error
+            raise WriteRefusedError("timed out before anything was written; the scheduler retries") from error
 
     async def _update_all(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
         """Execute the changes of a group and set the result of each."""
@@ -118,7 +118,9 @@ class ExtenderWriter:
                 wish.settle(error)
         except BaseException:  # cancelled in between, or a bug
             for wish in group:
-                wish.settle(UnknownOutcomeError("its reservation's status was being written when that was called off"))
+                wish.settle(
+                    UnknownOutcomeError("the write of its reservation's status was canceled, its outcome is unknown")
+                )
             raise
         for wish in group:
             wish.settle(None)
@@ -160,7 +162,9 @@ class ExtenderWriter:
                 raise _write_error(error) from error
             self._picture.observe_reservation(answer)
             return
-        raise WriteRefusedError(f"reservation {known.name}: written by others all the time; the scheduler tries again")
+        raise WriteRefusedError(
+            f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
+        )
 
     async def look(self, known: CachedReservation, *, deadline: float) -> None:
         """Read a reservation live into the cache; raise WriteRefusedError if that fails."""

@@ -25,7 +25,7 @@ class StalePodError(Exception):
     """A pod has changed since the decision and must be read again."""
 
     def __init__(self, key: Key, uid: Uid) -> None:
-        super().__init__(f"pod {key[0]}/{key[1]}: is gone, or another one")
+        super().__init__(f"pod {key[0]}/{key[1]}: was deleted or replaced")
         self.key, self.uid = key, uid
 
 

@@ -59,6 +59,6 @@ class SchedulingGateRemover:
                 except (NotFound, Conflict):
                     pass  # the watch delivers the change
                 except ApiError as error:
-                    _log.warning("pod %s/%s: its gate is not opened yet: %s", *key, error)
+                    _log.warning("pod %s/%s: scheduling gate not removed, retrying: %s", *key, error)
                     done = False
         return done

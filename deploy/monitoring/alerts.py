@@ -52,7 +52,7 @@ ALERTS: Final = (
         "sum(dra_reserve_leading) != 1 or absent(dra_reserve_leading)",
         "2m",
         Severity.CRITICAL,
-        "No controller acts, or two think that they do.",
+        "No controller is the leader, or more than one is.",
         Samples(
             (('dra_reserve_leading{pod="a"}', "0x60"), ('dra_reserve_leading{pod="b"}', "0x60")),
             (('dra_reserve_leading{pod="a"}', "1x60"), ('dra_reserve_leading{pod="b"}', "0x60")),
@@ -63,7 +63,7 @@ ALERTS: Final = (
         'sum by (reason) (increase(dra_reserve_reasons_total{reason=~"DeviceHeldTwice|AllocationLost"}[15m])) > 0',
         "0m",
         Severity.CRITICAL,
-        "Two claims have one device, or a pod runs on devices that it does not hold any more.",
+        "Two claims share one device, or a pod runs on devices that its claim has lost.",
         Samples(
             (('dra_reserve_reasons_total{reason="DeviceHeldTwice"}', "0x20 1x40"),),
             (('dra_reserve_reasons_total{reason="DeviceHeldTwice"}', "1x60"),),
@@ -75,7 +75,7 @@ ALERTS: Final = (
         'increase(dra_reserve_reasons_total{reason="StockControllerActive"}[15m]) > 0',
         "0m",
         Severity.WARNING,
-        "Mode replace, and the stock resourceclaim-controller runs as well.",
+        "Mode is replace, but the resourceclaim-controller of kube-controller-manager runs, too.",
         Samples(
             (('dra_reserve_reasons_total{reason="StockControllerActive"}', "0x20 1x40"),),
             (('dra_reserve_reasons_total{reason="Deallocated"}', "0x20 1x40"),),
@@ -87,7 +87,7 @@ ALERTS: Final = (
         "sum(increase(dra_reserve_decision_failures_total[15m])) > 0",
         "0m",
         Severity.WARNING,
-        "The controller cannot decide about a claim: a bug of ours.",
+        "The controller fails with an internal error while it decides about a claim.",
         Samples(
             (("dra_reserve_decision_failures_total", "0x20 1x40"),), (("dra_reserve_decision_failures_total", "3x60"),)
         ),
@@ -97,7 +97,7 @@ ALERTS: Final = (
         'sum by (code) (rate(dra_reserve_api_requests_total{code=~"0|403|5.."}[10m])) > 0.05',
         "10m",
         Severity.WARNING,
-        "The API server refuses requests or does not answer.",
+        "The API server rejects requests of the controller or does not answer.",
         Samples(
             (('dra_reserve_api_requests_total{method="PATCH",resource="resourceclaims",code="403"}', "0+6x60"),),
             (('dra_reserve_api_requests_total{method="PATCH",resource="resourceclaims",code="200"}', "0+600x60"),),
@@ -127,7 +127,7 @@ ALERTS: Final = (
         'sum by (driver) (dra_reserve_devices_held{held_by=~"nothing|others"}) > 0',
         "30m",
         Severity.WARNING,
-        "Devices that nobody uses are not given back.",
+        "Devices stay allocated although no pod uses them.",
         Samples(
             (('dra_reserve_devices_held{driver="gpu.example.com",held_by="nothing"}', "8x90"),),
             (
@@ -143,7 +143,7 @@ ALERTS: Final = (
         "sum by (driver) (dra_reserve_plugin_registered == bool 0) > 0",
         "5m",
         Severity.WARNING,
-        "On some nodes the kubelet has not taken the driver: pods with its claims do not start there.",
+        "The kubelet has not registered the driver on some nodes, so pods with its claims do not start there.",
         Samples(
             (('dra_reserve_plugin_registered{driver="cpu.reserve.dra",instance="n1"}', "0x60"),),
             (('dra_reserve_plugin_registered{driver="cpu.reserve.dra",instance="n1"}', "1x60"),),
@@ -155,7 +155,7 @@ ALERTS: Final = (
         'sum by (driver) (dra_reserve_plugin_impaired{reason="NotEnforced"}) > 0',
         "2m",
         Severity.CRITICAL,
-        "On some nodes containers may run on CPUs that others have claimed.",
+        "Containers may run on CPUs that other pods have claimed.",
         Samples(
             (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="NotEnforced",instance="n1"}', "1x60"),),
             (
@@ -170,7 +170,7 @@ ALERTS: Final = (
         'sum by (driver, reason) (dra_reserve_plugin_impaired{reason=~"NotRecovered|DriverImpaired"}) > 0',
         "5m",
         Severity.WARNING,
-        "On some nodes a driver runs and gives no devices away.",
+        "A driver runs on some nodes but prepares no devices.",
         Samples(
             (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="DriverImpaired",instance="n1"}', "1x60"),),
             (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="DriverImpaired",instance="n1"}', "0x60"),),
@@ -182,7 +182,7 @@ ALERTS: Final = (
         "sum by (driver) (dra_reserve_plugin_orphans) > 0",
         "15m",
         Severity.WARNING,
-        "Nodes keep devices for claims that are gone.",
+        "Nodes hold devices for deleted claims.",
         Samples(
             (('dra_reserve_plugin_orphans{driver="gpu.reserve.dra",instance="n1"}', "2x60"),),
             (('dra_reserve_plugin_orphans{driver="gpu.reserve.dra",instance="n1"}', "0x60"),),
@@ -194,7 +194,7 @@ ALERTS: Final = (
         "sum(dra_reserve_extender_doubts) > 0",
         "2m",
         Severity.WARNING,
-        "The scheduler extender does not know how bindings ended; their place stays held.",
+        "The scheduler extender does not know the outcome of some binds; their capacity stays held.",
         Samples((("dra_reserve_extender_doubts", "1x60"),), (("dra_reserve_extender_doubts", "0 1 0 1 0x60"),)),
     ),
     Alert(

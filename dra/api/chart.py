@@ -103,7 +103,7 @@ class CpuDriverValues(ChartSection):
 
     enabled: bool = True
     devices: Literal["individual", "grouped"] = "individual"
-    """A device for each CPU, or for each NUMA node (needs DRAConsumableCapacity)."""
+    """Publish one device per CPU, or one per NUMA node (needs DRAConsumableCapacity)."""
     reserved: Annotated[str, Field(pattern=r"^[0-9,-]*$")] = ""
     """CPUs that are never allocated, such as 0-1,32; empty: one core."""
 

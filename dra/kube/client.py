@@ -276,7 +276,7 @@ class Client:
             if uid is None or not error.has_cause_in("metadata.uid"):
                 raise
             # The server sees an attempt to change an immutable field; here the uid is a precondition.
-            message = f"the object with uid {uid} is gone, another one has its name"
+            message = f"the object with uid {uid} was deleted, and another object has its name"
             raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
 
     async def json_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
@@ -362,7 +362,7 @@ class Client:
             raise UnreadableResponse(what, error) from error
         same = (claim.uid, claim.resource_version) == (before.metadata.uid, before.metadata.resource_version)
         if not same and not claim.is_like(before):
-            raise Conflict(what, Status(code=409, reason="Conflict", message="it has been changed meanwhile"))
+            raise Conflict(what, Status(code=409, reason="Conflict", message="another client changed the object"))
         claim.apply(body)
         codec = codec_of(resource, ResourceClaim)
         write = Request(

@@ -180,7 +180,7 @@ class KubeconfigCredentials:
         authorization = configuration.api_key.get("BearerToken")
         user = _user_section(loader)
         if "exec" in user and authorization is None and configuration.cert_file is None:
-            message = f"the exec plugin {user['exec'].get('command')} gave no credentials (its error is in the log)"
+            message = f"the exec plugin {user['exec'].get('command')} returned no credentials; see its error in the log"
             raise Unreachable(f"kubeconfig {self._path}", message, ambiguous=False)
         access = RestConfig(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
         return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
@@ -207,12 +207,16 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
         _require_any_file(named)
         known = kubeconfigs.context_names(named) if context else ()
         if known and context not in known:
-            message = f"is not in kubeconfig {named}; there are: {', '.join(known)}"
+            message = f"is not in kubeconfig {named}; use one of: {', '.join(known)}"
             raise Unreachable(f"context {context}", message, ambiguous=False)
         return KubeconfigCredentials(named, context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return ServiceAccountCredentials()
-    raise Unreachable("API server", f"no kubeconfig ({home}, $KUBECONFIG), and this is no pod", ambiguous=False)
+    raise Unreachable(
+        "API server",
+        f"no kubeconfig ({home}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig",
+        ambiguous=False,
+    )
 
 
 def _require_any_file(paths: str) -> None:

@@ -117,7 +117,7 @@ class ResponseTooLarge(ApiError):  # noqa: N818 - as above
     """A successful response that is longer than the client's limit; its content is unknown."""
 
     def __init__(self, what: str, most: int) -> None:
-        super().__init__(what, Status(code=200, message=f"the answer is longer than {most >> 20} MiB"))
+        super().__init__(what, Status(code=200, message=f"the response is longer than {most >> 20} MiB"))
 
 
 class ServerError(ApiError):
@@ -137,7 +137,7 @@ class UnreadableResponse(ApiError):  # noqa: N818 - as above
     """A success whose body does not decode, as from the login page of a proxy. A write has happened in that case."""
 
     def __init__(self, what: str, cause: Exception) -> None:
-        super().__init__(what, Status(reason="Unreadable", message=f"the answer cannot be read: {cause}"))
+        super().__init__(what, Status(reason="Unreadable", message=f"the response cannot be decoded: {cause}"))
 
     @property
     def ambiguous(self) -> bool:

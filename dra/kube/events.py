@@ -126,7 +126,7 @@ class EventRecorder:
             if isinstance(error, ApiError):
                 _log.debug("%s", error)
             else:
-                _log.exception("event %r is not written, by a mistake of ours", fact.note)
+                _log.exception("event %r not created, internal error", fact.note)
             self._discard(series)
         else:
             self.posted += 1

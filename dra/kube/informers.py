@@ -37,5 +37,5 @@ def staleness(reflector: Reflector[Any]) -> str:
     if lag is None:
         return f"{name}: not listed yet" + (f" ({reflector.failure})" if reflector.failure else "")
     if lag > STALE_AFTER:
-        return f"{name}: no news for {lag:.0f} s ({reflector.failure or 'silent'})"
+        return f"{name}: no event for {lag:.0f} s ({reflector.failure or 'silent'})"
     return ""

@@ -118,7 +118,7 @@ class LeaderElector:
                 await self._look()
                 if self._is_stood_down:
                     if not told:
-                        _log.info("lease %s/%s: told to stand down (%s), waiting", *self._key, STAND_DOWN)
+                        _log.info("lease %s/%s: ordered to stand down (%s), waiting", *self._key, STAND_DOWN)
                     told = True
                 else:
                     await self._act(self._decision())
@@ -126,7 +126,7 @@ class LeaderElector:
                 self._failed(error)
             if self._tenure is None:
                 await asyncio.sleep(self._pause())
-        _log.info("lease %s/%s: taken by %s", *self._key, self.identity)
+        _log.info("lease %s/%s: acquired by %s", *self._key, self.identity)
         return self._tenure
 
     async def hold(self) -> NoReturn:
@@ -145,7 +145,7 @@ class LeaderElector:
                     break
                 await self._act(decision)
                 if self._is_stood_down:
-                    raise StoodDownError(f"lease {self._key[0]}/{self._key[1]}: told to stand down ({STAND_DOWN})")
+                    raise StoodDownError(f"lease {self._key[0]}/{self._key[1]}: ordered to stand down ({STAND_DOWN})")
             except ApiError as error:
                 self._failed(error)
             if self._tenure.over(self._terms, now=self._clock.now()):
@@ -165,7 +165,7 @@ class LeaderElector:
         try:
             await self._patch(lease, given_back, annotations={WRITES_ANSWERED: answered})
         except ApiError as error:
-            _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
+            _log.warning("lease %s/%s: not released, it will expire (%s)", *self._key, error)
 
     @property
     def _is_stood_down(self) -> bool:

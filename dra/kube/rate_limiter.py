@@ -40,7 +40,10 @@ class TokenBucket:
 
     def __post_init__(self) -> None:
         if self.qps <= 0 or self.burst < 1:
-            raise ValueError(f"limits: qps {self.qps} and burst {self.burst} let no request through")
+            raise ValueError(
+                f"limits: qps {self.qps} and burst {self.burst} allow no request; set qps "
+                "above 0 and burst to 1 or more"
+            )
         self.tokens = self.burst
 
     def take(self, now: float, *, heed_pause: bool = True) -> float:

@@ -252,13 +252,13 @@ class Reflector(Generic[T]):
 
     def _failed(self, error: ApiError) -> None:
         level = logging.WARNING if self.failure is None else logging.DEBUG  # warn once, not at every attempt
-        _log.log(level, "%s; what is known of %s stays as it is", error, self.resource.label)
+        _log.log(level, "%s; the cache of %s is unchanged", error, self.resource.label)
         self.failure = error
 
     def _report_unreadable(self, identity: ObjectIdentity, error: Exception | str = "in a list") -> None:
         self.unreadable += 1
         _log.warning(
-            "%s %s: does not have the form we know (%s); we go on with its last known state",
+            "%s %s: cannot be decoded (%s); its last known state stays in the cache",
             self.resource.kind,
             identity,
             error,

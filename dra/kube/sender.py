@@ -110,17 +110,19 @@ class Sender:
             async with asyncio.timeout(deadline - self._clock.now()):
                 await self._limiter.acquire(priority)
                 if priority is not RequestPriority.LEADERSHIP:
-                    message = f"not sent in time: {MAX_IN_FLIGHT} requests are under way, and the API server is slow"
+                    message = f"not sent in time: {MAX_IN_FLIGHT} requests are in progress and the API server is slow"
                     await self._slots.acquire()
         except TimeoutError:
             waiting = self._limiter.waiting
-            message = message or f"not sent in time: {waiting} requests wait for their turn (limits: qps, burst)"
+            message = message or f"not sent in time: {waiting} requests wait for the rate limit; raise qps and burst"
             raise Unreachable(what, message, ambiguous=False) from None
         left = deadline - self._clock.now()
         if left <= 0.0:
             if priority is not RequestPriority.LEADERSHIP:
                 self._slots.release()
-            raise Unreachable(what, "not sent in time: its turn came at its deadline", ambiguous=False)
+            raise Unreachable(
+                what, "not sent in time: the rate limit allowed the request only at its deadline", ambiguous=False
+            )
         return left
 
     async def _exchange(self, request: Request, what: str, label: str) -> Response:

@@ -51,7 +51,7 @@ class BackgroundTasks:
         """Wait for the first failure and raise it: for callers that cannot continue without the work."""
         await self._fell.wait()
         if self._failure is None:
-            raise AssertionError("what fell has failed")
+            raise AssertionError("a failed task has an exception")
         raise self._failure
 
     async def settled(self) -> None:
@@ -69,6 +69,6 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if task.cancelled() or (failure := task.exception()) is None:
             return
-        _log.error("%s has failed, by a mistake of ours", task.get_name(), exc_info=failure)
+        _log.error("%s failed, internal error", task.get_name(), exc_info=failure)
         self._failure = self._failure or failure
         self._fell.set()

@@ -152,7 +152,7 @@ async def it_complains_of_the_node(place):
     await place.annotate(MALFORMED)
     await until_async(lambda: place.node.user.list("events"), within=SOON)
     (event,) = await place.node.user.list("events")
-    assert event["note"] == f"node n1: {MALFORMED} is malformed; what it said before stays in force"
+    assert event["note"] == f"node n1: {MALFORMED} is malformed; the last valid value stays in effect"
     assert (event["reason"], event["type"], event["regarding"]["kind"]) == ("InvalidNodeReservation", "Warning", "Node")
 
 

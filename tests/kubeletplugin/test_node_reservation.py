@@ -72,7 +72,7 @@ async def test_what_cannot_be_read_is_told_once_however_often_the_node_is_writte
     for number in range(20):
         await place.user.patch("nodes", "n1", {"metadata": {"labels": {"beat": str(number)}}})
         await asyncio.sleep(300.0)
-    fault = f"annotation {ANNOTATION}: reservedCPUs: 9-8 runs backwards; what it said before stays in force"
+    fault = f"annotation {ANNOTATION}: reservedCPUs: 9-8 runs backwards; the last valid value stays in effect"
     assert await place.notes() == [f"node n1: {fault}"]
     assert place.driver.kept[-1][0] == "first"
 

@@ -64,7 +64,7 @@ async def test_pods_under_a_workload_entry_go_on_under_stock_rules(
         done = await dra("downgrade", "--apply")
         took = time.monotonic() - began
         assert done.left() == {}, done.output
-        assert not controller.process.alive, "told to stand down, it ends; its pod would be started again, and wait"
+        assert not controller.process.alive, "ordered to stand down, it ends; its pod would be started again, and wait"
         after = {pod["metadata"]["uid"]: revision(pod) for pod in await namespace.all(PODS)}
         assert after == before, "no pod was touched"
         now = await namespace.get(CLAIMS, "train")

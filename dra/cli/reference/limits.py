@@ -49,7 +49,7 @@ _CLIENT: Final = (
         f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
         f"no more is read; a page is asked for again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
         f"{dra.kube.client.PAGE_SIZE} objects, then with fewer again; the list in one piece is begun again in pages",
-        "the log: `the answer is longer than`",
+        "the log: `the response is longer than`",
     ),
 )
 """Bounds of every process that talks to an API server."""

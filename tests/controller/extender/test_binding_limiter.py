@@ -105,7 +105,8 @@ async def test_where_nothing_is_answered_filter_waits_a_moment_and_a_binding_is_
     await turns.room()
     assert clock.now() - began == pytest.approx(FILTER_WAIT_SHARE * SECONDS)
     with pytest.raises(
-        WriteRefusedError, match=f"nothing was written: {LIMIT_INITIAL} bindings are under way on a slow API server"
+        WriteRefusedError,
+        match=f"nothing was written: {LIMIT_INITIAL} binds are in progress and the API server is slow",
     ):
         async with turns.turn(deadline=clock.now() + 1.0):
             pytest.fail("no turn is free")

@@ -196,7 +196,7 @@ CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
     [
         pytest.param(None, "", id="bound"),
         pytest.param(WriteRefusedError("no"), "pod d/p, node a: no", id="refused"),
-        pytest.param(UnknownOutcomeError("gone"), "nobody knows yet", id="unknown"),
+        pytest.param(UnknownOutcomeError("gone"), "outcome of the bind is unknown", id="unknown"),
     ],
 )
 async def test_bind_says_how_it_ended(ask, binder, fails, said):
@@ -211,7 +211,7 @@ async def test_bind_says_how_it_ended(ask, binder, fails, said):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        pytest.param("{", "no call of kube-scheduler's", id="no-json"),
+        pytest.param("{", "not a request of kube-scheduler", id="no-json"),
         pytest.param({"Pod": POD, "Nodes": {"items": []}}, "nodeCacheCapable: true", id="nodes-as-objects"),
     ],
 )

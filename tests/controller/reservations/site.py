@@ -252,7 +252,7 @@ class Site:
 def _outcome(error):
     if not error:
         return "a bind succeeds"
-    return "a bind is not answered" if "nobody knows" in error else "a bind fails"
+    return "a bind is not answered" if "outcome of the bind is unknown" in error else "a bind fails"
 
 
 async def ended(task):

@@ -77,7 +77,7 @@ async def test_a_patch_without_metadata_gets_some_for_its_precondition():
 async def test_another_object_under_the_name_is_a_conflict():
     # as recorded from 1.36.3: a uid that differs is "an immutable field"
     immutable = refusal(422, "Invalid", causes=[{"reason": "FieldValueInvalid", "field": "metadata.uid"}])
-    with pytest.raises(errors.Conflict, match=r"^Pod ml/a: the object with uid u is gone"):
+    with pytest.raises(errors.Conflict, match=r"^Pod ml/a: the object with uid u was deleted"):
         await patched(Scripted(immutable), uid="u")
 
 
@@ -93,7 +93,7 @@ async def test_the_time_of_a_write_can_be_bounded():
 
 
 async def test_an_answer_that_is_something_else_is_told_from_a_failure():
-    with pytest.raises(errors.UnreadableResponse, match=r"^Pod ml/a: the answer cannot be read"):
+    with pytest.raises(errors.UnreadableResponse, match=r"^Pod ml/a: the response cannot be decoded"):
         await patched(Scripted(Response(200, {}, b"<html>please log in")))
 
 
@@ -187,7 +187,7 @@ async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
 
 
 async def test_an_object_that_is_too_long_is_an_error():
-    with pytest.raises(errors.ResponseTooLarge, match=r"^pods: the answer is longer than 8 MiB$"):
+    with pytest.raises(errors.ResponseTooLarge, match=r"^pods: the response is longer than 8 MiB$"):
         await listed(Scripted(*[too_long] * 4))
 
 

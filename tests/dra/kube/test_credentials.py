@@ -191,7 +191,7 @@ async def test_an_exec_token_is_replaced_before_it_expires(tmp_path, clock):
 
 async def test_a_plugin_that_fails_is_not_taken_for_no_credentials(tmp_path, clock):
     config = kubeconfig(tmp_path, plugin(tmp_path, body="#!/bin/sh\nexit 1\n"), clock)
-    with pytest.raises(Unreachable, match=r"the exec plugin .*plugin\.sh gave no credentials"):
+    with pytest.raises(Unreachable, match=r"the exec plugin .*plugin\.sh returned no credentials"):
         await config.access()
 
 
@@ -274,7 +274,11 @@ class TestFind:
         assert isinstance(credentials.find(), ServiceAccountCredentials)
 
     def test_and_else_it_says_where_it_looked(self):
-        with pytest.raises(Unreachable, match=r"^API server: no kubeconfig \(.*, \$KUBECONFIG\), and this is no pod$"):
+        with pytest.raises(
+            Unreachable,
+            match=r"^API server: no kubeconfig \(.*, \$KUBECONFIG\), and this process does not run "
+            r"in a pod; use --kubeconfig$",
+        ):
             credentials.find()
 
 
@@ -291,5 +295,5 @@ def test_access_that_is_equal_is_no_news():
 def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path, clock):
     kubeconfig(tmp_path, {"token": "one"}, clock)
     (path,) = tmp_path.iterdir()
-    with pytest.raises(Unreachable, match=r"^context z: is not in kubeconfig .*; there are: x, y$"):
+    with pytest.raises(Unreachable, match=r"^context z: is not in kubeconfig .*; use one of: x, y$"):
         credentials.find(str(path), context="z")

@@ -145,7 +145,7 @@ async def test_an_event_that_cannot_be_made_is_told_in_the_log_and_stops_nobody(
         assert (recorder.posted, recorder.discarded) == (1, 1)
     [record] = caplog.records
     assert (record.levelname, record.exc_info is not None) == ("ERROR", True)
-    assert "'one' is not written" in record.getMessage()
+    assert "event 'one' not created" in record.getMessage()
 
 
 async def test_a_lost_answer_does_not_make_two_events(clock):

@@ -57,8 +57,8 @@ async def test_what_a_handler_raises_ends_all():
         pytest.param(None, None, ["pods: not listed yet"], id="not-listed"),
         pytest.param(None, "forbidden", ["pods: not listed yet (forbidden)"], id="may-not-list"),
         pytest.param(1.0, None, [], id="fresh"),
-        pytest.param(STALE_AFTER + 1, None, ["pods: no news for 181 s (silent)"], id="silent"),
-        pytest.param(STALE_AFTER + 1, "down", ["pods: no news for 181 s (down)"], id="failing"),
+        pytest.param(STALE_AFTER + 1, None, ["pods: no event for 181 s (silent)"], id="silent"),
+        pytest.param(STALE_AFTER + 1, "down", ["pods: no event for 181 s (down)"], id="failing"),
     ],
 )
 async def test_each_says_what_keeps_it_from_knowing_its_kind(silent, failure, told):

@@ -409,7 +409,7 @@ async def test_a_leader_that_is_told_to_stand_down_gives_the_lease_back(server, 
     await one.acquire()
     server.note(**{STAND_DOWN: "for a downgrade"})
     began = clock.now()
-    with pytest.raises(StoodDownError, match="told to stand down"):
+    with pytest.raises(StoodDownError, match="ordered to stand down"):
         await one.hold()
     assert clock.now() - began <= 3 * ElectionTimings().retry
     assert one.leading  # until its work has ended, nobody else may begin

@@ -333,7 +333,7 @@ async def test_an_object_that_does_not_fit_stops_nobody(clock, caplog):
             assert work.told == ["+a:a@1", "synced@10", "+b:b@12", "-a:a@1"]
             assert work.reflector.unreadable == 3
             assert work.reflector.resource_version == "13"
-    assert caplog.messages[0].startswith("Pod ml/z: does not have the form we know")
+    assert caplog.messages[0].startswith("Pod ml/z: cannot be decoded")
     assert "Expected `int`" in caplog.messages[1]
 
 

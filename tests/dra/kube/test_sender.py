@@ -103,7 +103,7 @@ async def test_who_gets_no_turn_before_the_deadline_has_sent_nothing(clock):
     with pytest.raises(errors.Unreachable) as caught:
         await sent(sender, "PATCH", within=3.0)
     assert not caught.value.ambiguous
-    assert "limits: qps, burst" in str(caught.value)
+    assert "raise qps and burst" in str(caught.value)
     assert clock.now() == pytest.approx(3.0)
     assert len(transport.requests) == 1
 
@@ -127,7 +127,7 @@ async def test_a_server_that_does_not_answer_has_a_bounded_number_of_requests_to
     with pytest.raises(errors.Unreachable) as caught:
         await sent(sender, "PATCH", within=10.0)
     assert not caught.value.ambiguous
-    assert f"{MAX_IN_FLIGHT} requests are under way" in str(caught.value)
+    assert f"{MAX_IN_FLIGHT} requests are in progress" in str(caught.value)
     renewal = asyncio.create_task(sent(sender, "PATCH", priority=RequestPriority.LEADERSHIP, within=100.0))
     await asyncio.sleep(1.0)
     assert most == MAX_IN_FLIGHT + 1, "the lease is renewed all the same"

@@ -86,7 +86,7 @@ async def test_what_a_detached_task_fails_with_is_logged_with_its_traceback(capl
     await detached.settled()
     [record] = caplog.records
     assert record.levelno == logging.ERROR
-    assert "container (a, main) has failed" in record.getMessage()
+    assert "container (a, main) failed" in record.getMessage()
     assert "in failing_after" in caplog.text
 
 

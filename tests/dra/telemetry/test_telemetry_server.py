@@ -57,8 +57,8 @@ async def test_alive_is_whose_loop_turns(endpoints, troubles):
 
 async def test_ready_is_who_knows_the_cluster_and_the_rest_is_told(endpoints, troubles):
     assert await answer(endpoints, "probes", "/readyz") == (200, "ok\n")
-    troubles += ["pods: not listed yet", "nodes: no news for 200 s"]
-    assert await answer(endpoints, "probes", "/readyz") == (503, "pods: not listed yet\nnodes: no news for 200 s\n")
+    troubles += ["pods: not listed yet", "nodes: no event for 200 s"]
+    assert await answer(endpoints, "probes", "/readyz") == (503, "pods: not listed yet\nnodes: no event for 200 s\n")
 
 
 async def test_metrics_are_in_the_text_format(endpoints, metrics):
