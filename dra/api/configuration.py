@@ -145,7 +145,9 @@ class ControllerConfiguration(ConfigurationSection):
     @model_validator(mode="after")
     def _placeholders_are_of_reservations(self) -> Self:
         if self.placeholders is PlaceholderMode.YIELDING and not self.reservations:
-            raise ValueError("placeholders: yielding is about Reservations; set reservations: true, or leave it out")
+            raise ValueError(
+                "placeholders: yielding requires reservations: true; set reservations, or remove placeholders"
+            )
         return self
 
     def rules(self) -> dict[str, str]:

@@ -46,14 +46,14 @@ class CompiledSelector:
         self.expression = expression
         if len(expression) > SELECTOR_EXPRESSION_MAX_LENGTH:
             raise MalformedSelectorError(
-                f"a selector has {SELECTOR_EXPRESSION_MAX_LENGTH} characters at most, this one {len(expression)}"
+                f"a selector has {len(expression)} characters; {SELECTOR_EXPRESSION_MAX_LENGTH} are allowed"
             )
         try:
             self._compiled = Expression(expression, _ENVIRONMENT)
         except MalformedExpressionError as error:
-            raise MalformedSelectorError(f"{expression!r} is no CEL expression: {error}") from error
+            raise MalformedSelectorError(f"{expression!r} is not a valid CEL expression: {error}") from error
         if self._compiled.type not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
-            raise MalformedSelectorError(f"{expression!r} answers with {self._compiled.type}, not with true or false")
+            raise MalformedSelectorError(f"{expression!r} evaluates to {self._compiled.type}, not to a bool")
         self._domains = frozenset(_DOMAIN_LITERAL.findall(expression))
         self._reads = fields_read(expression)
         self._answers: dict[Hashable, bool | str] = {}
@@ -89,7 +89,7 @@ class CompiledSelector:
         except EvaluationError as error:
             raise SelectorError(f"selector {self.expression!r}: {error}") from error
         if not isinstance(answer, bool):
-            raise SelectorError(f"selector {self.expression!r}: {answer!r} is neither true nor false")
+            raise SelectorError(f"selector {self.expression!r}: {answer!r} is not a bool")
         return answer
 
     def _completed(self, device: DeviceInput) -> DeviceInput:

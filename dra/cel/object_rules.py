@@ -34,10 +34,10 @@ class CompiledRule:
         try:
             self._compiled = _ENVIRONMENT.compile(expression)
         except RuntimeError as error:
-            raise MalformedRuleError(f"{expression!r} is no CEL expression: {error}") from error
+            raise MalformedRuleError(f"{expression!r} is not a valid CEL expression: {error}") from error
         answer = self._compiled.return_type()
         if answer not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
-            raise MalformedRuleError(f"{expression!r} answers with {answer}, not with true or false")
+            raise MalformedRuleError(f"{expression!r} evaluates to {answer}, not to a bool")
 
     def __repr__(self) -> str:
         return f"CompiledRule({self.expression!r})"

@@ -53,7 +53,7 @@ _DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 
 
 class MalformedQuantityError(ValueError):
-    """A text that is no quantity."""
+    """A text that is not a quantity."""
 
 
 class Format(Enum):

@@ -45,11 +45,11 @@ class GroupResource(Struct, frozen=True):
         """
         resource, _, group = text.partition(".")
         if not (len(resource) <= _MAX_LABEL and _LABEL.fullmatch(resource)):
-            wrong = f"{_quoted(text)}: {_quoted(resource)} is no resource name"
-            raise MalformedReferenceError(f"{wrong}; write it as in: jobs.batch")
+            wrong = f"{_quoted(text)}: {_quoted(resource)} is not a resource name"
+            raise MalformedReferenceError(f"{wrong}, for example jobs.batch")
         if ("." in text) and not (len(group) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(group)):
-            wrong = f"{_quoted(text)}: {_quoted(group)} is no API group"
-            raise MalformedReferenceError(f"{wrong}; write it as in: jobs.batch")
+            wrong = f"{_quoted(text)}: {_quoted(group)} is not an API group"
+            raise MalformedReferenceError(f"{wrong}, for example jobs.batch")
         return cls(resource=resource, group=group)
 
     @property
@@ -108,7 +108,7 @@ class ConsumerReference(Struct, frozen=True):
         kind, slash, name = text.partition("/")
         if not slash or not (len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name)):
             raise MalformedReferenceError(
-                f"{_quoted(text)} is no RESOURCE[.GROUP]/NAME; write it as in: jobs.batch/train"
+                f"{_quoted(text)} is not of the form RESOURCE[.GROUP]/NAME, for example jobs.batch/train"
             )
         found = GroupResource.parse(kind)
         return cls(api_group=found.group, resource=found.resource, name=name, uid=uid)

@@ -32,7 +32,7 @@ class CpuConfig(Parameters):
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
         if self.required_bind_policy and self.preferred_bind_policy:
-            raise ValueError("requiredCPUBindPolicy and preferredCPUBindPolicy exclude each other: keep one")
+            raise ValueError("set requiredCPUBindPolicy or preferredCPUBindPolicy, not both")
         return self
 
     @property

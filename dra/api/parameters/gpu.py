@@ -38,7 +38,7 @@ class TimeSliceInterval(StrEnum):
 def _refuse_mps(value: object) -> object:
     if value == "MPS":
         raise ValueError(
-            "MPS is not done by this driver, it needs a control daemon for each claim; "
+            "this driver does not support MPS, which needs a control daemon for each claim; "
             "use TimeSlicing, or NVIDIA's driver for this claim"
         )
     return value
@@ -66,8 +66,8 @@ class MemoryLimitEnforcement(StrEnum):
 def _require_advisory(value: object) -> object:
     if value != MemoryLimitEnforcement.ADVISORY:
         raise ValueError(
-            "nothing enforces a memory limit without MPS; write Advisory if telling the containers is enough, "
-            "or take the limit away"
+            "nothing enforces a memory limit without MPS; write Advisory to pass the limit to the containers only, "
+            "or remove the limit"
         )
     return value
 

@@ -39,7 +39,7 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
         _VALIDATIONS: [
             _rule(
                 f"self.matches('{_DURATION_PATTERN}')",
-                "is no duration that lies ahead; write it as in: 24h, 90m, 1h30m, or 0s: ends by expires alone",
+                "must be a duration of 0s or more, for example 24h, 90m or 1h30m; with 0s, only expires counts",
             )
         ]
     },

@@ -28,11 +28,11 @@ def parse_duration(text: str) -> int:
     """Return the nanoseconds of a duration: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
     match = _WHOLE.fullmatch(text) if len(text) <= 64 else None  # noqa: PLR2004 - no duration is longer in earnest
     if match is None:
-        raise MalformedDurationError(f"{text[:64]!r} is no duration; write it as in: 24h, 90m, 1h30m, or 0s")
+        raise MalformedDurationError(f"{text[:64]!r} is not a duration, for example 24h, 90m, 1h30m or 0s")
     parts = (Fraction(number) * (_UNITS.get(unit) or _HOUR) for number, unit in _COMPONENT.findall(text))
     total = int(sum(parts)) * (-1 if match[1] == "-" else 1)
     if abs(total) > _MAX_DURATION:
-        raise MalformedDurationError(f"{text!r} is longer than any duration can be: 2562047h47m16.854775807s")
+        raise MalformedDurationError(f"{text!r} is longer than the longest duration, 2562047h47m16.854775807s")
     return total
 
 

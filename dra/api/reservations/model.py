@@ -68,7 +68,7 @@ class _LenientModel(_StrictModel):
 
 def _parse_duration(given: object) -> object:
     if isinstance(given, int) and not isinstance(given, bool):
-        raise ValueError("a number is no duration; write it as in: 24h, 90m, 1h30m, or 0s")  # noqa: TRY004 - pydantic's
+        raise ValueError("a number is not a duration; add a unit, for example 24h, 90m, 1h30m or 0s")  # noqa: TRY004 - pydantic's
     return durations.parse_duration(given) if isinstance(given, str) else given
 
 
@@ -78,9 +78,9 @@ def _parse_timestamp(given: object) -> object:
         try:
             given = datetime.fromisoformat(given)
         except ValueError:
-            raise ValueError(f"{text!r} is no time; write it as in: 2026-11-21T15:00:00Z") from None
+            raise ValueError(f"{text!r} is not a time, for example 2026-11-21T15:00:00Z") from None
     if isinstance(given, datetime) and given.tzinfo is None:
-        raise ValueError("has no time zone; write it as in: 2026-11-21T15:00:00Z")
+        raise ValueError("has no time zone; write, for example, 2026-11-21T15:00:00Z")
     return given.astimezone(UTC) if isinstance(given, datetime) else given
 
 

@@ -106,7 +106,9 @@ def claim_to_allocate(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) 
             subs = request.first_available
             requests.append(tuple(_request_data(s, f"{request.name}/{s.name}", request.name, classes) for s in subs))
         else:
-            raise UnsatisfiableError(f"request {request.name}: neither exactly nor firstAvailable is known here")
+            raise UnsatisfiableError(
+                f"request {request.name}: has neither exactly nor firstAvailable, and nothing else is supported"
+            )
     _check_size(claim, requests)
     return ClaimToAllocate(
         key=claim.metadata.key,
@@ -120,7 +122,9 @@ def claim_to_allocate(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) 
 def _constraint(found: DeviceConstraint, number: int) -> Constraint:
     attribute = found.match_attribute or found.distinct_attribute
     if not attribute:
-        raise UnsatisfiableError(f"constraint #{number}: neither matchAttribute nor distinctAttribute is known here")
+        raise UnsatisfiableError(
+            f"constraint #{number}: has neither matchAttribute nor distinctAttribute, and nothing else is supported"
+        )
     requests = frozenset(found.requests) if found.requests else None
     return Constraint(attribute=attribute, distinct=not found.match_attribute, requests=requests)
 
@@ -128,7 +132,7 @@ def _constraint(found: DeviceConstraint, number: int) -> Constraint:
 def _request_data(ask: BaseDeviceRequest, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> RequestData:
     if ask.derived_attributes:
         raise UnsatisfiableError(
-            f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not known here"
+            f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not supported"
         )
     found = classes.get(ask.device_class_name)
     if found is None:
@@ -154,7 +158,7 @@ def _request_data(ask: BaseDeviceRequest, name: str, parent: str, classes: Mappi
 
 def _compile_selectors(selectors: list[DeviceSelector] | None, where: str) -> list[CompiledSelector]:
     if any(each.cel is None for each in selectors or ()):
-        raise UnsatisfiableError(f"{where}: a selector is no CEL expression, and nothing else is known here")
+        raise UnsatisfiableError(f"{where}: a selector is not a CEL expression, and other selectors are not supported")
     try:
         return [compile_selector(each.cel.expression) for each in selectors or () if each.cel is not None]
     except MalformedSelectorError as error:

@@ -65,7 +65,7 @@ class CpuAssignments:
             return f"{holder}: CPUs {unknown} are not online (online: {self.topology.online}); have it allocated anew"
         for why, those in (("kept by the node", self.kept), ("reserved for the system", self.reserved)):
             if nobodys := cpus & those:
-                return f"{holder}: CPUs {nobodys} are {why} ({those}), nobody may hold them"
+                return f"{holder}: CPUs {nobodys} are {why} ({those}) and cannot be allocated"
         others = {other: theirs for other, theirs in self.holdings.items() if other != holder}
         for other, theirs in others.items():
             if both := cpus & theirs:
@@ -74,9 +74,9 @@ class CpuAssignments:
         if not self._pool(held | cpus):
             pool = self._pool(held)
             return (
-                f"{holder}: {len(cpus)} CPUs ({cpus}) refused: none would be left for containers without CPUs of their"
-                f" own; {len(pool)} of {len(self.topology.online)} are in the shared pool now ({pool}),"
-                f" ask for {max(len(pool) - 1, 0)} of them at most"
+                f"{holder}: {len(cpus)} CPUs ({cpus}) refused: no CPU would be left for the shared pool; "
+                f"{len(pool)} of {len(self.topology.online)} online CPUs are in the pool now ({pool}),"
+                f" so request {max(len(pool) - 1, 0)} at most"
             )
         return replace(self, holdings={**self.holdings, holder: cpus})
 

@@ -74,12 +74,12 @@ class CpuTopology:
         if len(self.online) != len(self.cpus):
             raise InvalidTopologyError("CPU topology: a CPU is described twice")
         if both := self.online & self.offline:
-            raise InvalidTopologyError(f"CPU topology: CPUs {both} are said to be online and offline")
+            raise InvalidTopologyError(f"CPU topology: CPUs {both} are both online and offline")
         if unknown := self.isolated - self.online - self.offline:
-            raise InvalidTopologyError(f"CPU topology: CPUs {unknown} are isolated, and neither online nor offline")
+            raise InvalidTopologyError(f"CPU topology: CPUs {unknown} are isolated, but neither online nor offline")
         if wrong := set(self.memory_only) & set(self.nodes):
             raise InvalidTopologyError(
-                f"CPU topology: NUMA nodes {sorted(wrong)} are said to have no CPU, and have one"
+                f"CPU topology: NUMA nodes {sorted(wrong)} are listed as memory-only, but have CPUs"
             )
         self._check_same("core", lambda c: c.core, within="socket", of=lambda c: c.socket)
         self._check_same("core", lambda c: c.core, within="NUMA node", of=lambda c: c.numa)

@@ -51,7 +51,7 @@ def test_kubectls_notation_is_read(text, kind, name):
     ],
 )
 def test_what_could_be_no_path_is_refused_with_an_example(text):
-    with pytest.raises(MalformedReferenceError, match=r"write it as in: jobs\.batch") as refused:
+    with pytest.raises(MalformedReferenceError, match=r"for example:? jobs\.batch") as refused:
         ConsumerReference.parse(text)
     begin = repr(text[:40])[:-1]
     assert begin in str(refused.value) or repr(text.partition("/")[0])[:40] in str(refused.value)

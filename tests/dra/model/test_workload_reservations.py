@@ -79,7 +79,7 @@ def test_the_fields_are_read_under_their_names_in_the_kep():
 
 
 def test_an_annotation_that_cannot_be_read_says_how_to_write_it():
-    with pytest.raises(MalformedReferenceError, match=r"write it as in: jobs\.batch"):
+    with pytest.raises(MalformedReferenceError, match=r"for example:? jobs\.batch"):
         workload_reservations.workload_reservation(claim(annotations={workload_reservations.RESERVED_FOR: "Job/train"}))
 
 

@@ -42,7 +42,7 @@ def test_everything_can_be_said_in_koordinators_words():
         pytest.param({"preferredCPUBindPolicy": "Full"}, "CpuConfig.preferredCPUBindPolicy: ", id="no-such-policy"),
         pytest.param(
             {"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUBindPolicy": "FullPCPUs"},
-            "exclude each other",
+            "not both",
             id="both",
         ),
         pytest.param({"strategy": None}, "CpuConfig.strategy: ", id="null"),

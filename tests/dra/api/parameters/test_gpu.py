@@ -67,14 +67,14 @@ def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
         ),
         pytest.param(
             sharing(strategy="MPS"),
-            "GpuConfig.sharing.strategy: MPS is not done by this driver, it needs a control daemon for each claim; "
-            "use TimeSlicing, or NVIDIA's driver for this claim",
+            "GpuConfig.sharing.strategy: this driver does not support MPS, which needs a control daemon for each "
+            "claim; use TimeSlicing, or NVIDIA's driver for this claim",
             id="mps",
         ),
         pytest.param(
             sharing(memory={"limit": "10Gi"}),
-            "GpuConfig.sharing.memory.enforcement: nothing enforces a memory limit without MPS; write Advisory if "
-            "telling the containers is enough, or take the limit away",
+            "GpuConfig.sharing.memory.enforcement: nothing enforces a memory limit without MPS; write Advisory to "
+            "pass the limit to the containers only, or remove the limit",
             id="a-limit-that-would-not-limit",
         ),
         pytest.param(

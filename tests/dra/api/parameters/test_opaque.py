@@ -88,7 +88,7 @@ def taken_or_refused(parameters, kind):
         found = decode_parameters(parameters, kind)
     except MalformedParametersError as error:
         text = str(error)
-        assert text.startswith((*ROOTS, kind.__name__)) or "exclude each other" in text
+        assert text.startswith((*ROOTS, kind.__name__)) or "not both" in text
         assert len(text) > len("kind: ")
         return None
     assert isinstance(found, kind)

@@ -18,18 +18,18 @@ def selecting(expression):
         pytest.param(exactly(allocationMode="Some"), "request r: unsupported allocation mode Some", id="mode"),
         pytest.param(
             exactly(derivedAttributes=[{"name": "numa", "expression": "1"}]),
-            "request r: derivedAttributes (feature gate DRADerivedAttributes) are not known here",
+            "request r: derivedAttributes (feature gate DRADerivedAttributes) are not supported",
             id="derived-attributes",
         ),
-        pytest.param({"name": "r", "atMost": {}}, "request r: neither exactly nor firstAvailable", id="new"),
+        pytest.param({"name": "r", "atMost": {}}, "request r: has neither exactly nor firstAvailable", id="new"),
         pytest.param(
             selecting("device."),
-            "request r: 'device.' is no CEL expression",
+            "request r: 'device.' is not a valid CEL expression",
             id="cel",
         ),
         pytest.param(
             selecting("'a'"),
-            "request r: \"'a'\" answers with STRING, not with true or false",
+            "request r: \"'a'\" evaluates to STRING, not to a bool",
             id="no-question",
         ),
     ],

@@ -212,9 +212,12 @@ def test_requests(row):
     ("requests", "constraints", "text"),
     [
         pytest.param(
-            [exactly(selectors=[{"rego": {}}])], [], "request r: a selector is no CEL expression", id="selector"
+            [exactly(selectors=[{"rego": {}}])],
+            [],
+            "request r: a selector is not a CEL expression",
+            id="selector",
         ),
-        pytest.param([exactly()], [{"near": "x/y"}], "constraint #0: neither matchAttribute nor", id="constraint"),
+        pytest.param([exactly()], [{"near": "x/y"}], "constraint #0: has neither matchAttribute nor", id="constraint"),
     ],
 )
 def test_what_is_not_known_here_is_not_left_out(requests, constraints, text):

@@ -76,7 +76,7 @@ def test_isolated_cpus_can_be_held_and_are_not_shared():
         pytest.param(
             CpuAssignments(topology=MACHINE, reserved=parse("0-1")),
             "1-2",
-            "CPUs 1 are reserved for the system (0-1), nobody",
+            "CPUs 1 are reserved for the system (0-1) and cannot be allocated",
             id="reserved",
         ),
         pytest.param(
@@ -88,20 +88,20 @@ def test_isolated_cpus_can_be_held_and_are_not_shared():
         pytest.param(
             CpuAssignments(topology=MACHINE, holdings={B: parse("0-3")}),
             "4-7",
-            "4 CPUs (4-7) refused: none would be left for containers without CPUs of their own; "
-            "4 of 8 are in the shared pool now (4-7), ask for 3 of them at most",
+            "4 CPUs (4-7) refused: no CPU would be left for the shared pool; "
+            "4 of 8 online CPUs are in the pool now (4-7), so request 3 at most",
             id="the-last-ones",
         ),
         pytest.param(
             CpuAssignments(topology=with_isolated("4-7")),
             "0-3",
-            "4 CPUs (0-3) refused: none would be left",
+            "4 CPUs (0-3) refused: no CPU would be left",
             id="isolated-ones-are-no-pool",
         ),
         pytest.param(
             CpuAssignments(topology=MACHINE, kept=parse("0")),
             "1-7",
-            "7 CPUs (1-7) refused: none would be left",
+            "7 CPUs (1-7) refused: no CPU would be left",
             id="nor-are-those-that-the-node-keeps",
         ),
         pytest.param(

@@ -40,10 +40,10 @@ def test_cores_of_different_size():
     [
         pytest.param([], {}, "no CPU is online", id="empty"),
         pytest.param([{}, {}], {}, "described twice", id="twice"),
-        pytest.param([{}], {"offline": CpuSet([0, 1])}, "CPUs 0 are said to be online and offline", id="offline-too"),
-        pytest.param([{}], {"isolated": CpuSet([5])}, "CPUs 5 are isolated, and neither", id="isolated-unknown"),
+        pytest.param([{}], {"offline": CpuSet([0, 1])}, "CPUs 0 are both online and offline", id="offline-too"),
+        pytest.param([{}], {"isolated": CpuSet([5])}, "CPUs 5 are isolated, but neither", id="isolated-unknown"),
         pytest.param(
-            [{}], {"memory_only": (0, 1)}, r"NUMA nodes \[0\] are said to have no CPU", id="memory-only-with-cpu"
+            [{}], {"memory_only": (0, 1)}, r"NUMA nodes \[0\] are listed as memory-only", id="memory-only-with-cpu"
         ),
         pytest.param([{}, {"id": 1, "socket": 1}], {}, r"CPUs 0 and 1 share core 0, but not their socket", id="socket"),
         pytest.param([{}, {"id": 1, "numa": 1}], {}, r"share core 0, but not their NUMA node", id="node"),

@@ -123,7 +123,7 @@ def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted
 
 def test_the_last_cpu_for_all_others_is_not_given_away():
     everything = [cpu(number) for number in range(16)]
-    with pytest.raises(Refused, match="none would be left"):
+    with pytest.raises(Refused, match="no CPU would be left"):
         chosen(asks("b", *everything), reserved=NO_CPUS)
 
 

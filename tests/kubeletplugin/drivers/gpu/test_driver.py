@@ -168,8 +168,9 @@ def test_a_memory_limit_is_told(allocated, configuration, limit):
         pytest.param(
             [result()],
             [config("gpu", strategy="MPS")],
-            "claim ml/train: request gpu: GpuConfig.sharing.strategy: MPS is not done by this driver, it needs a "
-            "control daemon for each claim; use TimeSlicing, or NVIDIA's driver for this claim",
+            "claim ml/train: request gpu: GpuConfig.sharing.strategy: this driver does not "
+            "support MPS, which needs a control daemon for each claim; use TimeSlicing, or NVIDIA's driver for this "
+            "claim",
             id="mps",
         ),
         pytest.param(
