@@ -43,7 +43,7 @@ RESERVATIONS = {
     "options-no-json": ({"allocatePolicy": "Restricted"}, {OPTIONS: "cpu"}, f"annotation {OPTIONS}: is not valid JSON"),
     "options-typo": ({"allocatePolicy": "Restricted"}, {OPTIONS: '{"names": []}'}, "unknown field `names`"),
     "kept-no-json": ({}, {KEPT: "x"}, f"annotation {KEPT}: is not valid JSON"),
-    "kept-policy": ({}, {KEPT: '{"applyPolicy": "Some"}'}, "applyPolicy: 'Some' is neither"),
+    "kept-policy": ({}, {KEPT: '{"applyPolicy": "Some"}'}, "applyPolicy: 'Some' is not valid"),
     "owner-key": (owner(matchLabels={"a b": "c"}), {}, "matchLabels: 'a b' is not a valid label key"),
     "owner-value": (owner(matchLabels={"a": "b c"}), {}, "matchLabels[a]: 'b c' is not a valid label value"),
     "amount": (requests(cpu="x"), {}, "requests.cpu: 'x' is not a quantity"),
