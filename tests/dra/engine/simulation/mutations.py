@@ -20,7 +20,7 @@ def skip_the_bind_horizon(patch: pytest.MonkeyPatch) -> None:
 
 def take_every_scheduler_for_prompt(patch: pytest.MonkeyPatch) -> None:
     """Wait for a minute and no more, however late bindings come."""
-    patch.setattr(bind_latency.BindLatency, "horizon", lambda *_, **__: BIND_HORIZON)
+    patch.setattr(bind_latency.BindLatency, "bind_horizon", lambda *_, **__: BIND_HORIZON)
 
 
 def drop_the_guard(patch: pytest.MonkeyPatch) -> None:
