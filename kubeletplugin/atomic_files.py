@@ -2,7 +2,7 @@
 
 A temporary file in the same directory replaces the file by rename. The temporary name is always the same, so a crash
 leaves at most one temporary file, which the next writer reuses. So there must be one writer at a time
-(`kubeletplugin.sockets.DirectoryLock`). The temporary name begins with a dot and does not end in ``.json``, so that
+(`kubeletplugin.directory_lock.DirectoryLock`). The temporary name begins with a dot and does not end in ``.json``:
 container runtimes, which watch the CDI spec directory, ignore it.
 
 A file is durable when the file *and* its directory were synced: without a sync of the directory the rename may be lost.

@@ -7,15 +7,13 @@ for this: a call that arrives alone runs at once as a batch of one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Generic, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
 
 from dra.model.meta import Uid
 
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
-
-CloseBatch: TypeAlias = Callable[[], Mapping[Uid, RequestT]]
-"""A function that closes the open batch and returns its requests; to be called once, when the batch may run."""
 
 
 class _Batch(Generic[RequestT, AnswerT]):
@@ -27,47 +25,59 @@ class _Batch(Generic[RequestT, AnswerT]):
 class CallBatcher(Generic[RequestT, AnswerT]):
     """The batcher of requests about claims; each request is answered by the batch that it joined."""
 
-    def __init__(self, turn: Callable[[CloseBatch[RequestT]], Awaitable[Mapping[Uid, AnswerT]]]) -> None:
-        """Create a batcher; `turn` waits until it may run, closes the batch, and answers every request in the batch."""
-        self._turn = turn
-        self._next: _Batch[RequestT, AnswerT] | None = None
-        self._under_way: set[asyncio.Task[Mapping[Uid, AnswerT]]] = set()
+    def __init__(
+        self,
+        run: Callable[[Mapping[Uid, RequestT]], Awaitable[Mapping[Uid, AnswerT]]],
+        *,
+        exclusively: Callable[[], AbstractAsyncContextManager[None]],
+    ) -> None:
+        """Create a batcher; `run` answers every request of a batch, within the context that `exclusively` returns.
 
-    async def ask(self, wishes: Mapping[Uid, RequestT]) -> Mapping[Uid, AnswerT]:
-        """Add requests to the open batch and return their answers.
+        A batch accepts calls until that context is entered.
+        """
+        self._run = run
+        self._exclusively = exclusively
+        self._open_batch: _Batch[RequestT, AnswerT] | None = None
+        self._running_tasks: set[asyncio.Task[Mapping[Uid, AnswerT]]] = set()
+
+    async def submit(self, requests: Mapping[Uid, RequestT]) -> dict[Uid, AnswerT]:
+        """Add requests to the open batch and return their answers; raises the failure of the batch.
 
         A caller that is cancelled before the batch runs withdraws its requests; a later cancellation changes nothing.
         """
-        turn = self._next
-        if turn is None or turn.task is None:
-            turn = self._next = _Batch()
-            turn.task = asyncio.create_task(self._take(turn))
-            self._under_way.add(turn.task)
-            turn.task.add_done_callback(self._over)
-        turn.calls.append(wishes)
+        batch = self._open_batch
+        if batch is None or batch.task is None:
+            batch = self._open_batch = _Batch()
+            batch.task = asyncio.create_task(self._run_batch(batch))
+            self._running_tasks.add(batch.task)
+            batch.task.add_done_callback(self._on_done)
+        batch.calls.append(requests)
         try:
-            answers = await asyncio.shield(turn.task)
+            answers = await asyncio.shield(batch.task)
         except asyncio.CancelledError:
-            turn.calls = [call for call in turn.calls if call is not wishes]
+            batch.calls = [call for call in batch.calls if call is not requests]
             raise
-        return {uid: answers[uid] for uid in wishes}
+        return {uid: answers[uid] for uid in requests}
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait for running batches, those with cancelled callers included."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._running_tasks:
+            await asyncio.wait(self._running_tasks)
 
-    async def _take(self, turn: _Batch[RequestT, AnswerT]) -> Mapping[Uid, AnswerT]:
-        def begin() -> Mapping[Uid, RequestT]:
-            if self._next is turn:
-                self._next = None
-            return {uid: wish for call in turn.calls for uid, wish in call.items()}
+    async def _run_batch(self, batch: _Batch[RequestT, AnswerT]) -> Mapping[Uid, AnswerT]:
+        try:
+            async with self._exclusively():
+                self._close(batch)
+                requests = {uid: request for call in batch.calls for uid, request in call.items()}
+                return await self._run(requests) if requests else {}
+        finally:
+            self._close(batch)  # still open if the context could not be entered
 
-        return await self._turn(begin)
+    def _close(self, batch: _Batch[RequestT, AnswerT]) -> None:
+        if self._open_batch is batch:
+            self._open_batch = None
 
-    def _over(self, task: asyncio.Task[Mapping[Uid, AnswerT]]) -> None:
-        self._under_way.discard(task)
-        if self._next is not None and self._next.task is task:
-            self._next = None  # the batch failed before it was closed
+    def _on_done(self, task: asyncio.Task[Mapping[Uid, AnswerT]]) -> None:
+        self._running_tasks.discard(task)
         if not task.cancelled():
             task.exception()  # mark the exception as retrieved: the callers got it, or were cancelled

@@ -15,15 +15,16 @@ in docs/design/kubelet-plugin.md.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from dra.model.meta import Uid
 from kubeletplugin import release_journal
-from kubeletplugin.call_batcher import CallBatcher, CloseBatch
+from kubeletplugin.call_batcher import CallBatcher
 from kubeletplugin.cdi import CdiSpecDirectory, build_spec, is_safe_in_file_name
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import (
@@ -35,12 +36,9 @@ from kubeletplugin.contract import (
     Recheckable,
     Refused,
 )
+from kubeletplugin.directory_lock import DirectoryLock, LockError
 from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
-from kubeletplugin.prepared_claims import DoubleAllocationError, PreparedClaims, requested_items
-from kubeletplugin.sockets import DirectoryLock
-
-RequestT = TypeVar("RequestT")
-AnswerT = TypeVar("AnswerT")
+from kubeletplugin.prepared_claims import DoubleAllocationError, PreparedClaims
 
 log = logging.getLogger(__name__)
 
@@ -96,11 +94,11 @@ class ClaimPreparer:
         cdi: CdiSpecDirectory,
         lock: DirectoryLock,
         trace: StepObserver = ignore_step,
-        forgotten: Callable[[Uid], str] = lambda _: "",
+        orphan_warning: Callable[[Uid], str] = lambda _: "",
     ) -> None:
         """Create a preparer without reading anything.
 
-        `forgotten` returns the warning about a claim that the kubelet seems to have forgotten; empty if there is none.
+        `orphan_warning` returns the warning about a claim that the kubelet seems to have forgotten, or an empty string.
         """
         self._driver = driver
         self._claims = claims
@@ -108,48 +106,51 @@ class ClaimPreparer:
         self._cdi = cdi
         self._lock = lock
         self._trace = trace
-        self._forgotten = forgotten
-        self._holdings: PreparedClaims | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._orphan_warning = orphan_warning
+        self._prepared: PreparedClaims | None = None
+        self._running_tasks: set[asyncio.Task[None]] = set()
         self._released = asyncio.Event()
         """Set when devices are released, and then replaced by a new event."""
-        self._prepare_batcher = CallBatcher(self._prepare_together)
-        self._unprepare_batcher = CallBatcher(self._unprepare_together)
+        self._prepare_batcher = CallBatcher(self._prepare, exclusively=self._locked)
+        self._unprepare_batcher = CallBatcher(self._unprepare, exclusively=self._locked)
 
     @property
-    def held(self) -> tuple[PreparedClaim, ...]:
+    def prepared_claims(self) -> tuple[PreparedClaim, ...]:
         """The prepared claims in memory; the checkpoint is not read."""
-        return self._holdings.all if self._holdings is not None else ()
+        return self._prepared.all if self._prepared is not None else ()
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
         """Prepare claims and return the answer for each; `kubeletplugin.cdi.device_ids` returns the CDI device ids."""
         answers: dict[Uid, PreparedClaim | Refused] = {}
-        wanted: dict[Uid, ClaimIdentity] = {}
+        pending: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             if is_safe_in_file_name(claim.uid):
-                wanted[claim.uid] = claim
+                pending[claim.uid] = claim
             else:
                 answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
-        patience = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT
-        while wanted:
+        deadline = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT
+        while pending:
             released = self._released
-            answers |= await self._read_and_prepare(wanted)
-            wanted = {uid: claim for uid, claim in wanted.items() if isinstance(answers[uid], DevicesInUse)}
-            if wanted and not await _wait_until(released, until=patience):
+            answers |= await self._read_and_prepare(pending)
+            pending = {uid: claim for uid, claim in pending.items() if isinstance(answers[uid], DevicesInUse)}
+            if pending and not await _wait_until(released, until=deadline):
                 break
         return answers
 
-    async def _read_and_prepare(self, wanted: Mapping[Uid, ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
+    async def _read_and_prepare(self, pending: Mapping[Uid, ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
         answers: dict[Uid, PreparedClaim | Refused] = {}
         requests: dict[Uid, PrepareRequest] = {}
-        for uid, read in (await self._claims.read(wanted.values())).items():
+        for uid, read in (await self._claims.read(pending.values())).items():
             if isinstance(read, Refused):
                 answers[uid] = read
             else:
                 requests[uid] = read
         self._trace(PrepareStep.READ)
-        if requests:
-            answers |= await self._prepare_batcher.ask(requests)
+        try:
+            if requests:
+                answers |= await self._prepare_batcher.submit(requests)
+        except (LockError, CheckpointError) as error:
+            answers |= _refuse_all((each.claim for each in requests.values()), error)
         return answers
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
@@ -158,77 +159,48 @@ class ClaimPreparer:
         Unpreparing a claim that was never prepared succeeds.
         """
         answers: dict[Uid, Refused | None] = {}
-        wanted: dict[Uid, ClaimIdentity] = {}
+        pending: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             answers[claim.uid] = None
             if is_safe_in_file_name(claim.uid):  # a claim with another uid was never prepared
-                wanted[claim.uid] = claim
-        if wanted:
-            answers.update(await self._unprepare_batcher.ask(wanted))
+                pending[claim.uid] = claim
+        try:
+            if pending:
+                answers |= await self._unprepare_batcher.submit(pending)
+        except (LockError, CheckpointError) as error:
+            answers |= _refuse_all(pending.values(), error)
         return answers
 
     async def recover(self) -> None:
         """Repair the node after a crash or a reboot: write missing CDI specs, remove orphaned ones, and enforce.
 
-        Raises CheckpointError, and then has changed nothing; LockTimeoutError if another holder keeps the lock.
+        Raises CheckpointError, and then has changed nothing; LockError.
         """
-        await self._locked(self._recover)
+        await self._run_locked(self._recover)
 
-    async def enforce(self) -> None:
+    async def reconcile(self) -> None:
         """Reconcile the node and the CDI specs with the prepared claims; to be called every few seconds.
 
-        Raises Refused, CheckpointError or LockTimeoutError.
+        Raises Refused, CheckpointError or LockError.
         """
-        await self._locked(self._look_again)
+        await self._run_locked(self._reconcile)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait for running calls, those with cancelled callers included."""
-        await asyncio.gather(self._prepare_batcher.settled(), self._unprepare_batcher.settled())
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        await asyncio.gather(self._prepare_batcher.wait_idle(), self._unprepare_batcher.wait_idle())
+        if self._running_tasks:
+            await asyncio.wait(self._running_tasks)
 
-    async def _prepare_together(self, begin: CloseBatch[PrepareRequest]) -> Mapping[Uid, PreparedClaim | Refused]:
-        return await self._together(begin, self._prepare, lambda request: request.claim)
-
-    async def _unprepare_together(self, begin: CloseBatch[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
-        return await self._together(begin, self._unprepare, lambda claim: claim)
-
-    async def _together(
-        self,
-        begin: CloseBatch[RequestT],
-        section: Callable[[Sequence[RequestT]], Awaitable[Mapping[Uid, AnswerT | Refused]]],
-        claim_of: Callable[[RequestT], ClaimIdentity],
-    ) -> Mapping[Uid, AnswerT | Refused]:
-        """Close the batch and run the section under the lock; a failure of the whole batch answers every claim."""
-        try:
-            await self._lock.acquire(within=LOCK_TIMEOUT)
-        except TimeoutError as error:
-            text = f"{error}; the kubelet tries again"
-            wishes = begin()
-        except OSError as error:
-            text = f"{self._lock.folder}: {error.strerror}"
-            wishes = begin()
-        else:
-            try:
-                self._trace(PrepareStep.LOCKED)
-                wishes = begin()
-                return await section(tuple(wishes.values())) if wishes else {}
-            except CheckpointError as error:
-                text = str(error)
-            finally:
-                self._lock.release()
-        return {uid: Refused(f"{claim_of(wish)}: {text}") for uid, wish in wishes.items()}
-
-    async def _prepare(self, requests: Sequence[PrepareRequest]) -> dict[Uid, PreparedClaim | Refused]:
-        holdings = await self._current()
+    async def _prepare(self, requests: Mapping[Uid, PrepareRequest]) -> dict[Uid, PreparedClaim | Refused]:
+        prepared_claims = await self._load_prepared_claims()
         answers: dict[Uid, PreparedClaim | Refused] = {}
-        fresh: list[PreparedClaim] = []
-        for request in requests:
+        new: list[PreparedClaim] = []
+        for request in requests.values():
             try:
-                known = holdings.get(request.claim.uid)
+                known = prepared_claims.get(request.claim.uid)
                 if known is None:
-                    prepared = self._decide(request, holdings)
-                    fresh.append(prepared)
+                    prepared = self._prepare_one(request, prepared_claims)
+                    new.append(prepared)
                 else:
                     prepared = _verify_allocation_unchanged(known, request)
                     if isinstance(self._driver, Recheckable):
@@ -237,47 +209,48 @@ class ClaimPreparer:
             except Refused as refused:
                 answers[request.claim.uid] = refused
         self._trace(PrepareStep.HELD)
-        if fresh:
+        if new:
             try:
-                await asyncio.to_thread(self._checkpoint.write, holdings.all)
+                await asyncio.to_thread(self._checkpoint.write, prepared_claims.all)
             except CheckpointError as error:
-                for prepared in fresh:
-                    holdings.release(prepared.claim.uid)
+                for prepared in new:
+                    prepared_claims.release(prepared.claim.uid)
                     answers[prepared.claim.uid] = Refused(f"{prepared.claim}: not prepared: {error}")
-        return answers | await self._finish([a for a in answers.values() if isinstance(a, PreparedClaim)], holdings)
+        able = [answer for answer in answers.values() if isinstance(answer, PreparedClaim)]
+        return answers | await self._enforce_and_write_specs(able, prepared_claims)
 
-    def _decide(self, request: PrepareRequest, holdings: PreparedClaims) -> PreparedClaim:
+    def _prepare_one(self, request: PrepareRequest, prepared_claims: PreparedClaims) -> PreparedClaim:
         """Hold the devices of a claim and return the prepared claim; raises Refused, and then holds nothing."""
-        claim, others = request.claim, holdings.all
-        conflict = holdings.hold(claim, requested_items(request))
+        claim, others = request.claim, prepared_claims.all
+        conflict = prepared_claims.allocate(claim, request.items)
         if conflict is not None:
-            until = self._forgotten(conflict.holder.uid)
+            until = self._orphan_warning(conflict.holder.uid)
             until = until or "it starts once the pods of the other claim on this node have ended"
             raise DevicesInUse(f"{claim}: {conflict}; {until}")
         try:
             prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
             _verify_complete(prepared, request)
         except Refused:
-            holdings.release(claim.uid)
+            prepared_claims.release(claim.uid)
             raise
         except Exception as error:
-            holdings.release(claim.uid)
+            prepared_claims.release(claim.uid)
             log.exception("%s: driver %s failed", claim, self._driver.name)
             raise Refused(
                 f"{claim}: driver {self._driver.name} failed: {error!r}; see the log of the plugin"
             ) from error
-        holdings.keep(prepared)
+        prepared_claims.add(prepared)
         return prepared
 
-    async def _finish(
-        self, prepared: Sequence[PreparedClaim], holdings: PreparedClaims
+    async def _enforce_and_write_specs(
+        self, prepared: Sequence[PreparedClaim], prepared_claims: PreparedClaims
     ) -> dict[Uid, PreparedClaim | Refused]:
         """Enforce and write the CDI specs; after a failure the claims' devices stay held."""
         if not prepared:
             return {}
         reasons: Mapping[Uid, str] = {}
         try:
-            await self._enforce(holdings)
+            await self._enforce(prepared_claims)
         except NotEnforced as some:
             reasons = some.reasons
         except Refused as refused:
@@ -300,25 +273,25 @@ class ClaimPreparer:
                 )
         return answers
 
-    async def _unprepare(self, claims: Sequence[ClaimIdentity]) -> dict[Uid, Refused | None]:
-        holdings = await self._current()
-        answers = await asyncio.to_thread(self._remove_files, claims)
-        going = {c.uid: p for c in claims if answers[c.uid] is None and (p := holdings.get(c.uid)) is not None}
-        if not going:
+    async def _unprepare(self, claims: Mapping[Uid, ClaimIdentity]) -> dict[Uid, Refused | None]:
+        prepared_claims = await self._load_prepared_claims()
+        answers = await asyncio.to_thread(self._remove_files, claims.values())
+        removed = {uid: p for uid in claims if answers[uid] is None and (p := prepared_claims.get(uid)) is not None}
+        if not removed:
             return answers
-        staying = tuple(each for each in holdings.all if each.claim.uid not in going)
+        remaining = tuple(each for each in prepared_claims.all if each.claim.uid not in removed)
         try:
-            await asyncio.to_thread(self._checkpoint.write, staying)
+            await asyncio.to_thread(self._checkpoint.write, remaining)
         except CheckpointError as error:
-            await asyncio.to_thread(self._write_files, going.values())  # still prepared, and possibly in use
-            return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in going.items()}
-        for uid in going:
-            holdings.release(uid)
+            await asyncio.to_thread(self._write_files, removed.values())  # still prepared, and possibly in use
+            return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in removed.items()}
+        for uid in removed:
+            prepared_claims.release(uid)
         self._trace(PrepareStep.RELEASED)
         self._released.set()
         self._released = asyncio.Event()
         try:
-            await self._enforce(holdings)
+            await self._enforce(prepared_claims)
         except Refused as refused:
             # Only other claims could benefit, and the next reconciliation serves them: no reason to keep the pod
             # from terminating.
@@ -339,10 +312,10 @@ class ClaimPreparer:
         return answers
 
     async def _recover(self) -> None:
-        holdings = await self._current()
-        await asyncio.to_thread(self._repair_files, holdings.all)
+        prepared_claims = await self._load_prepared_claims()
+        await asyncio.to_thread(self._repair_files, prepared_claims.all)
         try:
-            await self._enforce(holdings)
+            await self._enforce(prepared_claims)
         except Refused as refused:
             log.warning("driver %s: at start: %s", self._driver.name, refused)
 
@@ -358,10 +331,10 @@ class ClaimPreparer:
             if isinstance(answer, Refused):
                 log.warning("driver %s: at start: %s", self._driver.name, answer)
 
-    async def _look_again(self) -> None:
-        holdings = await self._current()
-        await asyncio.to_thread(self._rewrite_missing_specs, holdings.all)
-        await self._enforce(holdings)
+    async def _reconcile(self) -> None:
+        prepared_claims = await self._load_prepared_claims()
+        await asyncio.to_thread(self._rewrite_missing_specs, prepared_claims.all)
+        await self._enforce(prepared_claims)
 
     def _rewrite_missing_specs(self, preparations: Iterable[PreparedClaim]) -> None:
         """Write CDI specs that were removed, or for which there was no space: containers that restart need them."""
@@ -374,10 +347,10 @@ class ClaimPreparer:
         for answer in self._write_files(missing).values():
             log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
 
-    async def _enforce(self, holdings: PreparedClaims) -> None:
+    async def _enforce(self, prepared_claims: PreparedClaims) -> None:
         """Call the driver's `enforce` with all prepared claims; raises Refused."""
         try:
-            await self._driver.enforce(holdings.all)
+            await self._driver.enforce(prepared_claims.all)
         except Refused:
             raise
         except Exception as error:
@@ -385,32 +358,32 @@ class ClaimPreparer:
             raise Refused(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
         self._trace(PrepareStep.ENFORCED)
 
-    async def _current(self) -> PreparedClaims:
+    async def _load_prepared_claims(self) -> PreparedClaims:
         """Return the prepared claims; re-read the checkpoint if the other instance of a rolling update wrote it.
 
         A checkpoint that was removed is written again from memory: containers still use its devices.
         """
-        if self._holdings is not None and self._holdings.all and self._checkpoint.missing:
+        if self._prepared is not None and self._prepared.all and self._checkpoint.missing:
             log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
-            await asyncio.to_thread(self._checkpoint.write, self._holdings.all)
-        if self._holdings is None:
+            await asyncio.to_thread(self._checkpoint.write, self._prepared.all)
+        if self._prepared is None:
             await asyncio.to_thread(self._check_checkpoint_not_lost)
-        if self._holdings is None or self._checkpoint.changed:
+        if self._prepared is None or self._checkpoint.changed:
             preparations = await asyncio.to_thread(self._checkpoint.read)
             self._log_released_elsewhere(preparations)
             try:
-                self._holdings = PreparedClaims(preparations)
+                self._prepared = PreparedClaims(preparations)
             except DoubleAllocationError as error:
                 raise CheckpointError(
                     f"checkpoint {self._checkpoint.path} gives a device to two claims: {error}. "
                     "Nothing is prepared or unprepared until that is settled: stop the plugin, delete the pods of both "
                     f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
                 ) from error
-        return self._holdings
+        return self._prepared
 
     def _log_released_elsewhere(self, preparations: Iterable[PreparedClaim]) -> None:
         """Log claims that were released elsewhere: by hand, or by the other instance of a rolling update."""
-        gone = {each.claim.uid: each.claim for each in self.held}
+        gone = {each.claim.uid: each.claim for each in self.prepared_claims}
         for each in preparations:
             gone.pop(each.claim.uid, None)
         by_hand = release_journal.read_releases(self._lock.folder) if gone else {}
@@ -438,23 +411,33 @@ class ClaimPreparer:
                 f"is missing, but CDI files in {self._cdi.folder} tell of {witnesses} claims that have devices"
             )
 
-    async def _locked(self, section: Callable[[], Awaitable[None]]) -> None:
+    @contextlib.asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """Hold the lock of the driver's directory; raises LockError."""
+        await self._lock.acquire(within=LOCK_TIMEOUT)
+        try:
+            self._trace(PrepareStep.LOCKED)
+            yield
+        finally:
+            self._lock.release()
+
+    async def _run_locked(self, section: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lock, then run the section to its end, even if the caller is cancelled."""
         await self._lock.acquire(within=LOCK_TIMEOUT)
-        task = asyncio.create_task(self._run(section))
-        self._under_way.add(task)
-        task.add_done_callback(self._over)
+        task = asyncio.create_task(self._run_and_unlock(section))
+        self._running_tasks.add(task)
+        task.add_done_callback(self._on_done)
         await asyncio.shield(task)
 
-    async def _run(self, section: Callable[[], Awaitable[None]]) -> None:
+    async def _run_and_unlock(self, section: Callable[[], Awaitable[None]]) -> None:
         try:
             self._trace(PrepareStep.LOCKED)
             await section()
         finally:
             self._lock.release()
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running_tasks.discard(task)
         if not task.cancelled():
             task.exception()  # mark the exception as retrieved: the caller got it, or was cancelled
 
@@ -466,6 +449,11 @@ async def _wait_until(event: asyncio.Event, *, until: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+def _refuse_all(claims: Iterable[ClaimIdentity], error: LockError | CheckpointError) -> dict[Uid, Refused]:
+    retry = "; the kubelet retries" if isinstance(error, LockError) else ""
+    return {claim.uid: Refused(f"{claim}: {error}{retry}") for claim in claims}
 
 
 def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> PreparedClaim:

@@ -142,6 +142,14 @@ class PrepareRequest(Struct, frozen=True):
     configuration: tuple[OpaqueParameters, ...]
     """Opaque parameters in upstream's order, the class's before the claim's; for one request, the last entry wins."""
 
+    @property
+    def items(self) -> frozenset[DeviceID]:
+        """The device ids that the claim would hold; a result with adminAccess holds none."""
+        held = (each for each in self.results if not each.admin_access)
+        return frozenset(
+            DeviceID(driver=each.driver, pool=each.pool, device=each.device, share=each.share_id or "") for each in held
+        )
+
     def parameters_of(self, result: DeviceRequestAllocationResult) -> tuple[Mapping[str, Any], ...]:
         """Return the parameters that apply to one result, lowest precedence first."""
         return tuple(each.parameters for each in self.configuration if each.applies_to(result.request))

@@ -30,6 +30,7 @@ from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint, CheckpointErro
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.claims import ClaimReader
 from kubeletplugin.contract import Closable, Degradable, Driver, EnforcementResumable, Pool, PreparedClaim, Refused
+from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.dra_service import DraService
 from kubeletplugin.health import HealthService
 from kubeletplugin.metrics import PluginMetrics
@@ -38,8 +39,15 @@ from kubeletplugin.prepare_steps import StepObserver, ignore_step
 from kubeletplugin.registration import Registrar
 from kubeletplugin.slices.publisher import ResourceSlicePublisher
 from kubeletplugin.socket_listener import SocketListener, require_kubelet_directory
-from kubeletplugin.socket_paths import PLUGINS_OPTION, REGISTRY_OPTION, driver_socket_paths, sibling_sockets
-from kubeletplugin.sockets import DirectoryLock, SocketPathError, ensure_private_directory, remove_stale_socket
+from kubeletplugin.sockets import (
+    PLUGINS_OPTION,
+    REGISTRY_OPTION,
+    SocketPathError,
+    driver_socket_paths,
+    ensure_private_directory,
+    remove_stale_socket,
+    sibling_sockets,
+)
 
 ENFORCE_INTERVAL: Final = 5.0
 """Seconds between two reconciliations without a change; a driver that needs one sooner yields a change."""
@@ -91,17 +99,17 @@ class DriverRunner:
         self._changes = ChangeBroadcaster(driver)
         cdi = CdiSpecDirectory(folders.cdi, driver=driver.name, trace=trace)
         path = self.names.folder / CHECKPOINT_FILE
-        self.preparing = ClaimPreparer(
+        self.preparer = ClaimPreparer(
             driver,
             claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
             checkpoint=Checkpoint(path, PreparedClaim, beside=cdi.pattern, sync=sync, trace=trace),
             cdi=cdi,
             lock=DirectoryLock(self.names.folder),
             trace=trace,
-            forgotten=lambda uid: self._orphans.told.get(uid, ""),
+            orphan_warning=lambda uid: self._orphans.told.get(uid, ""),
         )
-        self._orphans = OrphanedClaimDetector(client, lambda: self.preparing.held)
-        self._service = DraService(self.preparing, driver=driver.name, observe=self._observe, clock=clock)
+        self._orphans = OrphanedClaimDetector(client, lambda: self.preparer.prepared_claims)
+        self._service = DraService(self.preparer, driver=driver.name, observe=self._observe, clock=clock)
         self._health = HealthService(
             driver, changes=self._changes, well=lambda: not self._recovery_problem, clock=clock
         )
@@ -130,7 +138,7 @@ class DriverRunner:
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
-        held, offered = self.preparing.held, self._published_pools()
+        held, offered = self.preparer.prepared_claims, self._published_pools()
         self._metrics.prepared.labels(self.driver.name).set(len(held))
         self._metrics.held.labels(self.driver.name).set(
             len({(item.pool, item.device) for each in held for item in each.items})
@@ -185,7 +193,7 @@ class DriverRunner:
         await self._registration.close(grace=REGISTRAR_GRACE)
         self._health.close()
         await self._dra.close(grace=CALLS_GRACE)
-        await self.preparing.settled()
+        await self.preparer.wait_idle()
         if isinstance(self.driver, Closable):
             await self.driver.close()
         _log.info("driver %s: stopped; what is prepared stays so", self.driver.name)
@@ -221,10 +229,10 @@ class DriverRunner:
 
     async def _recover_once(self) -> None:
         try:
-            await self.preparing.recover()
+            await self.preparer.recover()
         except CheckpointError as error:
             await self._set_recovery_problem(str(error), unreadable=True)
-        except OSError as error:  # LockTimeoutError included
+        except OSError as error:  # LockError included
             await self._set_recovery_problem(str(error), unreadable=self._unreadable)
         else:
             await self._set_recovery_problem("", unreadable=False)
@@ -262,10 +270,10 @@ class DriverRunner:
 
     async def _look(self) -> None:
         try:
-            await self.preparing.enforce()
+            await self.preparer.reconcile()
         except CheckpointError as error:
             await self._set_recovery_problem(str(error), unreadable=True)
-        except OSError as error:  # LockTimeoutError included
+        except OSError as error:  # LockError included
             await self._resume_enforcement()
             self._enforcement_problem = str(error)
         except Refused as error:

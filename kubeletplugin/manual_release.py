@@ -22,7 +22,7 @@ from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareRequest, Refused
-from kubeletplugin.sockets import DirectoryLock
+from kubeletplugin.directory_lock import DirectoryLock
 
 
 class HeldClaim(Struct, frozen=True):
@@ -98,11 +98,11 @@ async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
     driver, claim = found.preparation.driver, found.preparation.claim
     elsewhere, folder = _AbsentDriver(driver), CdiSpecDirectory(cdi, driver=driver)
     checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, beside=folder.pattern)
-    preparing = ClaimPreparer(
+    preparer = ClaimPreparer(
         elsewhere, claims=elsewhere, checkpoint=checkpoint, cdi=folder, lock=DirectoryLock(found.folder)
     )
     release_journal.record_release(found.folder, found.preparation, because=because)
-    answer = (await preparing.unprepare([claim]))[claim.uid]
+    answer = (await preparer.unprepare([claim]))[claim.uid]
     if answer is not None:
         raise answer
 

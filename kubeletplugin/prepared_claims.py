@@ -7,20 +7,11 @@ from collections.abc import Iterable
 
 from dra.engine.devices.ledger import DeviceConflict, DeviceID, Holder, Ledger
 from dra.model.meta import Uid
-from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareRequest
+from kubeletplugin.contract import ClaimIdentity, PreparedClaim
 
 
 class DoubleAllocationError(Exception):
     """Two prepared claims hold the same device."""
-
-
-def requested_items(request: PrepareRequest) -> frozenset[DeviceID]:
-    """Return the device ids that a claim would hold; a result with adminAccess holds none."""
-    return frozenset(
-        DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "")
-        for r in request.results
-        if not r.admin_access
-    )
 
 
 class PreparedClaims:
@@ -30,10 +21,10 @@ class PreparedClaims:
         self._preparations: dict[Uid, PreparedClaim] = {}
         self._ledger = Ledger()
         for preparation in preparations:
-            conflict = self.hold(preparation.claim, preparation.items)
+            conflict = self.allocate(preparation.claim, preparation.items)
             if conflict is not None:
                 raise DoubleAllocationError(str(conflict))
-            self.keep(preparation)
+            self.add(preparation)
 
     @property
     def all(self) -> tuple[PreparedClaim, ...]:
@@ -44,11 +35,11 @@ class PreparedClaims:
         """Return the prepared claim with this uid, or None."""
         return self._preparations.get(uid)
 
-    def hold(self, claim: ClaimIdentity, items: Iterable[DeviceID]) -> DeviceConflict | None:
+    def allocate(self, claim: ClaimIdentity, items: Iterable[DeviceID]) -> DeviceConflict | None:
         """Allocate all items to a claim, or change nothing and return the conflict."""
         return self._ledger.hold(Holder(kind="claim", key=claim.key, uid=claim.uid), items)
 
-    def keep(self, preparation: PreparedClaim) -> None:
+    def add(self, preparation: PreparedClaim) -> None:
         """Add a prepared claim that already holds its items."""
         self._preparations[preparation.claim.uid] = preparation
 

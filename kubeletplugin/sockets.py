@@ -1,28 +1,32 @@
-"""Unix sockets and directories of the plugin: socket paths, stale sockets, private directories and their lock.
+"""Unix sockets and directories of the plugin: paths of sockets, sockets that other instances left, private directories.
 
-The two instances of a rolling update share one directory for each driver. They exclude each other by ``flock`` on the
-directory itself: the kernel releases the lock when its holder dies, in whatever way, and no lock file can be lost. The
-lock is polled: a thread that waits for it could not be cancelled. It is contended only while two instances overlap, and
-each holds it for milliseconds.
+A single instance uses ``PLUGINS/DRIVER/dra.sock`` and ``REGISTRY/DRIVER-reg.sock``. Instances that overlap in a rolling
+update are distinguished by the uid of their pod, which is then part of both names. Where that makes a path too long for
+a unix socket, a hash of the uid takes its place, and if necessary one of the driver's name.
 """
 
-import asyncio
 import errno
-import fcntl
+import hashlib
 import os
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from dra.model.meta import Struct
+from kubeletplugin.cdi import validate_driver_name
 
 MAX_SOCKET_PATH: Final = 107
 """Maximum length of a unix socket's path in bytes (``sun_path`` without the terminating zero)."""
 
-MIN_LOCK_RETRY: Final = 0.001
-MAX_LOCK_RETRY: Final = 0.02
-"""Maximum number of seconds between two attempts to get a lock that another process holds."""
-
 CONNECT_TIMEOUT: Final = 1.0
+
+PLUGINS_OPTION: Final = "--plugins"
+REGISTRY_OPTION: Final = "--registry"
+
+_HASH_LENGTH: Final = 12
+_POD_UID_LENGTH: Final = 63
 
 
 class SocketPathError(ValueError):
@@ -85,60 +89,45 @@ def remove_stale_socket(path: Path) -> bool:
     )
 
 
-class LockTimeoutError(TimeoutError):
-    """The lock was not released in time; the text names its holder."""
+class SocketPaths(Struct, frozen=True):
+    """The paths of one driver in one instance of the plugin."""
+
+    folder: Path
+    """The driver's directory, with socket, checkpoint and lock."""
+
+    dra: Path
+    registration: Path
 
 
-class DirectoryLock:
-    """The lock of a directory, exclusive among all processes; within this process, waiters get it in order."""
+def driver_socket_paths(driver: str, *, plugins: Path, registry: Path, pod_uid: str = "") -> SocketPaths:
+    """Return the paths of a driver's sockets; raises ValueError for a name or uid that is unsafe in a file name."""
+    folder = plugins / validate_driver_name(driver)
+    if pod_uid and (len(pod_uid) > _POD_UID_LENGTH or not pod_uid.replace("-", "").isalnum() or not pod_uid.isascii()):
+        raise ValueError(f"pod uid {pod_uid[:_POD_UID_LENGTH]!r}: not one; it is metadata.uid of the plugin's own pod")
+    part = f"-{pod_uid}" if pod_uid else ""
+    dra, registration = folder / f"dra{part}.sock", registry / f"{driver}{part}-reg.sock"
+    if pod_uid and _is_too_long(dra):
+        dra = folder / f"dra-{_hash(pod_uid)}.sock"
+    if pod_uid and _is_too_long(registration):
+        registration = registry / f"{driver}-{_hash(pod_uid)}-reg.sock"
+    if _is_too_long(registration):
+        part = f"-{_hash(pod_uid)}" if pod_uid else ""
+        registration = registry / f"{_hash(driver)}{part}-reg.sock"
+    return SocketPaths(folder=folder, dra=dra, registration=registration)
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._turn = asyncio.Lock()
-        self._descriptor: int | None = None
 
-    async def acquire(self, *, within: float) -> None:
-        """Wait for the lock; raises LockTimeoutError after `within` seconds. May be cancelled."""
-        try:
-            async with asyncio.timeout(within):
-                await self._turn.acquire()
-                try:
-                    self._descriptor = await self._lock_folder()
-                except BaseException:
-                    self._turn.release()
-                    raise
-        except TimeoutError:
-            raise LockTimeoutError(self._who(within)) from None
+def sibling_sockets(names: SocketPaths, driver: str) -> Iterator[Path]:
+    """Yield the sockets of other instances of this driver; a dead instance may have left its sockets."""
+    registry = names.registration.parent
+    registrations = (path for name in (driver, _hash(driver)) for path in registry.glob(f"{name}-*reg.sock"))
+    for path in sorted((*names.folder.glob("dra*.sock"), *registrations)):
+        if path not in (names.dra, names.registration):
+            yield path
 
-    def release(self) -> None:
-        """Release the lock of the directory."""
-        if self._descriptor is None:
-            raise RuntimeError(f"folder {self.folder}: not locked by us")
-        os.close(self._descriptor)
-        self._descriptor = None
-        self._turn.release()
 
-    def _who(self, seconds: float) -> str:
-        if self._descriptor is None:  # no call of this process has the lock: an earlier one waits for the kernel, too
-            return f"another instance of the plugin keeps {self.folder} locked"
-        return (
-            f"an earlier call of this plugin is still at work in {self.folder} after {seconds:g} s: "
-            "the disk, or what the driver calls, is slow"
-        )
+def _is_too_long(path: Path) -> bool:
+    return len(os.fsencode(path)) > MAX_SOCKET_PATH
 
-    async def _lock_folder(self) -> int:
-        # Opened again each time: the directory may have been removed and created again.
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        pause = MIN_LOCK_RETRY
-        try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, MAX_LOCK_RETRY)
-                else:
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

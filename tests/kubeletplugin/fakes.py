@@ -9,8 +9,8 @@ from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import Checkpoint
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.contract import ClaimIdentity, ContainerEdits, PreparedClaim, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.prepare_steps import ignore_step
-from kubeletplugin.sockets import DirectoryLock
 
 DRIVER = "gpu.reserve.dra"
 POOL = "n1"

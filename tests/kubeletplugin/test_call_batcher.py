@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 
 import pytest
 
@@ -7,119 +8,129 @@ from kubeletplugin.call_batcher import CallBatcher
 VIRTUAL_TIME = True
 
 
-class Turns:
-    """Answers each wish with the number of its turn, when told to."""
+class Batches:
+    """Answers each request with the number of its batch; a test decides when batches begin and end."""
 
     def __init__(self):
         self.may_begin = asyncio.Event()
         self.may_end = asyncio.Event()
-        self.wishes = []
-        self.fails = None
-        self.gathering = CallBatcher(self)
+        self.begin_error = None
+        self.run_error = None
+        self.requests = []
+        self.batcher = CallBatcher(self.run, exclusively=self.exclusively)
 
-    async def __call__(self, begin):
+    @contextlib.asynccontextmanager
+    async def exclusively(self):
         await self.may_begin.wait()
-        wishes = begin()
-        self.wishes.append(dict(wishes))
-        number = len(self.wishes)
+        if self.begin_error is not None:
+            raise self.begin_error
+        yield
+
+    async def run(self, requests):
+        self.requests.append(dict(requests))
+        number = len(self.requests)
         await self.may_end.wait()
-        if self.fails is not None:
-            raise self.fails
-        return dict.fromkeys(wishes, number)
+        if self.run_error is not None:
+            raise self.run_error
+        return dict.fromkeys(requests, number)
 
-    def ask(self, *uids):
-        return asyncio.create_task(self.gathering.ask({uid: uid.upper() for uid in uids}))
+    def submit(self, *uids):
+        return asyncio.create_task(self.batcher.submit({uid: uid.upper() for uid in uids}))
 
-    def go(self):
+    def start(self):
         self.may_begin.set()
         self.may_end.set()
 
 
 @pytest.fixture
-async def turns():
-    return Turns()
+async def batches():
+    return Batches()
 
 
-async def rest():
+async def let_tasks_run():
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def test_who_comes_alone_has_a_turn_at_once(turns):
-    turns.go()
-    assert await turns.ask("a") == {"a": 1}
-    assert await turns.ask("b") == {"b": 2}
-    assert turns.wishes == [{"a": "A"}, {"b": "B"}]
+async def test_a_call_that_arrives_alone_runs_at_once(batches):
+    batches.start()
+    assert await batches.submit("a") == {"a": 1}
+    assert await batches.submit("b") == {"b": 2}
+    assert batches.requests == [{"a": "A"}, {"b": "B"}]
 
 
-async def test_who_comes_before_it_begins_is_in_and_who_comes_later_is_in_the_next(turns):
-    calls = [turns.ask("a", "b"), turns.ask("b", "c")]
-    await rest()
-    turns.may_begin.set()
-    await rest()
-    calls += [turns.ask("d"), turns.ask("e")]
-    await rest()
-    turns.may_end.set()
+async def test_calls_before_the_begin_join_the_batch_and_later_calls_the_next(batches):
+    calls = [batches.submit("a", "b"), batches.submit("b", "c")]
+    await let_tasks_run()
+    batches.may_begin.set()
+    await let_tasks_run()
+    calls += [batches.submit("d"), batches.submit("e")]
+    await let_tasks_run()
+    batches.may_end.set()
     assert await asyncio.gather(*calls) == [{"a": 1, "b": 1}, {"b": 1, "c": 1}, {"d": 2}, {"e": 2}]
 
 
-async def test_who_gives_up_before_it_begins_wished_nothing(turns):
-    gone, staying = turns.ask("a", "b"), turns.ask("b")
-    await rest()
-    gone.cancel()
-    await rest()
-    turns.go()
-    assert await staying == {"b": 1}
-    assert turns.wishes == [{"b": "B"}]
+async def test_a_call_that_is_cancelled_before_the_begin_withdraws_its_requests(batches):
+    cancelled, remaining = batches.submit("a", "b"), batches.submit("b")
+    await let_tasks_run()
+    cancelled.cancel()
+    await let_tasks_run()
+    batches.start()
+    assert await remaining == {"b": 1}
+    assert batches.requests == [{"b": "B"}]
     with pytest.raises(asyncio.CancelledError):
-        await gone
+        await cancelled
 
 
-async def test_who_gives_up_later_changes_nothing_and_can_be_waited_for(turns):
-    call = turns.ask("a")
-    turns.may_begin.set()
-    await rest()
+async def test_a_batch_whose_calls_are_all_cancelled_runs_nothing(batches):
+    call = batches.submit("a")
+    await let_tasks_run()
     call.cancel()
-    settled = asyncio.create_task(turns.gathering.settled())
-    await rest()
-    assert not settled.done()
-    turns.may_end.set()
-    await settled
-    assert turns.wishes == [{"a": "A"}]
-    await turns.gathering.settled()
+    await let_tasks_run()
+    batches.start()
+    await batches.batcher.wait_idle()
+    assert batches.requests == []
 
 
-async def test_a_turn_that_fails_fails_for_all_in_it_and_for_nobody_else(turns):
-    calls = [turns.ask("a"), turns.ask("b")]
-    turns.fails = ValueError("no")
-    turns.go()
+async def test_a_later_cancellation_changes_nothing_and_the_batch_can_be_awaited(batches):
+    call = batches.submit("a")
+    batches.may_begin.set()
+    await let_tasks_run()
+    call.cancel()
+    idle = asyncio.create_task(batches.batcher.wait_idle())
+    await let_tasks_run()
+    assert not idle.done()
+    batches.may_end.set()
+    await idle
+    assert batches.requests == [{"a": "A"}]
+    await batches.batcher.wait_idle()
+
+
+async def test_a_batch_that_fails_raises_in_each_of_its_calls_and_in_no_other(batches):
+    calls = [batches.submit("a"), batches.submit("b")]
+    batches.run_error = ValueError("no")
+    batches.start()
     assert [str(e) for e in await asyncio.gather(*calls, return_exceptions=True)] == ["no", "no"]
-    turns.fails = None
-    assert await turns.ask("c") == {"c": 2}
+    batches.run_error = None
+    assert await batches.submit("c") == {"c": 2}
 
 
-async def test_a_turn_that_fails_before_it_begins_takes_nobody_else_with_it():
-    failing = True
-
-    async def turn(begin):
-        if failing:
-            raise ValueError("no lock")
-        return dict.fromkeys(begin(), "fine")
-
-    gathering = CallBatcher(turn)
+async def test_a_batch_that_cannot_begin_does_not_affect_the_next(batches):
+    batches.begin_error = ValueError("no lock")
+    batches.start()
     with pytest.raises(ValueError, match="no lock"):
-        await gathering.ask({"a": 1})
-    failing = False
-    assert await gathering.ask({"a": 1}) == {"a": "fine"}
+        await batches.submit("a")
+    batches.begin_error = None
+    assert await batches.submit("a") == {"a": 1}
 
 
-async def test_a_failure_that_nobody_waits_for_is_silent(turns, caplog):
-    call = turns.ask("a")
-    turns.may_begin.set()
-    await rest()
+async def test_a_failure_without_a_waiting_caller_is_silent(batches, caplog):
+    call = batches.submit("a")
+    batches.may_begin.set()
+    await let_tasks_run()
     call.cancel()
-    turns.fails = ValueError("no")
-    turns.may_end.set()
-    await turns.gathering.settled()
-    await rest()
+    batches.run_error = ValueError("no")
+    batches.may_end.set()
+    await batches.batcher.wait_idle()
+    await let_tasks_run()
     assert not caplog.records

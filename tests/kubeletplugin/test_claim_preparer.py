@@ -10,8 +10,8 @@ import pytest
 from kubeletplugin import claim_preparer
 from kubeletplugin.checkpoint import CheckpointError
 from kubeletplugin.contract import NotEnforced, Refused
+from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.prepare_steps import PrepareStep
-from kubeletplugin.sockets import DirectoryLock
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, claim, prepared, request, result
 
 
@@ -96,7 +96,7 @@ async def test_a_claim_waits_a_moment_for_a_device_that_is_about_to_be_given_bac
     waiting = asyncio.create_task(plugin.prepare([b, c] if together else [b]))
     while node.claims.reads < 2:  # noqa: ASYNC110 - a reader makes no event
         await asyncio.sleep(0)
-    await plugin.enforce()  # the lock is free meanwhile
+    await plugin.reconcile()  # the lock is free meanwhile
     assert not waiting.done()
     assert await plugin.unprepare([a]) == {a.uid: None}
     answers = await asyncio.wait_for(waiting, 10)
@@ -194,7 +194,7 @@ async def test_calls_that_wait_at_the_same_time_share_a_turn(node, driver):
     assert [a.claim for a in answers if not isinstance(a, Refused)] == claims[:30]
     assert steps.count(PrepareStep.CHECKPOINT_REPLACED) == driver.looks == steps.count(PrepareStep.LOCKED) <= 2
     steps.clear()
-    gone = await asyncio.gather(*(one(plugin.unprepare, c) for c in claims), plugin.enforce())
+    gone = await asyncio.gather(*(one(plugin.unprepare, c) for c in claims), plugin.reconcile())
     assert set(gone) == {None}
     assert steps.count(PrepareStep.CHECKPOINT_REPLACED) <= 2
     assert node.remembered == driver.enforced == {}
@@ -345,7 +345,7 @@ async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver
     await plugin.prepare([a, b])
     node.cdi.path(a.uid).unlink()
     driver.enforced = None
-    await plugin.enforce()
+    await plugin.reconcile()
     assert node.cdi.uids() == {a.uid, b.uid} == set(driver.enforced)
     assert [record.getMessage() for record in caplog.records] == [f"{a}: its CDI file was gone"]
 
@@ -356,7 +356,7 @@ async def test_recovery_goes_on_when_nothing_can_be_enforced(node, driver, caplo
         await node.instance(driver=driver).recover()
     assert "node n1: no cgroups" in caplog.text
     with pytest.raises(Refused, match="no cgroups"):
-        await node.instance(driver=driver).enforce()
+        await node.instance(driver=driver).reconcile()
 
 
 async def test_two_instances_see_what_the_other_did(node):
@@ -376,8 +376,10 @@ async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
     a = node.claims.allocate("a", "gpu-0")
     other = DirectoryLock(node.own)
     await other.acquire(within=1)
-    text = f"claim ml/a (uid uid-a): another instance of the plugin keeps {node.own} locked; the kubelet tries again"
-    assert str(await one(node.instance().prepare, a)) == text
+    assert str(await one(node.instance().prepare, a)) == (
+        f"claim ml/a (uid uid-a): another instance of the plugin holds the lock of directory {node.own}; "
+        "the kubelet retries"
+    )
     other.release()
     assert not isinstance(await one(node.instance().prepare, a), Refused)
 
@@ -396,8 +398,10 @@ async def test_a_call_that_waits_for_one_of_our_own_blames_nobody_else(node, dri
     first = asyncio.create_task(one(plugin.prepare, a))
     await entered.wait()
     text = str(await one(plugin.prepare, b))
-    assert text.startswith(f"{b}: an earlier call of this plugin is still at work in {node.own} after 0.01 s")
-    assert text.endswith("; the kubelet tries again")
+    assert text.startswith(
+        f"{b}: an earlier call of this plugin still holds the lock of directory {node.own} after 0.01 s"
+    )
+    assert text.endswith("; the kubelet retries")
     go_on.set()
     assert not isinstance(await first, Refused)
 
@@ -426,6 +430,6 @@ async def test_a_caller_who_gives_up_leaves_a_call_that_comes_to_its_end(node, d
     await asyncio.sleep(0)
     go_on.set()
     assert (await waiting[1])[c.uid].claim == c
-    await plugin.settled()
+    await plugin.wait_idle()
     assert set(node.remembered) == {a.uid, c.uid} == node.cdi.uids()
     assert not isinstance(await one(plugin.prepare, b), Refused)

@@ -9,7 +9,7 @@ import pytest
 
 from kubeletplugin import driver_runner
 from kubeletplugin.contract import Refused
-from kubeletplugin.sockets import DirectoryLock
+from kubeletplugin.directory_lock import DirectoryLock
 from tests.kubeletplugin.driver import NAME, SmallDriver
 from tests.kubeletplugin.kubelet import until
 from tests.kubeletplugin.node import temporary, until_async
@@ -207,7 +207,8 @@ async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
     other = DirectoryLock(node.plugins / NAME)
     await other.acquire(within=1)
     async with node.registered() as kubelet:
-        assert f"another instance of the plugin keeps {node.plugins / NAME} locked" in kubelet.application.troubles()[0]
+        (text, *_) = kubelet.application.troubles()
+        assert f"another instance of the plugin holds the lock of directory {node.plugins / NAME}" in text
         other.release()
         await until(lambda: not kubelet.application.troubles())
 

@@ -94,7 +94,7 @@ async def test_a_plugin_that_runs_takes_note_of_what_was_given_back(node, caplog
     await manual_release.release_claim(found, cdi=node.cdi.folder, because=BECAUSE)
     assert set(node.remembered) == {other.uid} == node.cdi.uids()
     with caplog.at_level(logging.INFO):
-        await plugin.enforce()
+        await plugin.reconcile()
     assert set(driver.enforced) == {other.uid}
     (told,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
     assert told.startswith(f"{a}: was given back by hand: 20")
@@ -121,7 +121,7 @@ async def test_what_the_other_instance_of_a_rolling_update_gave_back_is_no_relea
     await old.prepare([a])
     await new.unprepare([a])
     with caplog.at_level(logging.INFO):
-        await old.enforce()
+        await old.reconcile()
     assert [record.getMessage() for record in caplog.records] == [
         f"{a}: was given back by another instance of the plugin"
     ]

@@ -134,7 +134,7 @@ async def test_what_is_given_back_is_an_orphan_no_more(node, transport):
 
 async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(short_path):
     node = FakeNode(short_path)
-    plugin = node.instance(forgotten=lambda uid: f"of {uid}: release it")
+    plugin = node.instance(orphan_warning=lambda uid: f"of {uid}: release it")
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
     await plugin.prepare([a])
     refused = await one(plugin.prepare, b)
@@ -147,9 +147,9 @@ async def test_a_running_plugin_looks_and_has_a_metric(node, monkeypatch):
     monkeypatch.setattr(orphaned_claims, "RECHECK_DELAY", 0.0)
     application = node.application()
     (served,) = application.served
-    monkeypatch.setattr(served.preparing, "_holdings", None)
+    monkeypatch.setattr(served.preparer, "_prepared", None)
     claim = await node.claim("a", allocated=False)
-    monkeypatch.setattr(type(served.preparing), "held", (preparation(claim, "gpu-0"),))
+    monkeypatch.setattr(type(served.preparer), "prepared_claims", (preparation(claim, "gpu-0"),))
     looking = asyncio.create_task(served._orphans.run())
     async with asyncio.timeout(5):
         while not served._orphans.told:  # noqa: ASYNC110

@@ -1,25 +1,24 @@
-import asyncio
-import fcntl
 import os
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from kubeletplugin import sockets
 from kubeletplugin.sockets import (
-    DirectoryLock,
+    MAX_SOCKET_PATH,
     SocketPathError,
+    driver_socket_paths,
     ensure_private_directory,
     remove_stale_socket,
+    sibling_sockets,
     validate_socket_path,
 )
 
-
-def open_files():
-    return len(list(Path("/proc/self/fd").iterdir()))
+SHORT = "gpu.reserve.dra"
+LONG = f"{'g' * 48}.reserve.dra"
+UIDS = ("0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002")
 
 
 def test_a_socket_path_may_have_107_bytes(short_path):
@@ -86,88 +85,56 @@ def test_a_file_in_the_place_of_a_socket_stays(tmp_path):
     assert path.read_text() == "mine"
 
 
-async def test_one_holder_at_a_time_in_order_of_arrival(tmp_path):
-    lock, order = DirectoryLock(tmp_path), []
-
-    async def turn(number):
-        await lock.acquire(within=5)
-        order.append(number)
-        await asyncio.sleep(0)
-        order.append(number)
-        lock.release()
-
-    await asyncio.gather(*(turn(n) for n in range(5)))
-    assert order == [n for n in range(5) for _ in (1, 2)]
+def names(driver=SHORT, *, registry="/r", plugins="/p", pod_uid=""):
+    return driver_socket_paths(driver, plugins=Path(plugins), registry=Path(registry), pod_uid=pod_uid)
 
 
-async def test_two_instances_exclude_each_other(tmp_path):
-    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
-    await one.acquire(within=1)
-    with pytest.raises(TimeoutError):
-        await other.acquire(within=0.01)
-    waiting = asyncio.create_task(other.acquire(within=5))
-    await asyncio.sleep(0.005)
-    one.release()
-    await waiting
-    with pytest.raises(TimeoutError):
-        await one.acquire(within=0.01)
-    other.release()
+def test_one_instance_has_the_names_that_everybody_knows():
+    found = names()
+    assert (str(found.dra), str(found.registration)) == ("/p/gpu.reserve.dra/dra.sock", "/r/gpu.reserve.dra-reg.sock")
 
 
-async def test_who_keeps_the_lock_is_told_truly(tmp_path):
-    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
-    await one.acquire(within=1)
-    waiting = [asyncio.create_task(lock.acquire(within=0.01)) for lock in (one, other, other)]
-    texts = [str(await asyncio.gather(each, return_exceptions=True)) for each in waiting]
-    assert f"an earlier call of this plugin is still at work in {tmp_path} after 0.01 s" in texts[0]
-    for text in texts[1:]:  # the second of them waits for the first, which has it not
-        assert f"another instance of the plugin keeps {tmp_path} locked" in text
-    one.release()
+def test_with_a_pod_uid_it_is_in_both_names():
+    found = names(pod_uid="uid-1")
+    assert (found.dra.name, found.registration.name) == ("dra-uid-1.sock", "gpu.reserve.dra-uid-1-reg.sock")
 
 
-async def test_a_waiter_may_be_cancelled_and_leaves_nothing_behind(tmp_path):
-    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
-    await one.acquire(within=1)
-    before = open_files()
-    waiting = asyncio.create_task(other.acquire(within=5))
-    second = asyncio.create_task(other.acquire(within=5))
-    await asyncio.sleep(0.005)
-    waiting.cancel()
-    second.cancel()
-    await asyncio.gather(waiting, second, return_exceptions=True)
-    assert open_files() == before
-    one.release()
-    await other.acquire(within=1)
-    other.release()
-    with pytest.raises(RuntimeError, match="not locked by us"):
-        other.release()
+@pytest.mark.parametrize(
+    ("driver", "length"),
+    [
+        pytest.param(SHORT, 60, id="hash-of-the-pod-uid"),
+        pytest.param(LONG, 60, id="hash-of-the-driver-too"),
+    ],
+)
+def test_names_that_are_too_long_are_hashed_and_still_told_apart(driver, length):
+    folder = "/" + "f" * (length - 1)
+    found = [names(driver, registry=folder, plugins="/p", pod_uid=uid) for uid in UIDS]
+    for path in (path for each in found for path in (each.dra, each.registration)):
+        assert len(os.fsencode(path)) <= MAX_SOCKET_PATH
+        assert validate_socket_path(path, option="--registry") == path
+    assert len({each.registration for each in found}) == len({each.dra for each in found}) == len(UIDS)
+    assert names(driver, registry=folder, pod_uid=UIDS[0]) == found[0]  # the same each time
 
 
-async def test_the_kernel_gives_back_what_a_killed_process_held(tmp_path):
-    holder = (
-        "import fcntl, os, sys, time\n"
-        "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)\n"
-        "print('held', flush=True); sys.stdin.read()\n"
-    )
-    with subprocess.Popen(  # noqa: ASYNC220 - nothing else runs
-        [sys.executable, "-S", "-c", holder, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout.readline() == b"held\n"
-        lock = DirectoryLock(tmp_path)
-        with pytest.raises(TimeoutError):
-            await lock.acquire(within=0.01)
-        process.kill()
-    await lock.acquire(within=5)
-    lock.release()
+@pytest.mark.parametrize("pod_uid", ["../x", "a/b", "a b", "ä", "x" * 64, "a\0b"])
+def test_what_is_no_pod_uid_is_refused(pod_uid):
+    with pytest.raises(ValueError, match=r"not one; it is metadata\.uid"):
+        names(pod_uid=pod_uid)
 
 
-async def test_a_folder_that_is_gone_is_an_error_and_the_lock_is_usable_again(tmp_path):
-    folder = tmp_path / "x"
-    lock = DirectoryLock(folder)
-    with pytest.raises(FileNotFoundError):
-        await lock.acquire(within=1)
-    folder.mkdir()
-    await lock.acquire(within=1)
-    with pytest.raises(BlockingIOError):
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    lock.release()
+@pytest.mark.parametrize("driver", ["../gpu", "GPU", "", "gpu/x", "g" * 64])
+def test_what_is_no_driver_is_refused(driver):
+    with pytest.raises(ValueError, match="not a DNS subdomain"):
+        names(driver)
+
+
+@pytest.mark.parametrize("room", [pytest.param(160, id="plain"), pytest.param(60, id="hashed")])
+def test_sockets_of_other_instances_are_found_and_our_own_are_not_among_them(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(sockets, "MAX_SOCKET_PATH", len(os.fsencode(tmp_path)) + room)
+    mine, other = (names(LONG, registry=tmp_path / "r", plugins=tmp_path / "p", pod_uid=uid) for uid in UIDS)
+    for folder in (mine.folder, tmp_path / "r"):
+        folder.mkdir(parents=True)
+    for path in (mine.dra, mine.registration, other.dra, other.registration, tmp_path / "r" / "cpu-reg.sock"):
+        path.touch()
+    assert (LONG in mine.registration.name) == (room == 160)
+    assert set(sibling_sockets(mine, LONG)) == {other.dra, other.registration}

@@ -63,7 +63,7 @@ async def call(scene, name, at):
     try:
         answers = await getattr(plugin, name)([scene.claim])
     except Killed:
-        await plugin.settled()
+        await plugin.wait_idle()
         return bomb.seen[-1]
     assert not isinstance(answers[scene.claim.uid], Refused)
     return None
