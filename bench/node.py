@@ -147,11 +147,11 @@ async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event,
     """Run the plugin."""
     driver = create_gpu_driver(f"{SIMULATED_PREFIX}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
     application = PluginApplication(
-        [driver], transport(root), KubeletPluginOptions(node=NODE, folders=folders(root)), sync=sync
+        [driver], transport(root), KubeletPluginOptions(node=NODE, directories=folders(root)), sync=sync
     )
     async with running(application):
-        await until(lambda: application.served[0].publisher.synced)
-        ready(socket=str(application.served[0].names.dra))
+        await until(lambda: application.runners[0].publisher.synced)
+        ready(socket=str(application.runners[0].names.dra))
         await stopped.wait()
 
 
@@ -229,7 +229,7 @@ async def answering(
 @contextlib.asynccontextmanager
 async def running(application: PluginApplication) -> AsyncIterator[None]:
     """Run a plugin for as long as the block lasts, registered with a kubelet: before, it publishes nothing."""
-    (driver,) = application.served
+    (driver,) = application.runners
     async with background_task(application.run(), name="plugin"):
         await until(driver.names.registration.exists)
         await registered(driver.names.registration)

@@ -56,8 +56,8 @@ async def published(root: Path, gpus: int) -> dict[str, Any]:
     path = inventory(root / "inventory.yaml", gpus)
     driver = create_gpu_driver(f"{SIMULATED_PREFIX}{path}", node=NODE, folder=root)
     counting = Counting(transport(root))
-    application = PluginApplication([driver], counting, KubeletPluginOptions(node=NODE, folders=folders(root)))
-    publisher = application.served[0].publisher
+    application = PluginApplication([driver], counting, KubeletPluginOptions(node=NODE, directories=folders(root)))
+    publisher = application.runners[0].publisher
     began = time.perf_counter()
     async with running(application):
         await until(lambda: publisher.synced)

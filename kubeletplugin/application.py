@@ -17,7 +17,6 @@ from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.node_events import NodeEventRecorder
 from kubeletplugin.node_reservation import NodeReservationWatcher
-from kubeletplugin.prepare_steps import StepObserver, ignore_step
 
 QPS: Final = 100.0
 BURST: Final = 200.0
@@ -33,7 +32,7 @@ class KubeletPluginOptions(Struct, frozen=True):
     """The options of the plugin process, as given on the command line."""
 
     node: str
-    folders: PluginDirectories
+    directories: PluginDirectories
     probes: Endpoint | None = None
     metrics: Endpoint | None = None
 
@@ -48,7 +47,6 @@ class PluginApplication:
         options: KubeletPluginOptions,
         *,
         clock: Clock = SYSTEM,
-        trace: StepObserver = ignore_step,
         sync: bool = True,
     ) -> None:
         """Create a runner for each driver; raises ValueError (SocketPathError included) for what cannot be served.
@@ -60,30 +58,33 @@ class PluginApplication:
         self.metrics = PluginMetrics()
         client = Client(transport, RateLimiter(QPS, BURST, clock=clock), clock=clock)
         self._events = NodeEventRecorder(client, node=options.node, clock=clock)
-        self.served = [
+        self.runners = [
             DriverRunner(
                 driver,
                 client=client,
                 node=options.node,
-                folders=options.folders,
+                directories=options.directories,
                 metrics=self.metrics,
                 clock=clock,
-                tell=self._events.tell,
-                trace=trace,
+                record_event=self._events.record_warning,
                 sync=sync,
             )
             for driver in drivers
         ]
-        keeping = [each.driver for each in self.served if isinstance(each.driver, NodeReservationAware)]
-        self._own_node = NodeReservationWatcher(client, keeping, node=options.node, clock=clock) if keeping else None
-        names = [each.driver.name for each in self.served]
+        aware = [each.driver for each in self.runners if isinstance(each.driver, NodeReservationAware)]
+        self._node_reservation = (
+            NodeReservationWatcher(client, aware, node=options.node, events=self._events, clock=clock)
+            if aware
+            else None
+        )
+        names = [each.driver.name for each in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: each may be named once")
 
     def troubles(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""
-        found = [text for each in self.served for text in each.troubles()]
-        return found + (self._own_node.troubles() if self._own_node is not None else [])
+        found = [text for each in self.runners for text in each.troubles()]
+        return found + (self._node_reservation.troubles() if self._node_reservation is not None else [])
 
     async def run(self) -> None:
         """Serve until cancelled; then remove the sockets and let running calls finish."""
@@ -100,10 +101,10 @@ class PluginApplication:
                     _log.info("%s on http://%s", name, address)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._events.run(), name=f"events of node {options.node}")
-                    if self._own_node is not None:
-                        group.create_task(self._own_node.run(), name=f"node {options.node}")
-                        await self._own_node.seen()
-                    for each in self.served:
+                    if self._node_reservation is not None:
+                        group.create_task(self._node_reservation.run(), name=f"node {options.node}")
+                        await self._node_reservation.seen()
+                    for each in self.runners:
                         group.create_task(each.run(), name=f"driver {each.driver.name}")
         finally:
             await self._transport.close()

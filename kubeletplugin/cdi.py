@@ -113,10 +113,10 @@ def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, A
 class CdiSpecDirectory:
     """The CDI specs of one driver in the directory that container runtimes watch; one writer at a time."""
 
-    def __init__(self, folder: Path, *, driver: str, trace: StepObserver = ignore_step) -> None:
+    def __init__(self, folder: Path, *, driver: str, observe_step: StepObserver = ignore_step) -> None:
         self.folder = folder
         self._prefix = f"{validate_driver_name(driver)}{_CLAIM_INFIX}"
-        self._trace = trace
+        self._observe_step = observe_step
 
     @property
     def pattern(self) -> str:
@@ -143,7 +143,7 @@ class CdiSpecDirectory:
     def remove(self, uid: Uid) -> None:
         """Remove the CDI spec of a claim, if there is one. Raises OSError."""
         self.path(uid).unlink(missing_ok=True)
-        self._trace(PrepareStep.CDI_REMOVED)
+        self._observe_step(PrepareStep.CDI_REMOVED)
 
     def uids(self) -> frozenset[Uid]:
         """Return the uids of the claims that have a CDI spec."""
@@ -169,4 +169,4 @@ class CdiSpecDirectory:
         return name.startswith(self._prefix) and name.endswith(suffix)
 
     def _done(self, act: WriteStep) -> None:
-        self._trace(PrepareStep(f"cdi {act}"))
+        self._observe_step(PrepareStep(f"cdi {act}"))

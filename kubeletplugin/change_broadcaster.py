@@ -21,22 +21,22 @@ class ChangeBroadcaster:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._bells: set[asyncio.Event] = set()
+        self._subscribers: set[asyncio.Event] = set()
 
     @contextlib.contextmanager
-    def bell(self) -> Iterator[asyncio.Event]:
+    def subscribe(self) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each change from now on; the listener clears it."""
-        bell = asyncio.Event()
-        self._bells.add(bell)
+        changed = asyncio.Event()
+        self._subscribers.add(changed)
         try:
-            yield bell
+            yield changed
         finally:
-            self._bells.discard(bell)
+            self._subscribers.discard(changed)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Notify all listeners of a change."""
-        for bell in self._bells:
-            bell.set()
+        for changed in self._subscribers:
+            changed.set()
 
     async def run(self) -> NoReturn:
         """Forward the driver's changes until cancelled.
@@ -48,8 +48,8 @@ class ChangeBroadcaster:
             try:
                 async for _ in self._driver.changes():
                     backoff.reset()
-                    self.ring()
+                    self.notify()
             except Exception:  # noqa: BLE001 - a driver may be anybody's
                 _log.exception("driver %s: its changes are not told; asking again", self._driver.name)
             await asyncio.sleep(backoff.next())
-            self.ring()  # changes may have been missed meanwhile
+            self.notify()  # changes may have been missed meanwhile

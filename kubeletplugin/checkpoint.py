@@ -62,18 +62,24 @@ class Checkpoint(Generic[T]):
     """
 
     def __init__(
-        self, path: Path, model: type[T], *, beside: str = "", sync: bool = True, trace: StepObserver = ignore_step
+        self,
+        path: Path,
+        model: type[T],
+        *,
+        related_files: str = "",
+        sync: bool = True,
+        observe_step: StepObserver = ignore_step,
     ) -> None:
         """Create a checkpoint; nothing is read yet.
 
-        ``beside`` is a pattern of files that repeat the content, and must be removed with the checkpoint when an
+        ``related_files`` is a pattern of files that repeat the content, and must be removed with the checkpoint when an
         administrator starts afresh.
         """
         self.path = path
         self.previous = path.with_name(f"{path.name}.previous")
-        self._beside = beside
+        self._related_files = related_files
         self._sync = sync
-        self._trace = trace
+        self._observe_step = observe_step
         self._content = msgspec.json.Decoder(tuple[model, ...])  # type: ignore[valid-type]
         self._encoder = msgspec.json.Encoder()
         self._signature: _Signature | None = None
@@ -172,7 +178,7 @@ class Checkpoint(Generic[T]):
 
     @property
     def _start_afresh_command(self) -> str:
-        files = " ".join(filter(None, (str(self.path), str(self.previous), self._beside)))
+        files = " ".join(filter(None, (str(self.path), str(self.previous), self._related_files)))
         return f"Once no pod of this node uses the driver, start afresh: stop the plugin, rm -f {files}"
 
     def _advice(self) -> str:
@@ -189,7 +195,7 @@ class Checkpoint(Generic[T]):
         )
 
     def _done(self, act: WriteStep) -> None:
-        self._trace(PrepareStep(f"checkpoint {act}"))
+        self._observe_step(PrepareStep(f"checkpoint {act}"))
 
 
 def _checksum(content: bytes) -> str:

@@ -29,12 +29,12 @@ from kubeletplugin.cdi import CdiSpecDirectory, build_spec, is_safe_in_file_name
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import (
     ClaimIdentity,
-    DevicesInUse,
-    NotEnforced,
+    DevicesInUseError,
+    NotEnforcedError,
     PreparedClaim,
+    PrepareError,
     PrepareRequest,
     Recheckable,
-    Refused,
 )
 from kubeletplugin.directory_lock import DirectoryLock, LockError
 from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
@@ -60,7 +60,7 @@ Together with the lock and the reads, this is below the kubelet's timeout of 45 
 class ClaimSource(Protocol):
     """The source from which claims are read; `kubeletplugin.claims.ClaimReader` implements it."""
 
-    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | PrepareError]:
         """Return the request of each claim, or the reason why the claim is refused."""
         ...
 
@@ -74,11 +74,11 @@ class PrepareDriver(Protocol):
         ...
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return the devices and container edits of a claim; raises Refused."""
+        """Return the devices and container edits of a claim; raises PrepareError."""
         ...
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Bring the node to the state that all these prepared claims need; raises Refused."""
+        """Bring the node to the state that all these prepared claims need; raises PrepareError."""
         ...
 
 
@@ -93,7 +93,7 @@ class ClaimPreparer:
         checkpoint: Checkpoint[PreparedClaim],
         cdi: CdiSpecDirectory,
         lock: DirectoryLock,
-        trace: StepObserver = ignore_step,
+        observe_step: StepObserver = ignore_step,
         orphan_warning: Callable[[Uid], str] = lambda _: "",
     ) -> None:
         """Create a preparer without reading anything.
@@ -105,7 +105,7 @@ class ClaimPreparer:
         self._checkpoint = checkpoint
         self._cdi = cdi
         self._lock = lock
-        self._trace = trace
+        self._observe_step = observe_step
         self._orphan_warning = orphan_warning
         self._prepared: PreparedClaims | None = None
         self._running_tasks: set[asyncio.Task[None]] = set()
@@ -119,33 +119,35 @@ class ClaimPreparer:
         """The prepared claims in memory; the checkpoint is not read."""
         return self._prepared.all if self._prepared is not None else ()
 
-    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
+    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | PrepareError]:
         """Prepare claims and return the answer for each; `kubeletplugin.cdi.device_ids` returns the CDI device ids."""
-        answers: dict[Uid, PreparedClaim | Refused] = {}
+        answers: dict[Uid, PreparedClaim | PrepareError] = {}
         pending: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             if is_safe_in_file_name(claim.uid):
                 pending[claim.uid] = claim
             else:
-                answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
+                answers[claim.uid] = PrepareError(f"{claim}: no file can be named after that uid")
         deadline = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT
         while pending:
             released = self._released
             answers |= await self._read_and_prepare(pending)
-            pending = {uid: claim for uid, claim in pending.items() if isinstance(answers[uid], DevicesInUse)}
+            pending = {uid: claim for uid, claim in pending.items() if isinstance(answers[uid], DevicesInUseError)}
             if pending and not await _wait_until(released, until=deadline):
                 break
         return answers
 
-    async def _read_and_prepare(self, pending: Mapping[Uid, ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
-        answers: dict[Uid, PreparedClaim | Refused] = {}
+    async def _read_and_prepare(
+        self, pending: Mapping[Uid, ClaimIdentity]
+    ) -> Mapping[Uid, PreparedClaim | PrepareError]:
+        answers: dict[Uid, PreparedClaim | PrepareError] = {}
         requests: dict[Uid, PrepareRequest] = {}
         for uid, read in (await self._claims.read(pending.values())).items():
-            if isinstance(read, Refused):
+            if isinstance(read, PrepareError):
                 answers[uid] = read
             else:
                 requests[uid] = read
-        self._trace(PrepareStep.READ)
+        self._observe_step(PrepareStep.READ)
         try:
             if requests:
                 answers |= await self._prepare_batcher.submit(requests)
@@ -153,12 +155,12 @@ class ClaimPreparer:
             answers |= _refuse_all((each.claim for each in requests.values()), error)
         return answers
 
-    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareError | None]:
         """Unprepare claims and return None, or the reason of a failure, for each.
 
         Unpreparing a claim that was never prepared succeeds.
         """
-        answers: dict[Uid, Refused | None] = {}
+        answers: dict[Uid, PrepareError | None] = {}
         pending: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             answers[claim.uid] = None
@@ -181,7 +183,7 @@ class ClaimPreparer:
     async def reconcile(self) -> None:
         """Reconcile the node and the CDI specs with the prepared claims; to be called every few seconds.
 
-        Raises Refused, CheckpointError or LockError.
+        Raises PrepareError, CheckpointError or LockError.
         """
         await self._run_locked(self._reconcile)
 
@@ -191,9 +193,9 @@ class ClaimPreparer:
         if self._running_tasks:
             await asyncio.wait(self._running_tasks)
 
-    async def _prepare(self, requests: Mapping[Uid, PrepareRequest]) -> dict[Uid, PreparedClaim | Refused]:
+    async def _prepare(self, requests: Mapping[Uid, PrepareRequest]) -> dict[Uid, PreparedClaim | PrepareError]:
         prepared_claims = await self._load_prepared_claims()
-        answers: dict[Uid, PreparedClaim | Refused] = {}
+        answers: dict[Uid, PreparedClaim | PrepareError] = {}
         new: list[PreparedClaim] = []
         for request in requests.values():
             try:
@@ -206,37 +208,37 @@ class ClaimPreparer:
                     if isinstance(self._driver, Recheckable):
                         self._driver.recheck(known)
                 answers[request.claim.uid] = prepared
-            except Refused as refused:
+            except PrepareError as refused:
                 answers[request.claim.uid] = refused
-        self._trace(PrepareStep.HELD)
+        self._observe_step(PrepareStep.HELD)
         if new:
             try:
                 await asyncio.to_thread(self._checkpoint.write, prepared_claims.all)
             except CheckpointError as error:
                 for prepared in new:
                     prepared_claims.release(prepared.claim.uid)
-                    answers[prepared.claim.uid] = Refused(f"{prepared.claim}: not prepared: {error}")
+                    answers[prepared.claim.uid] = PrepareError(f"{prepared.claim}: not prepared: {error}")
         able = [answer for answer in answers.values() if isinstance(answer, PreparedClaim)]
         return answers | await self._enforce_and_write_specs(able, prepared_claims)
 
     def _prepare_one(self, request: PrepareRequest, prepared_claims: PreparedClaims) -> PreparedClaim:
-        """Hold the devices of a claim and return the prepared claim; raises Refused, and then holds nothing."""
+        """Hold the devices of a claim and return the prepared claim; raises PrepareError, and then holds nothing."""
         claim, others = request.claim, prepared_claims.all
         conflict = prepared_claims.allocate(claim, request.items)
         if conflict is not None:
             until = self._orphan_warning(conflict.holder.uid)
             until = until or "it starts once the pods of the other claim on this node have ended"
-            raise DevicesInUse(f"{claim}: {conflict}; {until}")
+            raise DevicesInUseError(f"{claim}: {conflict}; {until}")
         try:
             prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
             _verify_complete(prepared, request)
-        except Refused:
+        except PrepareError:
             prepared_claims.release(claim.uid)
             raise
         except Exception as error:
             prepared_claims.release(claim.uid)
             log.exception("%s: driver %s failed", claim, self._driver.name)
-            raise Refused(
+            raise PrepareError(
                 f"{claim}: driver {self._driver.name} failed: {error!r}; see the log of the plugin"
             ) from error
         prepared_claims.add(prepared)
@@ -244,36 +246,36 @@ class ClaimPreparer:
 
     async def _enforce_and_write_specs(
         self, prepared: Sequence[PreparedClaim], prepared_claims: PreparedClaims
-    ) -> dict[Uid, PreparedClaim | Refused]:
+    ) -> dict[Uid, PreparedClaim | PrepareError]:
         """Enforce and write the CDI specs; after a failure the claims' devices stay held."""
         if not prepared:
             return {}
         reasons: Mapping[Uid, str] = {}
         try:
             await self._enforce(prepared_claims)
-        except NotEnforced as some:
+        except NotEnforcedError as some:
             reasons = some.reasons
-        except Refused as refused:
+        except PrepareError as refused:
             reasons = {each.claim.uid: str(refused) for each in prepared}
         able = [each for each in prepared if each.claim.uid not in reasons]
         unable = [each.claim for each in prepared if each.claim.uid in reasons]
         written = await asyncio.to_thread(self._write_files, able)
-        return written | {claim.uid: Refused(f"{claim}: {reasons[claim.uid]}") for claim in unable}
+        return written | {claim.uid: PrepareError(f"{claim}: {reasons[claim.uid]}") for claim in unable}
 
-    def _write_files(self, prepared: Iterable[PreparedClaim]) -> dict[Uid, PreparedClaim | Refused]:
-        answers: dict[Uid, PreparedClaim | Refused] = {}
+    def _write_files(self, prepared: Iterable[PreparedClaim]) -> dict[Uid, PreparedClaim | PrepareError]:
+        answers: dict[Uid, PreparedClaim | PrepareError] = {}
         for each in prepared:
             try:
                 self._cdi.write(each)
                 answers[each.claim.uid] = each
             except OSError as error:
-                answers[each.claim.uid] = Refused(
+                answers[each.claim.uid] = PrepareError(
                     f"{each.claim}: its CDI file cannot be written to {self._cdi.folder}: {error.strerror}; "
                     "the devices stay held for it, the kubelet tries again"
                 )
         return answers
 
-    async def _unprepare(self, claims: Mapping[Uid, ClaimIdentity]) -> dict[Uid, Refused | None]:
+    async def _unprepare(self, claims: Mapping[Uid, ClaimIdentity]) -> dict[Uid, PrepareError | None]:
         prepared_claims = await self._load_prepared_claims()
         answers = await asyncio.to_thread(self._remove_files, claims.values())
         removed = {uid: p for uid in claims if answers[uid] is None and (p := prepared_claims.get(uid)) is not None}
@@ -284,28 +286,30 @@ class ClaimPreparer:
             await asyncio.to_thread(self._checkpoint.write, remaining)
         except CheckpointError as error:
             await asyncio.to_thread(self._write_files, removed.values())  # still prepared, and possibly in use
-            return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in removed.items()}
+            return answers | {
+                uid: PrepareError(f"{each.claim}: not unprepared: {error}") for uid, each in removed.items()
+            }
         for uid in removed:
             prepared_claims.release(uid)
-        self._trace(PrepareStep.RELEASED)
+        self._observe_step(PrepareStep.RELEASED)
         self._released.set()
         self._released = asyncio.Event()
         try:
             await self._enforce(prepared_claims)
-        except Refused as refused:
+        except PrepareError as refused:
             # Only other claims could benefit, and the next reconciliation serves them: no reason to keep the pod
             # from terminating.
             log.warning("driver %s: after unprepare: %s", self._driver.name, refused)
         return answers
 
-    def _remove_files(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, Refused | None]:
-        answers: dict[Uid, Refused | None] = {}
+    def _remove_files(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, PrepareError | None]:
+        answers: dict[Uid, PrepareError | None] = {}
         for claim in claims:
             try:
                 self._cdi.remove(claim.uid)
                 answers[claim.uid] = None
             except OSError as error:
-                answers[claim.uid] = Refused(
+                answers[claim.uid] = PrepareError(
                     f"{claim}: its CDI file cannot be removed from {self._cdi.folder}: {error.strerror}; "
                     "the devices stay held for it, the kubelet tries again"
                 )
@@ -316,7 +320,7 @@ class ClaimPreparer:
         await asyncio.to_thread(self._repair_files, prepared_claims.all)
         try:
             await self._enforce(prepared_claims)
-        except Refused as refused:
+        except PrepareError as refused:
             log.warning("driver %s: at start: %s", self._driver.name, refused)
 
     def _repair_files(self, preparations: Sequence[PreparedClaim]) -> None:
@@ -328,7 +332,7 @@ class ClaimPreparer:
         if orphans:
             log.info("driver %s: removed the CDI files of claims that are not prepared: %s", self._driver.name, orphans)
         for answer in self._write_files(preparations).values():
-            if isinstance(answer, Refused):
+            if isinstance(answer, PrepareError):
                 log.warning("driver %s: at start: %s", self._driver.name, answer)
 
     async def _reconcile(self) -> None:
@@ -345,18 +349,18 @@ class ClaimPreparer:
             return
         missing = [each for each in preparations if each.claim.uid not in there and build_spec(each) is not None]
         for answer in self._write_files(missing).values():
-            log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
+            log.warning("%s", answer if isinstance(answer, PrepareError) else f"{answer.claim}: its CDI file was gone")
 
     async def _enforce(self, prepared_claims: PreparedClaims) -> None:
-        """Call the driver's `enforce` with all prepared claims; raises Refused."""
+        """Call the driver's `enforce` with all prepared claims; raises PrepareError."""
         try:
             await self._driver.enforce(prepared_claims.all)
-        except Refused:
+        except PrepareError:
             raise
         except Exception as error:
             log.exception("driver %s: enforcing failed", self._driver.name)
-            raise Refused(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
-        self._trace(PrepareStep.ENFORCED)
+            raise PrepareError(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
+        self._observe_step(PrepareStep.ENFORCED)
 
     async def _load_prepared_claims(self) -> PreparedClaims:
         """Return the prepared claims; re-read the checkpoint if the other instance of a rolling update wrote it.
@@ -416,7 +420,7 @@ class ClaimPreparer:
         """Hold the lock of the driver's directory; raises LockError."""
         await self._lock.acquire(within=LOCK_TIMEOUT)
         try:
-            self._trace(PrepareStep.LOCKED)
+            self._observe_step(PrepareStep.LOCKED)
             yield
         finally:
             self._lock.release()
@@ -431,7 +435,7 @@ class ClaimPreparer:
 
     async def _run_and_unlock(self, section: Callable[[], Awaitable[None]]) -> None:
         try:
-            self._trace(PrepareStep.LOCKED)
+            self._observe_step(PrepareStep.LOCKED)
             await section()
         finally:
             self._lock.release()
@@ -451,13 +455,13 @@ async def _wait_until(event: asyncio.Event, *, until: float) -> bool:
         return False
 
 
-def _refuse_all(claims: Iterable[ClaimIdentity], error: LockError | CheckpointError) -> dict[Uid, Refused]:
+def _refuse_all(claims: Iterable[ClaimIdentity], error: LockError | CheckpointError) -> dict[Uid, PrepareError]:
     retry = "; the kubelet retries" if isinstance(error, LockError) else ""
-    return {claim.uid: Refused(f"{claim}: {error}{retry}") for claim in claims}
+    return {claim.uid: PrepareError(f"{claim}: {error}{retry}") for claim in claims}
 
 
 def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> PreparedClaim:
-    """Return the prepared claim if its devices are still the allocated ones; raises Refused.
+    """Return the prepared claim if its devices are still the allocated ones; raises PrepareError.
 
     A claim that was deallocated and allocated again keeps its uid. Containers may still use its former devices.
     """
@@ -465,7 +469,7 @@ def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) 
     if had == has:
         return known
     lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
-    raise Refused(
+    raise PrepareError(
         f"{request.claim}: is prepared on this node with {lost}, but allocated with {new} now; "
         "its pods on this node must end first: delete them, this one included"
     )

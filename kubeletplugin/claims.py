@@ -15,7 +15,7 @@ from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, InvalidNameError
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Uid
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareError, PrepareRequest
 
 READ_TIMEOUT: Final = 20.0
 """Seconds for all reads of a call; the rest of the kubelet's 45 s is for the lock, the disk and the driver."""
@@ -47,7 +47,7 @@ class ClaimReader:
         self._within = within
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
-    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | PrepareError]:
         """Return the request of each claim, or the reason why the claim is refused.
 
         Each claim is read once, `MAX_CONCURRENT_READS` at a time.
@@ -56,14 +56,14 @@ class ClaimReader:
         answers = await asyncio.gather(*(self._read(claim) for claim in once.values()))
         return dict(zip(once, answers, strict=True))
 
-    async def _read(self, claim: ClaimIdentity) -> PrepareRequest | Refused:
+    async def _read(self, claim: ClaimIdentity) -> PrepareRequest | PrepareError:
         try:
             async with asyncio.timeout(self._within), self._turns:
                 found = await self._client.get(
                     CLAIMS, claim.key, ResourceClaim, priority=RequestPriority.URGENT, within=self._within
                 )
             return prepare_request(found, claim, driver=self._driver, pools=self._pools())
-        except Refused as refused:
+        except PrepareError as refused:
             return refused
         except NotFound:
             text = "is gone; a pod that names it cannot start"
@@ -76,28 +76,28 @@ class ClaimReader:
         except Exception as error:  # noqa: BLE001 - what no API server should say of a claim is that claim's affair alone
             _log.exception("%s: is not understood", claim)
             text = f"is not understood: {error!r}; see the log of the plugin on this node"
-        return Refused(f"{claim}: {text}")
+        return PrepareError(f"{claim}: {text}")
 
 
 def prepare_request(
     found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]
 ) -> PrepareRequest:
-    """Return a claim's request to a driver on the node with these pools; raises Refused."""
+    """Return a claim's request to a driver on the node with these pools; raises PrepareError."""
     if found.metadata.uid != claim.uid:
-        raise Refused(
+        raise PrepareError(
             f"{claim}: was deleted, another one of that name (uid {found.metadata.uid}) exists; "
             "delete the pod, it was made for the old one"
         )
     allocation = found.status.allocation
     if allocation is None:
-        raise Refused(f"{claim}: is not allocated; delete the pod if it stays so, it was bound without devices")
+        raise PrepareError(f"{claim}: is not allocated; delete the pod if it stays so, it was bound without devices")
     of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
     if not of_driver:
-        raise Refused(f"{claim}: has no device of driver {driver}")
+        raise PrepareError(f"{claim}: has no device of driver {driver}")
     results = tuple(result for result in of_driver if result.pool in pools)
     if not results:
         theirs = ", ".join(sorted({result.pool for result in of_driver}))
-        raise Refused(
+        raise PrepareError(
             f"{claim}: its devices of driver {driver} are in pool {theirs}, this node has {', '.join(sorted(pools))}; "
             "the pod was bound to the wrong node, delete it"
         )
@@ -107,7 +107,7 @@ def prepare_request(
 def driver_configuration(
     allocation: AllocationResult, claim: ClaimIdentity, driver: str
 ) -> tuple[OpaqueParameters, ...]:
-    """Return the opaque parameters for a driver, lowest precedence first; raises Refused.
+    """Return the opaque parameters for a driver, lowest precedence first; raises PrepareError.
 
     Parameters of the claim override those of the class; within one source, the order of the allocation decides.
     """
@@ -123,7 +123,7 @@ def _entries_of_driver(entries: Iterable[dict[str, Any]], driver: str) -> Iterat
 def _parse_parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters:
     parameters = entry["opaque"].get("parameters")
     if not isinstance(parameters, dict):
-        raise Refused(
+        raise PrepareError(
             f"{claim}: its opaque parameters for driver {entry['opaque']['driver']} are no object: {parameters!r}"
         )
     return OpaqueParameters(requests=tuple(entry.get("requests") or ()), parameters=parameters)

@@ -16,18 +16,18 @@ from dra.model.quantities import Amounts
 from dra.model.slices import Device
 
 
-class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
+class PrepareError(Exception):
     """A claim is not prepared; the text begins with the object and names the remedy.
 
     The kubelet shows the text on the pod.
     """
 
 
-class DevicesInUse(Refused):
+class DevicesInUseError(PrepareError):
     """Other claims hold the devices that the claim needs, and may release them soon."""
 
 
-class NotEnforced(Refused):
+class NotEnforcedError(PrepareError):
     """Enforcement failed for some claims, each with its own reason, and succeeded for all others."""
 
     def __init__(self, reasons: Mapping[Uid, str]) -> None:
@@ -185,7 +185,7 @@ class Degradable(Protocol):
     """A driver that can be served while degraded: claims can at least be unprepared."""
 
     @property
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """The reason why the driver is degraded; empty if it is not."""
         ...
 
@@ -195,7 +195,7 @@ class Recheckable(Protocol):
     """A driver whose devices may vanish while a claim holds them."""
 
     def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise Refused if another pod of a prepared claim could not use the devices."""
+        """Raise PrepareError if another pod of a prepared claim could not use the devices."""
         ...
 
 
@@ -204,7 +204,7 @@ class EnforcementResumable(Protocol):
     """A driver that stores what it enforces, and can continue while the checkpoint cannot be read."""
 
     async def resume_enforcement(self) -> None:
-        """Enforce the state of the last call of `enforce`, by this process or an earlier one; raises Refused."""
+        """Enforce the state of the last call of `enforce`, by this process or an earlier one; raises PrepareError."""
         ...
 
 
@@ -212,7 +212,7 @@ class EnforcementResumable(Protocol):
 class NodeReservationAware(Protocol):
     """A driver with resources that the Node's reservation annotation may keep from pods."""
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus | None:
+    def apply_node_reservation(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus | None:
         """Stop allocating the reserved resources; claims keep theirs until they are unprepared.
 
         Returns the reserved CPUs and the remainder of each NUMA node; None from a driver without CPUs.
@@ -246,12 +246,12 @@ class Driver(Protocol):
         ...
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return the prepared claim, given the other prepared claims; raises Refused. Has no side effects."""
+        """Return the prepared claim, given the other prepared claims; raises PrepareError. Has no side effects."""
         ...
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Bring the node to the state that all these prepared claims need.
 
-        Raises Refused, naming the obstacle, if it affects all claims; NotEnforced if it affects only some.
+        Raises PrepareError, naming the obstacle, if it affects all claims; NotEnforcedError if it affects only some.
         """
         ...

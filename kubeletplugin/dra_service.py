@@ -32,7 +32,7 @@ from dra.wire.plugin import (
     NodeUnprepareResourcesResponse,
 )
 from kubeletplugin import cdi
-from kubeletplugin.contract import ClaimIdentity, PreparedClaim, Refused, base_request_name
+from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareError, base_request_name
 
 T = TypeVar("T")
 
@@ -55,11 +55,11 @@ _log: Final = logging.getLogger(__name__)
 class ClaimHandler(Protocol):
     """The handler of prepare and unprepare calls; `kubeletplugin.claim_preparer.ClaimPreparer` implements it."""
 
-    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
+    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | PrepareError]:
         """Prepare claims and return the answer for each."""
         ...
 
-    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareError | None]:
         """Unprepare claims and return None, or the reason of a failure, for each."""
         ...
 
@@ -127,15 +127,15 @@ class DraService:
         self,
         operation: str,
         wanted: Mapping[Uid, ClaimIdentity],
-        ask: Callable[[Iterable[ClaimIdentity]], Awaitable[Mapping[Uid, T | Refused]]],
+        ask: Callable[[Iterable[ClaimIdentity]], Awaitable[Mapping[Uid, T | PrepareError]]],
         *,
         within: float,
-    ) -> dict[Uid, T | Refused]:
+    ) -> dict[Uid, T | PrepareError]:
         """Return an answer for each claim, whatever happens; a cancellation is passed on to `ask`."""
         if not wanted:
             return {}
         began, text = self._clock.now(), "has got no answer; this is a defect of the plugin"
-        given: Mapping[Uid, T | Refused] = {}
+        given: Mapping[Uid, T | PrepareError] = {}
         try:
             async with asyncio.timeout(within):
                 given = await ask(wanted.values())
@@ -144,26 +144,30 @@ class DraService:
         except Exception as error:  # noqa: BLE001 - a driver may be anybody's
             _log.exception("driver %s: %s failed", self._driver, operation)
             text = f"{operation} failed: {error!r}; see the log of the plugin on this node"
-        answers = {uid: given[uid] if uid in given else Refused(f"{claim}: {text}") for uid, claim in wanted.items()}
-        refused = [answer for answer in answers.values() if isinstance(answer, Refused)]
+        answers = {
+            uid: given[uid] if uid in given else PrepareError(f"{claim}: {text}") for uid, claim in wanted.items()
+        }
+        refused = [answer for answer in answers.values() if isinstance(answer, PrepareError)]
         for each in refused:
             _log.warning("driver %s: %s", self._driver, each)
         self._observe(operation, self._clock.now() - began, len(refused))
         return answers
 
 
-def _parse_claims(claims: Iterable[Claim]) -> tuple[dict[Uid, ClaimIdentity], dict[Uid, PreparedClaim | Refused]]:
+def _parse_claims(claims: Iterable[Claim]) -> tuple[dict[Uid, ClaimIdentity], dict[Uid, PreparedClaim | PrepareError]]:
     """Return the valid claims of a call, each once, and the refusals of malformed claims."""
     wanted: dict[Uid, ClaimIdentity] = {}
-    malformed: dict[Uid, PreparedClaim | Refused] = {}
+    malformed: dict[Uid, PreparedClaim | PrepareError] = {}
     for each in claims:
         claim = ClaimIdentity(key=(each.namespace, each.name), uid=Uid(each.uid))
         if not all((each.namespace, each.name, each.uid)):
-            malformed[claim.uid] = Refused(f"claim {_abbreviate(claim)}: namespace, name and uid must be given")
+            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: namespace, name and uid must be given")
         elif max(map(len, claim.key)) > MAX_NAME_LENGTH or len(each.uid) > MAX_UID_LENGTH:
-            malformed[claim.uid] = Refused(f"claim {_abbreviate(claim)}: no object has names that long")
+            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: no object has names that long")
         elif wanted.setdefault(claim.uid, claim) != claim:
-            malformed[claim.uid] = Refused(f"{claim}: the kubelet names another claim with this uid in the same call")
+            malformed[claim.uid] = PrepareError(
+                f"{claim}: the kubelet names another claim with this uid in the same call"
+            )
     for uid in malformed.keys() & wanted.keys():
         del wanted[uid]
     return wanted, malformed
@@ -173,8 +177,8 @@ def _abbreviate(claim: ClaimIdentity) -> str:
     return "/".join(part[:40] for part in (*claim.key, claim.uid))
 
 
-def _prepare_response(answer: PreparedClaim | Refused) -> NodePrepareResourceResponse:
-    if isinstance(answer, Refused):
+def _prepare_response(answer: PreparedClaim | PrepareError) -> NodePrepareResourceResponse:
+    if isinstance(answer, PrepareError):
         return NodePrepareResourceResponse(error=truncated(answer))
     devices = zip(answer.devices, cdi.device_ids(answer), strict=True)
     return NodePrepareResourceResponse(
@@ -191,5 +195,5 @@ def _prepare_response(answer: PreparedClaim | Refused) -> NodePrepareResourceRes
     )
 
 
-def _unprepare_response(answer: Refused | None) -> NodeUnprepareResourceResponse:
+def _unprepare_response(answer: PrepareError | None) -> NodeUnprepareResourceResponse:
     return NodeUnprepareResourceResponse(error=truncated(answer) if answer else "")

@@ -89,8 +89,7 @@ def _create_cpu_driver(choice: DriverOptions) -> Driver:
     from kubeletplugin.cgroups import hierarchy  # noqa: PLC0415
     from kubeletplugin.drivers.cpu.devices import CpuDeviceMode  # noqa: PLC0415
     from kubeletplugin.drivers.cpu.driver import DRIVER_NAME, CpuDriver  # noqa: PLC0415
-    from kubeletplugin.drivers.cpu.topology_source import SysfsTopologySource  # noqa: PLC0415
-    from kubeletplugin.inventory.sysfs_cpus import UnreadableTopologyError  # noqa: PLC0415
+    from kubeletplugin.inventory.sysfs_cpus import SysfsTopologySource, UnreadableTopologyError  # noqa: PLC0415
     from kubeletplugin.sockets import ensure_private_directory  # noqa: PLC0415
 
     def find() -> hierarchy.CgroupHierarchy:

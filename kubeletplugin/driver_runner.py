@@ -29,13 +29,12 @@ from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint, CheckpointError
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.claims import ClaimReader
-from kubeletplugin.contract import Closable, Degradable, Driver, EnforcementResumable, Pool, PreparedClaim, Refused
+from kubeletplugin.contract import Closable, Degradable, Driver, EnforcementResumable, Pool, PreparedClaim, PrepareError
 from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.dra_service import DraService
 from kubeletplugin.health import HealthService
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.orphaned_claims import OrphanedClaimDetector
-from kubeletplugin.prepare_steps import StepObserver, ignore_step
 from kubeletplugin.registration import Registrar
 from kubeletplugin.slices.publisher import ResourceSlicePublisher
 from kubeletplugin.socket_listener import SocketListener, require_kubelet_directory
@@ -78,14 +77,13 @@ class DriverRunner:
         *,
         client: Client,
         node: str,
-        folders: PluginDirectories,
+        directories: PluginDirectories,
         metrics: PluginMetrics,
         clock: Clock = SYSTEM,
-        tell: Callable[[Impairment, str], None] = lambda *_: None,
-        trace: StepObserver = ignore_step,
+        record_event: Callable[[Impairment, str], None] = lambda *_: None,
         sync: bool = True,
     ) -> None:
-        """Create the services of a driver; `tell` is called with an impairment when it begins or changes.
+        """Create the services of a driver; `record_event` is called with an impairment when it begins or changes.
 
         Raises ValueError and SocketPathError for invalid names and directories.
 
@@ -93,20 +91,19 @@ class DriverRunner:
         """
         self.driver = driver
         self.names = driver_socket_paths(
-            driver.name, plugins=folders.plugins, registry=folders.registry, pod_uid=folders.pod_uid
+            driver.name, plugins=directories.plugins, registry=directories.registry, pod_uid=directories.pod_uid
         )
         self._metrics = metrics
         self._changes = ChangeBroadcaster(driver)
-        cdi = CdiSpecDirectory(folders.cdi, driver=driver.name, trace=trace)
+        cdi = CdiSpecDirectory(directories.cdi, driver=driver.name)
         path = self.names.folder / CHECKPOINT_FILE
         self.preparer = ClaimPreparer(
             driver,
             claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
-            checkpoint=Checkpoint(path, PreparedClaim, beside=cdi.pattern, sync=sync, trace=trace),
+            checkpoint=Checkpoint(path, PreparedClaim, related_files=cdi.pattern, sync=sync),
             cdi=cdi,
             lock=DirectoryLock(self.names.folder),
-            trace=trace,
-            orphan_warning=lambda uid: self._orphans.told.get(uid, ""),
+            orphan_warning=lambda uid: self._orphans.warnings.get(uid, ""),
         )
         self._orphans = OrphanedClaimDetector(client, lambda: self.preparer.prepared_claims)
         self._service = DraService(self.preparer, driver=driver.name, observe=self._observe, clock=clock)
@@ -125,19 +122,19 @@ class DriverRunner:
             folder=require_kubelet_directory,
         )
         self._recovery_problem = f"driver {driver.name}: not started yet"
-        self._unreadable = False
+        self._checkpoint_unreadable = False
         """Whether the recovery fails because of the checkpoint, which an administrator then has to repair."""
-        self._known = asyncio.Event()
+        self._checkpoint_known = asyncio.Event()
         """Set once the checkpoint has been read, or was found unreadable."""
         self._enforcement_problem = ""
-        self._tell = tell
+        self._record_event = record_event
         self._reported: dict[Impairment, str] = {}
 
     def troubles(self) -> list[str]:
         """Return the reasons why the driver is not ready; empty if there are none. Also sets the gauges."""
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
-        self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
+        self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.warnings))
         held, offered = self.preparer.prepared_claims, self._published_pools()
         self._metrics.prepared.labels(self.driver.name).set(len(held))
         self._metrics.held.labels(self.driver.name).set(
@@ -152,7 +149,7 @@ class DriverRunner:
     def _impairments(self) -> dict[Impairment, str]:
         return {
             Impairment.NOT_RECOVERED: self._recovery_problem,
-            Impairment.DRIVER_IMPAIRED: self.driver.trouble if isinstance(self.driver, Degradable) else "",
+            Impairment.DRIVER_IMPAIRED: self.driver.degraded_reason if isinstance(self.driver, Degradable) else "",
             Impairment.NOT_ENFORCED: self._enforcement_problem,
         }
 
@@ -166,10 +163,10 @@ class DriverRunner:
                 _log.info("driver %s: %s is over", self.driver.name, reason.value)
                 continue
             about = f"driver {self.driver.name}: {text}"
-            if self._unreadable and reason is Impairment.NOT_RECOVERED:
+            if self._checkpoint_unreadable and reason is Impairment.NOT_RECOVERED:
                 about += ". Nothing is prepared until then, and the node's devices are withdrawn"
             _log.warning("%s", about)
-            self._tell(reason, about)
+            self._record_event(reason, about)
 
     async def run(self) -> None:
         """Serve the driver until cancelled. Raises SocketPathError and OSError when the start fails."""
@@ -177,7 +174,7 @@ class DriverRunner:
         await self._recover_once()
         try:
             await self._dra.open()
-            await asyncio.to_thread(self._sweep)
+            await asyncio.to_thread(self._remove_sibling_sockets)
             await self._registration.open()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._dra.keep(), name=f"socket {self.names.dra}")
@@ -212,15 +209,15 @@ class DriverRunner:
         retries after 60 to 90 s: a node that published its devices earlier would lose that time with each pod that
         waits for its first devices.
         """
-        await self._known.wait()
+        await self._checkpoint_known.wait()
         await self.registrar.known.wait()
         await self.publisher.run()
 
     def _published_pools(self) -> tuple[Pool, ...]:
         """Return the pools to publish: none while the checkpoint is unreadable and every claim would be refused."""
-        return () if self._unreadable else self.driver.pools()
+        return () if self._checkpoint_unreadable else self.driver.pools()
 
-    async def _settle(self) -> None:
+    async def _recover(self) -> None:
         """Retry the recovery until it succeeds, with a backoff."""
         backoff = Backoff(base=1.0, cap=30.0)
         while self._recovery_problem:
@@ -233,18 +230,18 @@ class DriverRunner:
         except CheckpointError as error:
             await self._set_recovery_problem(str(error), unreadable=True)
         except OSError as error:  # LockError included
-            await self._set_recovery_problem(str(error), unreadable=self._unreadable)
+            await self._set_recovery_problem(str(error), unreadable=self._checkpoint_unreadable)
         else:
             await self._set_recovery_problem("", unreadable=False)
 
     async def _set_recovery_problem(self, problem: str, *, unreadable: bool) -> None:
         """Record why no claim can be prepared (empty if claims can), and then let the driver resume its enforcement."""
         self._recovery_problem = problem
-        if unreadable != self._unreadable:
-            self._unreadable = unreadable
-            self._changes.ring()
+        if unreadable != self._checkpoint_unreadable:
+            self._checkpoint_unreadable = unreadable
+            self._changes.notify()
         if unreadable or not problem:
-            self._known.set()
+            self._checkpoint_known.set()
         if problem:
             self._enforcement_problem = await self._resume_enforcement()
         self._report()
@@ -254,21 +251,21 @@ class DriverRunner:
         try:
             if isinstance(self.driver, EnforcementResumable):
                 await self.driver.resume_enforcement()
-        except (Refused, OSError) as error:
+        except (PrepareError, OSError) as error:
             return str(error)
         return ""
 
     async def _enforce(self) -> None:
         """Reconcile at each change of the driver, and every few seconds."""
-        with self._changes.bell() as bell:
+        with self._changes.subscribe() as changed:
             while True:
-                await self._settle()
+                await self._recover()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), ENFORCE_INTERVAL)
-                bell.clear()
-                await self._look()
+                    await asyncio.wait_for(changed.wait(), ENFORCE_INTERVAL)
+                changed.clear()
+                await self._reconcile()
 
-    async def _look(self) -> None:
+    async def _reconcile(self) -> None:
         try:
             await self.preparer.reconcile()
         except CheckpointError as error:
@@ -276,13 +273,13 @@ class DriverRunner:
         except OSError as error:  # LockError included
             await self._resume_enforcement()
             self._enforcement_problem = str(error)
-        except Refused as error:
+        except PrepareError as error:
             self._enforcement_problem = str(error)
         else:
             self._enforcement_problem = ""
         self._report()
 
-    def _sweep(self) -> None:
+    def _remove_sibling_sockets(self) -> None:
         """Remove the sockets of dead instances, which the kubelet would keep calling."""
         for path in sibling_sockets(self.names, self.driver.name):
             with contextlib.suppress(SocketPathError, OSError):  # in use by the other instance of a rolling update

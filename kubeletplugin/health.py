@@ -69,7 +69,7 @@ class HealthService:
     def close(self) -> None:
         """End all streams, for which a stopping server would wait."""
         self._closed = True
-        self._changes.ring()
+        self._changes.notify()
 
     async def node_watch_resources(
         self,
@@ -79,7 +79,7 @@ class HealthService:
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
         """Report the health of all devices: now, at each change, and again every few seconds."""
         del request, context
-        async for _ in self._beats():
+        async for _ in self._report_ticks():
             if (state := self._state()) is not None:
                 yield state
 
@@ -98,20 +98,20 @@ class HealthService:
         del context
         known = not request.service or request.service in SERVICES
         last = None
-        async for _ in self._beats():
+        async for _ in self._report_ticks():
             now = self._status() if known else HealthCheckResponse.ServingStatus.SERVICE_UNKNOWN
             if now != last:
                 last = now
                 yield HealthCheckResponse(status=now)
 
-    async def _beats(self) -> AsyncIterator[None]:
+    async def _report_ticks(self) -> AsyncIterator[None]:
         """Yield now, at each change, and after an interval without a change; end when closed."""
-        with self._changes.bell() as bell:
+        with self._changes.subscribe() as changed:
             while not self._closed:
                 yield
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), self._every)
-                bell.clear()
+                    await asyncio.wait_for(changed.wait(), self._every)
+                changed.clear()
 
     def _status(self) -> HealthCheckResponse.ServingStatus:
         status = HealthCheckResponse.ServingStatus

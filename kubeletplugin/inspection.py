@@ -26,7 +26,9 @@ def device_table(drivers: Sequence[Driver]) -> str:
     """Return a table with a line for each device, and the reasons of degraded drivers; raises MalformedPoolError."""
     rows = [_COLUMNS, *(row for driver in drivers for row in _rows(driver))]
     troubles = [
-        f"Driver {each.name}: {each.trouble}." for each in drivers if isinstance(each, Degradable) and each.trouble
+        f"Driver {each.name}: {each.degraded_reason}."
+        for each in drivers
+        if isinstance(each, Degradable) and each.degraded_reason
     ]
     if len(rows) == 1:
         return "\n".join(["No devices.", *troubles])

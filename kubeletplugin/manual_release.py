@@ -21,7 +21,7 @@ from kubeletplugin import release_journal
 from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint
 from kubeletplugin.claim_preparer import ClaimPreparer
-from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareRequest, Refused
+from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareError, PrepareRequest
 from kubeletplugin.directory_lock import DirectoryLock
 
 
@@ -94,10 +94,13 @@ def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, ow
 
 
 async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
-    """Record the release in the journal, then release the claim; raises Refused or OSError: the claim is still held."""
+    """Record the release in the journal, then release the claim.
+
+    Raises PrepareError or OSError, and then the claim still holds its devices.
+    """
     driver, claim = found.preparation.driver, found.preparation.claim
     elsewhere, folder = _AbsentDriver(driver), CdiSpecDirectory(cdi, driver=driver)
-    checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, beside=folder.pattern)
+    checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, related_files=folder.pattern)
     preparer = ClaimPreparer(
         elsewhere, claims=elsewhere, checkpoint=checkpoint, cdi=folder, lock=DirectoryLock(found.folder)
     )
@@ -115,10 +118,10 @@ class _AbsentDriver:
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         del others
-        raise Refused(f"{request.claim}: nothing is prepared here")
+        raise PrepareError(f"{request.claim}: nothing is prepared here")
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         pass
 
-    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
-        return {claim.uid: Refused(f"{claim}: nothing is prepared here") for claim in claims}
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | PrepareError]:
+        return {claim.uid: PrepareError(f"{claim}: nothing is prepared here") for claim in claims}

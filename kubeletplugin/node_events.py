@@ -1,8 +1,8 @@
-"""Events on the plugin's Node about impaired drivers; ``kubectl describe node`` shows them."""
+"""Events on the plugin's Node; ``kubectl describe node`` shows them."""
 
+from enum import StrEnum
 from typing import Final, NoReturn
 
-from dra.engine.messages.impairments import Impairment
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
@@ -12,7 +12,13 @@ from dra.model.event_type import EventType
 from dra.model.meta import Uid
 
 CONTROLLER: Final = "reserve.dra/kubelet-plugin"
-SERVE_ACTION: Final = "Serve"
+
+
+class NodeAction(StrEnum):
+    """The ``action`` of an Event: what the plugin does for its Node."""
+
+    SERVE = "Serve"
+    RESERVE = "Reserve"
 
 
 class NodeEventRecorder:
@@ -25,13 +31,13 @@ class NodeEventRecorder:
             api_version=NODES.api_version, kind=NODES.kind, namespace="", name=node, uid=Uid(node)
         )
 
-    def tell(self, reason: Impairment, text: str) -> None:
-        """Record a Warning about an impairment; best effort, never waits."""
+    def record_warning(self, reason: str, text: str, *, action: NodeAction = NodeAction.SERVE) -> None:
+        """Record a Warning about the Node; best effort, never waits."""
         fact = EventRecord(
             regarding=self._regarding,
             severity=EventType.WARNING,
-            reason=reason.value,
-            action=SERVE_ACTION,
+            reason=reason,
+            action=action.value,
             note=f"node {self._regarding.name}: {text}",
         )
         self._recorder.record(fact)

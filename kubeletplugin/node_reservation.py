@@ -16,24 +16,19 @@ from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, Malform
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.events import EventRecorder
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
 from dra.model import quantities
-from dra.model.event_type import EventType
 from dra.model.scheduling import SchedulerNode
 from kubeletplugin.contract import NodeReservationAware
-from kubeletplugin.node_events import CONTROLLER
+from kubeletplugin.node_events import NodeAction, NodeEventRecorder
 from kubeletplugin.node_topology import NodeTopologyReporter
 
 INITIAL_SYNC_TIMEOUT: Final = 5.0
 """Seconds that drivers wait for the first reading of the Node; until then, the stored reservation is in force."""
 
 SYNC_POLL_INTERVAL: Final = 0.05
-
-RESERVE_ACTION: Final = "Reserve"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,22 +37,27 @@ class NodeReservationWatcher:
     """Watches one Node for its reservation; `run` never returns and ends only by cancellation."""
 
     def __init__(
-        self, client: Client, drivers: Sequence[NodeReservationAware], *, node: str, clock: Clock = SYSTEM
+        self,
+        client: Client,
+        drivers: Sequence[NodeReservationAware],
+        *,
+        node: str,
+        events: NodeEventRecorder,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._node = node
         self._drivers = drivers
         self._fault = ""
         self._topology = NodeTopologyReporter(client, node=node)
-        self._recorder = EventRecorder(client, instance=node, controller=CONTROLLER, clock=clock)
+        self._events = events
         selection = Selection(fields=f"metadata.name={node}")
-        handler = EventHandlerFuncs[SchedulerNode](on_upsert=self._heed, on_restore=ignore)
+        handler = EventHandlerFuncs[SchedulerNode](on_upsert=self._apply, on_restore=ignore)
         self._reflector = Reflector(client, NODES, SchedulerNode, handler=handler, selection=selection, clock=clock)
 
     async def run(self) -> NoReturn:
         """Watch the Node until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reflector.run(), name=f"reflect node {self._node}")
-            group.create_task(self._recorder.run(), name=f"events of node {self._node}")
             group.create_task(self._topology.run(), name=f"topology of node {self._node}")
         raise AssertionError("unreachable")  # neither has an end
 
@@ -79,15 +79,15 @@ class NodeReservationWatcher:
             ]
         return []
 
-    def _heed(self, node: SchedulerNode) -> None:
+    def _apply(self, node: SchedulerNode) -> None:
         annotation = node.metadata.annotation(ANNOTATION_NODE_RESERVATION)
         allocatable = quantities.from_resource_list(node.status.allocatable)
         fault = ""
         for driver in self._drivers:
             try:
-                kept = driver.keep(annotation, allocatable=allocatable)
+                kept = driver.apply_node_reservation(annotation, allocatable=allocatable)
                 if kept is not None:
-                    self._topology.tell(kept, uid=node.metadata.uid)
+                    self._topology.report(kept, uid=node.metadata.uid)
             except MalformedAnnotationError as error:
                 fault = f"{error}; the last valid value stays in effect"
             except OSError as error:
@@ -95,17 +95,6 @@ class NodeReservationWatcher:
                     f"annotation {ANNOTATION_NODE_RESERVATION}: is heeded, but will be forgotten by a restart: {error}"
                 )
         if fault and fault != self._fault:  # once: a Node is written every few minutes
-            self._tell(node, f"node {self._node}: {fault}")
+            _log.warning("node %s: %s", self._node, fault)
+            self._events.record_warning(ReservationReason.NODE_UNREADABLE.value, fault, action=NodeAction.RESERVE)
         self._fault = fault
-
-    def _tell(self, node: SchedulerNode, text: str) -> None:
-        _log.warning("%s", text)
-        regarding = Regarding(
-            api_version=NODES.api_version, kind=NODES.kind, namespace="", name=self._node, uid=node.metadata.uid
-        )
-        reason = ReservationReason.NODE_UNREADABLE.value
-        self._recorder.record(
-            EventRecord(
-                regarding=regarding, severity=EventType.WARNING, reason=reason, action=RESERVE_ACTION, note=text
-            )
-        )

@@ -33,20 +33,20 @@ class NodeTopologyReporter:
         self._client = client
         self._node = node
         self._wanted: tuple[ReservedCpus, Uid] | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def tell(self, kept: ReservedCpus, *, uid: Uid) -> None:
+    def report(self, kept: ReservedCpus, *, uid: Uid) -> None:
         """Schedule a write of the reserved CPUs of the Node with this uid."""
         if self._wanted != (kept, uid):
             self._wanted = (kept, uid)
-            self._news.set()
+            self._changed.set()
 
     async def run(self) -> NoReturn:
         """Write each change of the reserved CPUs until cancelled."""
         backoff = Backoff(base=1.0, cap=300.0)
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             if self._wanted is None:
                 continue
             kept, uid = self._wanted
@@ -63,7 +63,7 @@ class NodeTopologyReporter:
                 )
             except ApiError as error:
                 _log.warning("node %s: which CPUs it keeps is not published yet: %s", self._node, error)
-                self._news.set()
+                self._changed.set()
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()

@@ -54,39 +54,39 @@ class OrphanedClaimDetector:
         self._held = held
         self._within = within
         self._suspected: frozenset[Uid] = frozenset()
-        self._told: dict[Uid, str] = {}
+        self._warnings: dict[Uid, str] = {}
 
     @property
-    def told(self) -> Mapping[Uid, str]:
+    def warnings(self) -> Mapping[Uid, str]:
         """The warnings about claims that seem to be orphaned, by uid."""
-        return self._told
+        return self._warnings
 
     async def run(self) -> NoReturn:
         """Check the prepared claims periodically until cancelled."""
         await asyncio.sleep(FIRST_CHECK_DELAY)
         while True:
-            await self.look()
-            await asyncio.sleep(RECHECK_DELAY if self._suspected - self._told.keys() else CHECK_INTERVAL)
+            await self.check()
+            await asyncio.sleep(RECHECK_DELAY if self._suspected - self._warnings.keys() else CHECK_INTERVAL)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read each prepared claim; a claim that cannot be read keeps its former result."""
-        suspected, told = set(), {}
+        suspected, warnings = set(), {}
         for each in tuple(self._held()):
             uid = each.claim.uid
             try:
                 why = orphan_reason(await self._read(each), each)
             except (ApiError, InvalidNameError, TimeoutError):
                 why = "cannot be read" if uid in self._suspected else ""
-                if uid in self._told:
-                    told[uid] = self._told[uid]
+                if uid in self._warnings:
+                    warnings[uid] = self._warnings[uid]
             else:
                 if why and uid in self._suspected:
-                    told[uid] = self._told.get(uid) or _warning_text(each, why)
+                    warnings[uid] = self._warnings.get(uid) or _warning_text(each, why)
             if why:
                 suspected.add(uid)
-        for uid in told.keys() - self._told.keys():
-            _log.warning("%s", told[uid])
-        self._suspected, self._told = frozenset(suspected), told
+        for uid in warnings.keys() - self._warnings.keys():
+            _log.warning("%s", warnings[uid])
+        self._suspected, self._warnings = frozenset(suspected), warnings
 
     async def _read(self, preparation: PreparedClaim) -> ResourceClaim | None:
         try:

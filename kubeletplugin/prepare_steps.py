@@ -1,7 +1,7 @@
 """The steps of preparing and unpreparing a claim; the plugin survives a crash after each of them.
 
-A `StepObserver` is called after each step. The code that creates the plugin chooses the observer: a debug line, a
-histogram, or – in a test that visits all steps – the end of the process. Worker threads call it, too.
+A `StepObserver` is called after each step, also from worker threads. It exists for tests, which end the process or fail
+a write at each step (``tests/kubeletplugin/crash_injection.py``); the plugin itself ignores the steps.
 """
 
 from collections.abc import Callable

@@ -199,7 +199,7 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
     from dra.cli.server_process import error_text  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
     from kubeletplugin.checkpoint import CheckpointError  # noqa: PLC0415
-    from kubeletplugin.contract import Refused  # noqa: PLC0415
+    from kubeletplugin.contract import PrepareError  # noqa: PLC0415
 
     try:
         known = manual_release.held_claims(options["plugins"], DRIVER_NAMES)
@@ -213,7 +213,7 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
         for each in found:
             asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
             click.echo(f"{each} is free.")
-    except (CheckpointError, Refused, OSError) as error:
+    except (CheckpointError, PrepareError, OSError) as error:
         raise click.ClickException(error_text(error)) from error
 
 
@@ -345,7 +345,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
     settings = KubeletPluginOptions(
         node=_node_name(options),
-        folders=PluginDirectories(
+        directories=PluginDirectories(
             plugins=plugins, registry=registry, cdi=options["cdi"].absolute(), pod_uid=options["pod_uid"]
         ),
         probes=_parse_endpoint("--probes", options["probes"]),

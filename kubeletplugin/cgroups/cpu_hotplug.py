@@ -21,13 +21,13 @@ class OfflineCpuTracker:
         self._offline = NO_CPUS
         self._said = NO_CPUS
 
-    def heed(self, cpus: CpuSet, *, online: CpuSet) -> CpuSet:
+    def update(self, cpus: CpuSet, *, online: CpuSet) -> CpuSet:
         """Record the pods' CPUs of now; return the CPUs that pods had before these went offline, and can have again."""
         self._offline = (self._offline | (self._had - cpus - online)) - cpus
         self._had = cpus
         return self._offline & online
 
-    def first(self, back: CpuSet) -> bool:
+    def is_first(self, back: CpuSet) -> bool:
         """Report whether these CPUs differ from the last call's: another writer may remove the same CPUs repeatedly.
 
         Limits logging to the first time.

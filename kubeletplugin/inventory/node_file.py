@@ -29,7 +29,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictI
 from dra.api.parameters.opaque import Parameters, validation_message
 from dra.model.quantities import MalformedQuantityError, parse
 
-OWN_ATTRIBUTES: Final = frozenset(
+RESERVED_ATTRIBUTE_NAMES: Final = frozenset(
     {
         "type",
         "uuid",
@@ -68,7 +68,7 @@ def _check_length(value: str) -> str:
 
 
 def _check_attribute_names(value: dict[str, Any]) -> dict[str, Any]:
-    if own := OWN_ATTRIBUTES & value.keys():
+    if own := RESERVED_ATTRIBUTE_NAMES & value.keys():
         raise ValueError(f"{', '.join(sorted(own))} cannot be among them, there are fields for it")
     return value
 

@@ -175,8 +175,8 @@ class NvmlGpuInventory:
                 log.warning("GPU %d is left out: %s", index, error)
             return lost
         before = self._known.get(uuid, Gpu(minor=minor, index=index, uuid=uuid))
-        told = self._told(handle, uuid)
-        at = told.get("pci_bus_id", before.pci_bus_id)
+        answers = self._query(handle, uuid)
+        at = answers.get("pci_bus_id", before.pci_bus_id)
         numa_node = self._pci.numa_node(at)
         self._known[uuid] = msgspec.structs.replace(
             before,
@@ -187,13 +187,13 @@ class NvmlGpuInventory:
             pcie_root=self._pci.root(at) or before.pcie_root,
             numa_node=before.numa_node if numa_node is None else numa_node,
             nodes=(f"/dev/nvidia{minor}",),
-            **told,
+            **answers,
         )
         if self._events is not None:
             self._events.watch(uuid, handle)
         return uuid
 
-    def _told(self, handle: object, uuid: str) -> dict[str, Any]:
+    def _query(self, handle: object, uuid: str) -> dict[str, Any]:
         nvml = self._nvml
         questions: dict[str, Callable[[], Any]] = {
             "product": lambda: _text(nvml.nvmlDeviceGetName(handle)),

@@ -62,6 +62,24 @@ def read_topology(root: Path = Path("/")) -> TopologyReading:
     return _TopologyReader(root).read()
 
 
+class SysfsTopologySource:
+    """The CPU topology of this machine, read from sysfs on demand."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def read(self) -> CpuTopology:
+        """Return the topology from sysfs. Raises UnreadableTopologyError."""
+        return read_topology(self._root).topology
+
+    def mark(self) -> str:
+        """Return the kernel's list of online CPUs; empty if unreadable."""
+        try:
+            return (self._root / SYSFS_CPU / "online").read_text()
+        except OSError:
+            return ""
+
+
 class _TopologyReader:
     def __init__(self, root: Path) -> None:
         self.root = root

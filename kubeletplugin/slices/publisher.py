@@ -82,10 +82,10 @@ class ResourceSlicePublisher:
         self._published_pools = pools
         self._changes = changes
         self._clock = clock
-        self._failures = Backoff(base=0.5, cap=30.0, random=random or JITTER)
+        self._failure_backoff = Backoff(base=0.5, cap=30.0, random=random or JITTER)
         self._wipe_backoff = Backoff(base=1.0, cap=60.0, random=random or JITTER)
         self._wiped_at = 0.0
-        self._due: float | None = 0.0
+        self._next_attempt_at: float | None = 0.0
         self._written = False
         """Whether the last attempt succeeded; false during an attempt."""
 
@@ -98,7 +98,7 @@ class ResourceSlicePublisher:
         They are either the attempt's own writes, whose response is pending, or those of another writer.
         """
 
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self._owner: OwnerReference | None = None
         self._answers: dict[str, ResourceSlice] = {}
         """Responses to the publisher's own writes, by name, until the watch has caught up."""
@@ -123,7 +123,7 @@ class ResourceSlicePublisher:
     @property
     def synced(self) -> bool:
         """Whether the published slices equal the driver's pools."""
-        return self._written and not self.problem and self._due is None
+        return self._written and not self.problem and self._next_attempt_at is None
 
     def troubles(self) -> list[str]:
         """Return the reasons why the slices are not up to date; empty if there are none."""
@@ -155,25 +155,25 @@ class ResourceSlicePublisher:
         raise AssertionError("unreachable")  # the loop above has no end
 
     async def _follow(self) -> NoReturn:
-        with self._changes.bell() as bell:
+        with self._changes.subscribe() as changed:
             while True:
-                await bell.wait()
-                bell.clear()
+                await changed.wait()
+                changed.clear()
                 self._schedule_in(0.0)
 
     def _schedule_in(self, seconds: float) -> None:
         at = self._clock.now() + seconds
-        if self._due is None or at < self._due:
-            self._due = at
-            self._bell.set()
+        if self._next_attempt_at is None or at < self._next_attempt_at:
+            self._next_attempt_at = at
+            self._wake.set()
 
     async def _wait_until_due(self) -> None:
-        while self._due is None or self._due > self._clock.now():
-            self._bell.clear()
-            delay = None if self._due is None else self._due - self._clock.now()
+        while self._next_attempt_at is None or self._next_attempt_at > self._clock.now():
+            self._wake.clear()
+            delay = None if self._next_attempt_at is None else self._next_attempt_at - self._clock.now()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), delay)
-        self._due = None
+                await asyncio.wait_for(self._wake.wait(), delay)
+        self._next_attempt_at = None
 
     async def _attempt(self) -> None:
         self._written = False
@@ -185,17 +185,17 @@ class ResourceSlicePublisher:
             self._failed(f"{error}; what was published before stays")
         except ApiError as error:
             self._failed(f"{self.place}: slices are not published: {error}")
-            self._schedule_in(max(self._failures.next(), error.retry_after or 0.0))
+            self._schedule_in(max(self._failure_backoff.next(), error.retry_after or 0.0))
         except Exception as error:  # noqa: BLE001 - a driver may be anybody's
             _log.exception("%s: slices are not published", self.place)
             self.problem = f"{self.place}: slices are not published: {error!r}"
-            self._schedule_in(self._failures.next())
+            self._schedule_in(self._failure_backoff.next())
         else:
             if written or self.problem:
                 _log.info("%s: %d slices are published", self.place, len(self.found()))
             self.problem = ""
             self._written = True
-            self._failures.reset()
+            self._failure_backoff.reset()
             if any(self._own.get(name) != version for name, version in self._unattributed.items()):
                 self._schedule_in(FOREIGN_CHANGE_DELAY)
 
@@ -288,7 +288,7 @@ class ResourceSlicePublisher:
         A wipe deletes many slices: the first deletion sets the time.
         """
         now = self._clock.now()
-        if self._due is not None and self._due <= self._wiped_at:
+        if self._next_attempt_at is not None and self._next_attempt_at <= self._wiped_at:
             return
         if now - self._wiped_at > WIPE_BACKOFF_RESET:
             self._wipe_backoff.reset()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from kubeletplugin import claim_preparer
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.prepared_claims import PreparedClaims
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode
 
@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 
 class KillAtStep:
-    """A trace that kills at the nth step, counted from 0."""
+    """An observer that kills at the nth step, counted from 0."""
 
     def __init__(self, at, kill):
         self.left = at
@@ -59,9 +59,9 @@ class Scene:
                 path.unlink()  # rebooted
             self.node.cdi.path("orphan").write_text("{}")
 
-    async def run(self, call, trace):
+    async def run(self, call, observe_step):
         """Make the call with an instance that traces."""
-        plugin = self.node.instance(trace=trace, sync=True)
+        plugin = self.node.instance(observe_step=observe_step, sync=True)
         if call == "recover":
             await plugin.recover()
             return {}
@@ -78,12 +78,12 @@ class Scene:
         assert {path.suffix for path in self.node.cdi.folder.iterdir()} == {".json"}
         if call != "recover":
             answers = await (plugin.unprepare if call == "unprepare" else plugin.prepare)(self.stake)
-            assert not [answer for answer in answers.values() if isinstance(answer, Refused)]
+            assert not [answer for answer in answers.values() if isinstance(answer, PrepareError)]
         left = [self.other] if call == "unprepare" else [self.other, *self.stake]
         assert set(self.node.remembered) == {c.uid for c in left} == self.node.cdi.uids() == set(driver.enforced)
         self.node.claims.allocate("next", "gpu-0")
         answers = await plugin.prepare([self.node.claims.requests["uid-next"].claim])
-        assert isinstance(answers["uid-next"], Refused) == (call != "unprepare")
+        assert isinstance(answers["uid-next"], PrepareError) == (call != "unprepare")
 
 
 def run_and_raise(scene, call, at):

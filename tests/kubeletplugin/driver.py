@@ -12,7 +12,7 @@ from kubeletplugin.contract import (
     Pool,
     PreparedClaim,
     PreparedDevice,
-    Refused,
+    PrepareError,
 )
 
 NAME = "gpu.example.com"
@@ -66,7 +66,7 @@ class SmallDriver:
     def prepare(self, request, others):
         del others
         if request.claim.key[1] in self.refuses:
-            raise Refused(f"{request.claim}: {self.refuses[request.claim.key[1]]}")
+            raise PrepareError(f"{request.claim}: {self.refuses[request.claim.key[1]]}")
         devices = tuple(
             PreparedDevice(
                 requests=(each.request.partition("/")[0],),

@@ -8,7 +8,14 @@ from dra.model.meta import Uid
 from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import Checkpoint
 from kubeletplugin.claim_preparer import ClaimPreparer
-from kubeletplugin.contract import ClaimIdentity, ContainerEdits, PreparedClaim, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.contract import (
+    ClaimIdentity,
+    ContainerEdits,
+    PreparedClaim,
+    PreparedDevice,
+    PrepareError,
+    PrepareRequest,
+)
 from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.prepare_steps import ignore_step
 
@@ -88,7 +95,7 @@ class FakeClaims:
 
     async def read(self, claims):
         self.reads += 1
-        return {c.uid: self.requests.get(c.uid) or Refused(f"{c}: is gone") for c in claims}
+        return {c.uid: self.requests.get(c.uid) or PrepareError(f"{c}: is gone") for c in claims}
 
 
 @dataclass
@@ -104,15 +111,17 @@ class FakeNode:
         self.checkpoint = self.own / "checkpoint.json"
         self.cdi = CdiSpecDirectory(self.folder / "cdi", driver=DRIVER)
 
-    def instance(self, *, trace=ignore_step, driver=None, sync=False, **more):
+    def instance(self, *, observe_step=ignore_step, driver=None, sync=False, **more):
         """Return a plugin that has just been started."""
         return ClaimPreparer(
             driver or FakeDriver(),
             claims=self.claims,
-            checkpoint=Checkpoint(self.checkpoint, PreparedClaim, beside=self.cdi.pattern, sync=sync, trace=trace),
-            cdi=CdiSpecDirectory(self.cdi.folder, driver=DRIVER, trace=trace),
+            checkpoint=Checkpoint(
+                self.checkpoint, PreparedClaim, related_files=self.cdi.pattern, sync=sync, observe_step=observe_step
+            ),
+            cdi=CdiSpecDirectory(self.cdi.folder, driver=DRIVER, observe_step=observe_step),
             lock=DirectoryLock(self.own),
-            trace=trace,
+            observe_step=observe_step,
             **more,
         )
 

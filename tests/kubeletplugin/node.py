@@ -9,7 +9,6 @@ from pathlib import Path
 from dra.kube.clock import SYSTEM
 from kubeletplugin.application import KubeletPluginOptions, PluginApplication
 from kubeletplugin.driver_runner import PluginDirectories
-from kubeletplugin.prepare_steps import ignore_step
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
@@ -36,10 +35,10 @@ class Node:
     def folders(self, *, pod_uid=""):
         return PluginDirectories(plugins=self.plugins, registry=self.registry, cdi=self.cdi, pod_uid=pod_uid)
 
-    def application(self, *drivers, pod_uid="", trace=ignore_step, server=None, transport=None, **options):
+    def application(self, *drivers, pod_uid="", server=None, transport=None, **options):
         transport = transport or LocalTransport(server or self.server)
-        settings = KubeletPluginOptions(node=NODE, folders=self.folders(pod_uid=pod_uid), **options)
-        return PluginApplication(drivers or (SmallDriver(),), transport, settings, trace=trace)
+        settings = KubeletPluginOptions(node=NODE, directories=self.folders(pod_uid=pod_uid), **options)
+        return PluginApplication(drivers or (SmallDriver(),), transport, settings)
 
     @contextlib.asynccontextmanager
     async def plugin(self, *drivers, **how):

@@ -119,7 +119,7 @@ def steps():
 
 @pytest.fixture
 def folder(tmp_path, steps):
-    return CdiSpecDirectory(tmp_path / "cdi", driver=DRIVER, trace=steps.append)
+    return CdiSpecDirectory(tmp_path / "cdi", driver=DRIVER, observe_step=steps.append)
 
 
 def test_a_file_is_written_whole_for_all_to_read(folder, steps):

@@ -24,12 +24,12 @@ async def listening(changes):
             await task
 
 
-async def rings(bell, *, within=1.0):
+async def notified(changed, *, within=1.0):
     try:
-        await asyncio.wait_for(bell.wait(), within)
+        await asyncio.wait_for(changed.wait(), within)
     except TimeoutError:
         return False
-    bell.clear()
+    changed.clear()
     return True
 
 
@@ -37,33 +37,33 @@ async def test_all_who_listen_are_told_and_nobody_else():
     driver = SmallDriver()
     changes = ChangeBroadcaster(driver)
     async with listening(changes):
-        with changes.bell() as one, changes.bell() as other:
+        with changes.subscribe() as one, changes.subscribe() as other:
             driver.tell()
-            assert await rings(one)
-            assert await rings(other)
-            assert not await rings(one)
+            assert await notified(one)
+            assert await notified(other)
+            assert not await notified(one)
         driver.tell()
         await asyncio.sleep(1)
         assert not one.is_set()
 
 
-async def test_many_changes_while_nobody_waits_are_one_ring():
+async def test_changes_while_a_listener_is_busy_count_as_one():
     driver = SmallDriver()
     changes = ChangeBroadcaster(driver)
     async with listening(changes):
-        with changes.bell() as bell:
+        with changes.subscribe() as changed:
             for _ in range(5):
                 driver.tell()
             await asyncio.sleep(1)
-            assert await rings(bell)
-            assert not await rings(bell)
+            assert await notified(changed)
+            assert not await notified(changed)
 
 
-def test_a_bell_can_be_rung_by_hand():
+def test_notify_sets_the_event_of_a_subscriber():
     changes = ChangeBroadcaster(SmallDriver())
-    with changes.bell() as bell:
-        changes.ring()
-        assert bell.is_set()
+    with changes.subscribe() as changed:
+        changes.notify()
+        assert changed.is_set()
 
 
 class Failing(SmallDriver):
@@ -85,10 +85,10 @@ class Failing(SmallDriver):
 async def test_a_driver_that_stops_telling_is_asked_again_with_pauses_and_what_was_missed_is_told(failure, caplog):
     driver = Failing(failure)
     changes = ChangeBroadcaster(driver)
-    with changes.bell() as bell:
+    with changes.subscribe() as changed:
         async with listening(changes):
             for _ in range(4):
-                assert await rings(bell, within=120)
+                assert await notified(changed, within=120)
     assert len(driver.asked) >= 2
     assert all(later - earlier >= 0.5 for earlier, later in pairwise(driver.asked))
     assert ("its changes are not told; asking again" in caplog.text) is (failure is not None)

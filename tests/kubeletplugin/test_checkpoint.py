@@ -53,7 +53,7 @@ def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
     done = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (done.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
-    Checkpoint(path, PreparedClaim, trace=done.append).write((A,))
+    Checkpoint(path, PreparedClaim, observe_step=done.append).write((A,))
     assert done == [
         str(path.with_name(".checkpoint.json.tmp")),
         PrepareStep.CHECKPOINT_DRAFTED,
@@ -62,7 +62,7 @@ def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
         PrepareStep.CHECKPOINT_SYNCED,
     ]
     done.clear()
-    Checkpoint(path, PreparedClaim, sync=False, trace=done.append).write((A, B))
+    Checkpoint(path, PreparedClaim, sync=False, observe_step=done.append).write((A, B))
     assert done == [PrepareStep.CHECKPOINT_DRAFTED, PrepareStep.CHECKPOINT_KEPT, PrepareStep.CHECKPOINT_REPLACED]
     assert reread(path) == (A, B)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubeletplugin import claim_preparer
 from kubeletplugin.checkpoint import CheckpointError
-from kubeletplugin.contract import NotEnforced, Refused
+from kubeletplugin.contract import NotEnforcedError, PrepareError
 from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, claim, prepared, request, result
@@ -100,7 +100,7 @@ async def test_a_claim_waits_a_moment_for_a_device_that_is_about_to_be_given_bac
     assert not waiting.done()
     assert await plugin.unprepare([a]) == {a.uid: None}
     answers = await asyncio.wait_for(waiting, 10)
-    assert not any(isinstance(each, Refused) for each in answers.values())
+    assert not any(isinstance(each, PrepareError) for each in answers.values())
     assert set(node.remembered) == set(answers)
 
 
@@ -132,7 +132,7 @@ async def test_another_pod_of_a_prepared_claim_is_refused_what_has_vanished(node
     plugin = node.instance(driver=driver)
     a = node.claims.allocate("a", "gpu-3")
     await plugin.prepare([a])
-    driver.recheck = Mock(side_effect=Refused("claim ml/a: gpu-3 is not there"))
+    driver.recheck = Mock(side_effect=PrepareError("claim ml/a: gpu-3 is not there"))
     assert str(await one(plugin.prepare, a)) == "claim ml/a: gpu-3 is not there"
     assert set(node.remembered) == {a.uid}
     assert await plugin.unprepare([a]) == {a.uid: None}
@@ -143,9 +143,14 @@ async def test_one_bad_claim_never_fails_the_others(node, driver, caplog):
     names = ["good", "gone", "refused", "broken", "taken", "fine"]
     claims = {n: node.claims.allocate(n, "gpu-good" if n == "taken" else f"gpu-{n}") for n in names}
     del node.claims.requests[claims["gone"].uid]
-    driver.refuses = {claims["refused"].uid: Refused("no"), claims["broken"].uid: KeyError("x")}
+    driver.refuses = {claims["refused"].uid: PrepareError("no"), claims["broken"].uid: KeyError("x")}
     answers = await plugin.prepare(claims.values())
-    assert {n for n in names if isinstance(answers[claims[n].uid], Refused)} == {"gone", "refused", "broken", "taken"}
+    assert {n for n in names if isinstance(answers[claims[n].uid], PrepareError)} == {
+        "gone",
+        "refused",
+        "broken",
+        "taken",
+    }
     assert "failed: KeyError('x'); see the log" in str(answers[claims["broken"].uid])
     assert set(node.remembered) == {claims["good"].uid, claims["fine"].uid} == node.cdi.uids()
     assert "claim ml/broken" in caplog.text
@@ -154,9 +159,9 @@ async def test_one_bad_claim_never_fails_the_others(node, driver, caplog):
 async def test_what_a_refused_claim_wanted_is_free(node, driver):
     plugin = node.instance(driver=driver)
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
-    driver.refuses = {a.uid: Refused("no")}
+    driver.refuses = {a.uid: PrepareError("no")}
     await plugin.prepare([a])
-    assert not isinstance(await one(plugin.prepare, b), Refused)
+    assert not isinstance(await one(plugin.prepare, b), PrepareError)
 
 
 async def test_shares_of_a_device_coexist_and_admins_hold_nothing(node):
@@ -169,12 +174,12 @@ async def test_shares_of_a_device_coexist_and_admins_hold_nothing(node):
         node.claims.allocate("d", "gpu-0"),
     ]
     answers = await plugin.prepare(claims)
-    assert [isinstance(answers[c.uid], Refused) for c in claims] == [False, False, False, True, True]
+    assert [isinstance(answers[c.uid], PrepareError) for c in claims] == [False, False, False, True, True]
 
 
 async def test_a_hundred_claims_share_one_read_one_checkpoint_and_one_look(node, driver):
     steps = []
-    plugin = node.instance(driver=driver, trace=steps.append)
+    plugin = node.instance(driver=driver, observe_step=steps.append)
     claims = [node.claims.allocate(f"c{n}", f"gpu-{n}") for n in range(100)]
     answers = await plugin.prepare([*claims, *claims])  # and twice each
     assert set(answers) == {c.uid for c in claims} == node.cdi.uids()
@@ -187,11 +192,11 @@ async def test_a_hundred_claims_share_one_read_one_checkpoint_and_one_look(node,
 
 async def test_calls_that_wait_at_the_same_time_share_a_turn(node, driver):
     steps = []
-    plugin = node.instance(driver=driver, trace=steps.append)
+    plugin = node.instance(driver=driver, observe_step=steps.append)
     claims = [node.claims.allocate(f"c{n}", f"gpu-{n % 30}") for n in range(40)]  # ten come too late
     answers = await asyncio.gather(*(one(plugin.prepare, c) for c in claims))
-    assert sum(isinstance(answer, Refused) for answer in answers) == 10
-    assert [a.claim for a in answers if not isinstance(a, Refused)] == claims[:30]
+    assert sum(isinstance(answer, PrepareError) for answer in answers) == 10
+    assert [a.claim for a in answers if not isinstance(a, PrepareError)] == claims[:30]
     assert steps.count(PrepareStep.CHECKPOINT_REPLACED) == driver.looks == steps.count(PrepareStep.LOCKED) <= 2
     steps.clear()
     gone = await asyncio.gather(*(one(plugin.unprepare, c) for c in claims), plugin.reconcile())
@@ -223,19 +228,19 @@ async def test_a_driver_must_answer_for_all_devices_of_the_claim(node, driver, c
 async def test_what_cannot_be_enforced_is_refused_and_stays_held(node, driver):
     plugin = node.instance(driver=driver)
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
-    driver.stuck = Refused("node n1: the kubelet's CPU manager is static; set it to none")
+    driver.stuck = PrepareError("node n1: the kubelet's CPU manager is static; set it to none")
     assert str(await one(plugin.prepare, a)) == f"{a}: {driver.stuck}"
     assert not node.cdi.uids()
     assert "is held by claim ml/a" in str(await one(plugin.prepare, b))
     driver.stuck = None
-    assert not isinstance(await one(plugin.prepare, a), Refused)
+    assert not isinstance(await one(plugin.prepare, a), PrepareError)
 
 
 async def test_a_pod_may_end_though_nothing_can_be_enforced(node, driver, caplog):
     plugin = node.instance(driver=driver)
     a = node.claims.allocate("a", "gpu-0")
     await plugin.prepare([a])
-    driver.stuck = Refused("node n1: no cgroups")
+    driver.stuck = PrepareError("node n1: no cgroups")
     assert await plugin.unprepare([a]) == {a.uid: None}
     assert "node n1: no cgroups" in caplog.text
 
@@ -247,7 +252,7 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
 
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
     await node.instance().prepare([a])
-    plugin = node.instance(driver=driver, trace=full)
+    plugin = node.instance(driver=driver, observe_step=full)
     answers = await plugin.prepare([a, b])
     assert answers[a.uid] == prepared(request("a", "gpu-0"))
     assert str(answers[b.uid]) == (
@@ -259,13 +264,13 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     assert "No space left" in str(await one(plugin.unprepare, a))
     assert set(node.remembered) == {a.uid} == node.cdi.uids()
     later = node.claims.allocate("later", "gpu-1")  # b holds nothing
-    assert not isinstance(await one(node.instance().prepare, later), Refused)
+    assert not isinstance(await one(node.instance().prepare, later), PrepareError)
 
 
 async def test_a_claim_that_cannot_be_enforced_does_not_keep_others_from_their_devices(node, driver):
     plugin = node.instance(driver=driver)
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
-    driver.stuck = NotEnforced({a.uid: "GPU gpu-0: lost"})
+    driver.stuck = NotEnforcedError({a.uid: "GPU gpu-0: lost"})
     answers = await plugin.prepare([a, b])
     assert str(answers[a.uid]) == f"{a}: GPU gpu-0: lost"
     assert answers[b.uid] == prepared(request("b", "gpu-1"))
@@ -351,11 +356,11 @@ async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver
 
 
 async def test_recovery_goes_on_when_nothing_can_be_enforced(node, driver, caplog):
-    driver.stuck = Refused("node n1: no cgroups")
+    driver.stuck = PrepareError("node n1: no cgroups")
     with caplog.at_level(logging.WARNING):
         await node.instance(driver=driver).recover()
     assert "node n1: no cgroups" in caplog.text
-    with pytest.raises(Refused, match="no cgroups"):
+    with pytest.raises(PrepareError, match="no cgroups"):
         await node.instance(driver=driver).reconcile()
 
 
@@ -367,7 +372,7 @@ async def test_two_instances_see_what_the_other_did(node):
     await old.prepare([a])
     assert "is held by claim ml/a" in str(await one(new.prepare, b))
     await new.unprepare([a])
-    assert not isinstance(await one(old.prepare, b), Refused)
+    assert not isinstance(await one(old.prepare, b), PrepareError)
     assert set(node.remembered) == {b.uid} == node.cdi.uids()
 
 
@@ -381,7 +386,7 @@ async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
         "the kubelet retries"
     )
     other.release()
-    assert not isinstance(await one(node.instance().prepare, a), Refused)
+    assert not isinstance(await one(node.instance().prepare, a), PrepareError)
 
 
 async def test_a_call_that_waits_for_one_of_our_own_blames_nobody_else(node, driver, monkeypatch):
@@ -403,7 +408,7 @@ async def test_a_call_that_waits_for_one_of_our_own_blames_nobody_else(node, dri
     )
     assert text.endswith("; the kubelet retries")
     go_on.set()
-    assert not isinstance(await first, Refused)
+    assert not isinstance(await first, PrepareError)
 
 
 async def test_a_caller_who_gives_up_leaves_a_call_that_comes_to_its_end(node, driver):
@@ -432,4 +437,4 @@ async def test_a_caller_who_gives_up_leaves_a_call_that_comes_to_its_end(node, d
     assert (await waiting[1])[c.uid].claim == c
     await plugin.wait_idle()
     assert set(node.remembered) == {a.uid, c.uid} == node.cdi.uids()
-    assert not isinstance(await one(plugin.prepare, b), Refused)
+    assert not isinstance(await one(plugin.prepare, b), PrepareError)

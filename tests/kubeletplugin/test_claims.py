@@ -4,7 +4,7 @@ import pytest
 
 from dra.model.claims import DeviceRequestAllocationResult
 from kubeletplugin.claims import MAX_CONCURRENT_READS, ClaimReader
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareError, PrepareRequest
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
 
@@ -112,7 +112,7 @@ async def test_all_calls_together_read_no_more_at_a_time_than_one():
 )
 async def test_a_claim_that_does_not_fit_is_refused_with_what_to_do(answer, text):
     refused = await read_one(Scripted(answer))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, PrepareError)
     assert str(refused) == f"claim ml/a (uid uid-a): {text}"
 
 
@@ -148,7 +148,7 @@ async def test_a_silent_server_is_not_waited_for_as_long_as_the_kubelet_does():
     start = asyncio.get_running_loop().time()
     refused = await read_one(Handling(silence))
     assert asyncio.get_running_loop().time() - start <= 20
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, PrepareError)
 
 
 async def test_only_results_of_this_driver_and_node_are_handed_on():

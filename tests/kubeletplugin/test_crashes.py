@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.prepare_steps import PrepareStep
 from kubeletplugin.prepared_claims import PreparedClaims
 from tests.kubeletplugin.crash_injection import CALLS, KillAtStep, Killed, raise_killed, run_and_raise, walk
@@ -131,7 +131,7 @@ class Rollout(RuleBasedStateMachine):
     @rule(name=INSTANCES, fault=FAULTS)
     def start(self, name, fault):
         self.bombs[name] = KillAtStep(-1, None)
-        self.plugins[name] = self.node.instance(trace=self.bombs[name], driver=Machine(self.enforced))
+        self.plugins[name] = self.node.instance(observe_step=self.bombs[name], driver=Machine(self.enforced))
         self.arm(name, fault)
         self.repaired = True
         self.run(self.answers_of(name, self.plugins[name].recover()))
@@ -200,7 +200,7 @@ class Rollout(RuleBasedStateMachine):
         assert set(answers) == {each.uid for each in batch}
         files = self.node.cdi.uids()
         for uid, answer in answers.items():
-            if not isinstance(answer, Refused):
+            if not isinstance(answer, PrepareError):
                 assert {d.device for d in answer.devices} == {r.device for r in self.node.claims.requests[uid].results}
                 assert uid in files
                 self.granted[uid] = answer

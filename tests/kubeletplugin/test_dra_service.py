@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.wire.plugin import Claim, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.dra_service import DraService
 from tests.kubeletplugin.fakes import DRIVER, FakeNode, prepared, request
 
@@ -67,7 +67,7 @@ async def give_back(claims, *named):
 
 
 async def test_each_claim_has_its_own_answer():
-    answers = {"uid-a": prepared(request("a", "gpu-0")), "uid-b": Refused("claim ml/b: no")}
+    answers = {"uid-a": prepared(request("a", "gpu-0")), "uid-b": PrepareError("claim ml/b: no")}
     assert await ask(Answering(answers), A, B) == {"uid-a": ["gpu-0"], "uid-b": "claim ml/b: no"}
 
 
@@ -96,7 +96,7 @@ async def test_the_answer_comes_before_anybody_gives_up(deadline, remaining):
 
 async def test_calls_are_observed_with_what_was_refused():
     seen = []
-    answers = {"uid-a": prepared(request("a", "gpu-0")), "uid-b": Refused("claim ml/b: no")}
+    answers = {"uid-a": prepared(request("a", "gpu-0")), "uid-b": PrepareError("claim ml/b: no")}
     await ask(Answering(answers), A, B, observe=lambda operation, _, failed: seen.append((operation, failed)))
     assert seen == [("prepare", 1)]
 

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kubeletplugin import driver_runner
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.directory_lock import DirectoryLock
 from tests.kubeletplugin.driver import NAME, SmallDriver
 from tests.kubeletplugin.kubelet import until
@@ -38,7 +38,7 @@ class Telling(SmallDriver):
         self.sockets.append(found)
         await super().enforce(preparations)
         if self.stuck:
-            raise Refused(self.stuck)
+            raise PrepareError(self.stuck)
 
     async def close(self):
         self.closed = True
@@ -98,7 +98,7 @@ async def test_a_driver_that_ails_serves_and_is_not_ready(node):
         claim = await node.claim("a", "gpu-0")
         await kubelet.prepare(claim)
         await until(lambda: not kubelet.application.troubles())
-        driver.trouble = "no GPU is offered"
+        driver.degraded_reason = "no GPU is offered"
         assert kubelet.application.troubles() == ["no GPU is offered"]
         assert await kubelet.unprepare(claim) == {claim["metadata"]["uid"]: ""}
 
@@ -109,13 +109,13 @@ async def test_what_impairs_a_driver_is_logged_once_with_an_event_on_the_node_an
     monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.01)
     caplog.set_level(logging.INFO)
     driver = SmallDriver()
-    driver.trouble = "no GPU is offered"
+    driver.degraded_reason = "no GPU is offered"
     async with node.registered(driver) as kubelet:
         (event,) = await until_async(lambda: node.user.list("events"))
         looks = len(driver.enforced)
         await until(lambda: len(driver.enforced) > looks + 5)
         assert impaired(kubelet) == {"DriverImpaired"}
-        driver.trouble = ""
+        driver.degraded_reason = ""
         await until(lambda: f"driver {NAME}: DriverImpaired is over" in caplog.text)
         assert impaired(kubelet) == set()
     assert (event["reason"], event["type"]) == ("DriverImpaired", "Warning")
@@ -150,7 +150,7 @@ class Upholding(SmallDriver):
     async def resume_enforcement(self):
         self.upheld += 1
         if self.fails:
-            raise Refused(self.fails)
+            raise PrepareError(self.fails)
 
 
 async def test_devices_are_withdrawn_and_what_was_enforced_is_upheld_while_the_checkpoint_cannot_be_read(node):

@@ -71,7 +71,7 @@ async def test_a_change_is_told_at_once(subject):
         waiting = asyncio.create_task(anext(stream))
         await asyncio.sleep(1)
         subject.driver.sick["gpu-1"] = "on fire"
-        subject.changes.ring()
+        subject.changes.notify()
         message = await waiting
     assert now() == pytest.approx(1.0, abs=0.1)
     assert [(each.device.device_name, each.health, each.message) for each in message.devices] == [
@@ -110,7 +110,7 @@ async def test_a_driver_that_fails_says_nothing_until_it_can(subject, caplog):
         await asyncio.sleep(3 * HEALTH_CHECK_TIMEOUT)
         assert not waiting.done()
         subject.driver.health = healthy
-        subject.changes.ring()
+        subject.changes.notify()
         assert (await waiting).devices
     assert f"driver {NAME}: the health of its devices is not known" in caplog.text
 

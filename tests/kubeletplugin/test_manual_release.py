@@ -8,7 +8,7 @@ import pytest
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus
 from kubeletplugin import manual_release, release_journal
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.manual_release import ForeignPodsError
 from tests.kubeletplugin.fakes import DRIVER, FakeDriver, FakeNode, claim
 from tests.kubeletplugin.test_claim_preparer import one
@@ -99,7 +99,7 @@ async def test_a_plugin_that_runs_takes_note_of_what_was_given_back(node, caplog
     (told,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
     assert told.startswith(f"{a}: was given back by hand: 20")
     assert told.endswith(BECAUSE)
-    assert not isinstance(await one(plugin.prepare, b), Refused)
+    assert not isinstance(await one(plugin.prepare, b), PrepareError)
     entry = json.loads((node.own / release_journal.JOURNAL_FILE).read_text())
     assert (entry["claim"], entry["uid"], entry["devices"]) == ("ml/a", a.uid, ["n1/gpu-0"])
     assert (node.own / release_journal.JOURNAL_FILE).stat().st_mode & 0o777 == 0o600

@@ -8,6 +8,7 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.model.quantities import NANOS_PER_UNIT
+from kubeletplugin.node_events import NodeEventRecorder
 from kubeletplugin.node_reservation import NodeReservationWatcher
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -23,7 +24,7 @@ class Driver:
         self.kept = []
         self.fails = None
 
-    def keep(self, annotation, *, allocatable):
+    def apply_node_reservation(self, annotation, *, allocatable):
         if annotation == "malformed":
             raise MalformedAnnotationError(f"annotation {ANNOTATION}: reservedCPUs: 9-8 runs backwards")
         self.kept.append((annotation, allocatable))
@@ -37,7 +38,8 @@ class Place:
         self.user = User(ApiServer(clock=self.clock, chance=seeded(1)))
         self.driver = Driver()
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=self.clock), clock=self.clock)
-        self.own = NodeReservationWatcher(client, [self.driver], node="n1", clock=self.clock)
+        self.events = NodeEventRecorder(client, node="n1", clock=self.clock)
+        self.own = NodeReservationWatcher(client, [self.driver], node="n1", events=self.events, clock=self.clock)
 
     async def annotate(self, text, *, node="n1"):
         await self.user.patch("nodes", node, {"metadata": {"annotations": {ANNOTATION: text}}})
@@ -53,7 +55,7 @@ async def place():
     for name in ("n1", "n2"):
         await place.user.create("nodes", {"metadata": {"name": name}})
         await place.user.patch("nodes", name, {"status": {"allocatable": {"cpu": "8"}}}, subresource="status")
-    async with running(place.own):
+    async with running(place.own, place.events):
         await place.own.seen()
         yield place
 
@@ -86,6 +88,6 @@ async def test_what_will_not_be_remembered_is_told(place):
 
 async def test_a_node_that_is_not_there_is_not_waited_for_long():
     place = Place()
-    async with running(place.own), asyncio.timeout(6.0):
+    async with running(place.own, place.events), asyncio.timeout(6.0):
         await place.own.seen()
     assert place.driver.kept == []

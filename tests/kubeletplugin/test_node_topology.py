@@ -40,7 +40,7 @@ class Place:
         await self.user.request("POST", DEFINITIONS, body=body, content_type="application/json")
 
     async def keeps(self, cpus):
-        self.topology.tell(reserved_cpus(parse(cpus) if cpus else NO_CPUS, MACHINE), uid=self.uid)
+        self.topology.report(reserved_cpus(parse(cpus) if cpus else NO_CPUS, MACHINE), uid=self.uid)
         await asyncio.sleep(1.0)
 
     async def all(self):

@@ -9,7 +9,7 @@ from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Response
 from kubeletplugin import orphaned_claims
-from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PreparedDevice, Refused
+from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PreparedDevice, PrepareError
 from kubeletplugin.orphaned_claims import OrphanedClaimDetector
 from localplane.transport import LocalTransport
 from tests.kubeletplugin.driver import NAME
@@ -60,15 +60,15 @@ def watching(transport, *held):
 async def test_a_claim_that_is_gone_is_told_at_the_second_look_and_once(node, transport, caplog):
     held = preparation(await node.claim("a", "gpu-0"), "gpu-0")
     found = watching(transport, held)
-    await found.look()
-    assert found.told == {}
+    await found.check()
+    assert found.warnings == {}
     await node.user.request("DELETE", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a")
     with caplog.at_level(logging.WARNING):
-        await found.look()
-        assert found.told == {}, "it may be on its way"
-        await found.look()
-        await found.look()
-    (text,) = found.told.values()
+        await found.check()
+        assert found.warnings == {}, "it may be on its way"
+        await found.check()
+        await found.check()
+    (text,) = found.warnings.values()
     assert [record.getMessage() for record in caplog.records] == [text]
     assert text == (
         f"{held.claim}: is gone, but no kubelet has given back gpu-0 of driver {NAME}, which stays held. If no pod of "
@@ -88,19 +88,19 @@ async def test_a_claim_that_is_gone_is_told_at_the_second_look_and_once(node, tr
 async def test_what_counts_as_unused(node, transport, made, had, why):
     claim = await node.claim("a", *(made or ()), allocated=made is not None)
     found = watching(transport, preparation(claim, *had))
-    await found.look()
-    await found.look()
-    assert bool(found.told) == bool(why)
-    assert all(f": {why}, but" in text for text in found.told.values())
+    await found.check()
+    await found.check()
+    assert bool(found.warnings) == bool(why)
+    assert all(f": {why}, but" in text for text in found.warnings.values())
 
 
 async def test_another_claim_of_that_name_is_not_it(node, transport):
     claim = await node.claim("a", "gpu-0")
     claim["metadata"]["uid"] = "an-older-one"
     found = watching(transport, preparation(claim, "gpu-0"))
-    await found.look()
-    await found.look()
-    assert ": is gone, but" in found.told["an-older-one"]
+    await found.check()
+    await found.check()
+    assert ": is gone, but" in found.warnings["an-older-one"]
 
 
 async def test_in_doubt_nothing_changes(node, transport):
@@ -109,27 +109,27 @@ async def test_in_doubt_nothing_changes(node, transport):
     claim["metadata"]["uid"] = "older"
     found = watching(transport, preparation(claim, "gpu-0"))
     transport.down = True
-    await found.look()
-    await found.look()
-    assert found.told == {}
+    await found.check()
+    await found.check()
+    assert found.warnings == {}
     transport.down = False
-    await found.look()
-    await found.look()
+    await found.check()
+    await found.check()
     transport.down = True
-    await found.look()
-    assert found.told.keys() == {"older"}
+    await found.check()
+    assert found.warnings.keys() == {"older"}
 
 
 async def test_what_is_given_back_is_an_orphan_no_more(node, transport):
     claim = await node.claim("a", allocated=False)
     held = [preparation(claim, "gpu-0")]
     found = OrphanedClaimDetector(Client(transport, RateLimiter(1000, 1000)), lambda: held)
-    await found.look()
-    await found.look()
-    assert found.told
+    await found.check()
+    await found.check()
+    assert found.warnings
     held.clear()
-    await found.look()
-    assert found.told == {}
+    await found.check()
+    assert found.warnings == {}
 
 
 async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(short_path):
@@ -138,7 +138,7 @@ async def test_who_is_refused_a_device_of_an_orphan_is_told_the_way_out(short_pa
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
     await plugin.prepare([a])
     refused = await one(plugin.prepare, b)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, PrepareError)
     assert str(refused).endswith(f"refused to {b}; of {a.uid}: release it")
 
 
@@ -146,13 +146,13 @@ async def test_a_running_plugin_looks_and_has_a_metric(node, monkeypatch):
     monkeypatch.setattr(orphaned_claims, "FIRST_CHECK_DELAY", 0.0)
     monkeypatch.setattr(orphaned_claims, "RECHECK_DELAY", 0.0)
     application = node.application()
-    (served,) = application.served
+    (served,) = application.runners
     monkeypatch.setattr(served.preparer, "_prepared", None)
     claim = await node.claim("a", allocated=False)
     monkeypatch.setattr(type(served.preparer), "prepared_claims", (preparation(claim, "gpu-0"),))
     looking = asyncio.create_task(served._orphans.run())
     async with asyncio.timeout(5):
-        while not served._orphans.told:  # noqa: ASYNC110
+        while not served._orphans.warnings:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     looking.cancel()
     assert f'dra_reserve_plugin_orphans{{driver="{NAME}"}} 1.0' in application.render().decode()

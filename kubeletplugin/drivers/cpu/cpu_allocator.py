@@ -22,10 +22,10 @@ from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Struct
 from kubeletplugin.contract import (
     ClaimIdentity,
-    DevicesInUse,
+    DevicesInUseError,
     PreparedClaim,
+    PrepareError,
     PrepareRequest,
-    Refused,
     base_request_name,
 )
 from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, device_cpus, is_grouped_device
@@ -49,7 +49,7 @@ def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[Prepared
 def allocate_cpus(
     nobodys: CpuAssignments, request: PrepareRequest, others: Iterable[PreparedClaim]
 ) -> tuple[AllocatedCpus, ...]:
-    """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises Refused."""
+    """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises PrepareError."""
     held = tuple(others)
     division = divide_among_claims(nobodys, held)
     taken = [holding for each in held for holding in claim_allocations(each)]
@@ -62,7 +62,7 @@ def allocate_cpus(
         share = _allocate_result(division, request, result, taken=taken, others=held)
         now = division.hold(me, division.holdings.get(me, NO_CPUS) | share.cpus)
         if isinstance(now, str):
-            raise (DevicesInUse if share.cpus & division.held else Refused)(now)
+            raise (DevicesInUseError if share.cpus & division.held else PrepareError)(now)
         division = now
         taken.append(CpuAllocation(cpus=share.cpus, exclusivity=share.exclusivity))
         found.append(share)
@@ -105,7 +105,7 @@ def _allocate_result(
     where = f"{request.claim}: device {result.device}"
     all_of = device_cpus(result.device, division.topology)
     if not all_of:
-        raise Refused(
+        raise PrepareError(
             f"{where}: has no CPU that is online ({division.topology.online} are); delete the claim's pods, "
             "so that it is allocated anew"
         )
@@ -126,8 +126,8 @@ def _allocate_result(
         alone = take_cpus(CpuSnapshot(topology=room.topology, allocatable=room.allocatable, holdings=()), wish)
         holders = _describe_holders(others, of=all_of)
         if isinstance(alone, CpuAllocationFailure) or not holders:
-            raise Refused(f"{where}: {chosen}")
-        raise DevicesInUse(
+            raise PrepareError(f"{where}: {chosen}")
+        raise DevicesInUseError(
             f"{where}: {chosen}; held are {holders}; it starts once pods of these claims on this node have ended"
         )
     return AllocatedCpus(cpus=chosen, exclusivity=wish.exclusivity)
@@ -140,7 +140,7 @@ def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
 
 
 def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: CpuRequest, *, where: str) -> None:
-    """Raise Refused if all individual CPUs of the claim together do not satisfy the required bind policy.
+    """Raise PrepareError if all individual CPUs of the claim together do not satisfy the required bind policy.
 
     The scheduler chose these CPUs.
     """
@@ -152,7 +152,7 @@ def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: C
     )
     if not satisfies_required_policy(room, wish, single):
         refusal = CpuAllocationFailure(reason=CpuFailureReason.POLICY_UNSATISFIED, subject=wish.policy)
-        raise Refused(
+        raise PrepareError(
             f"{where}: {refusal}: the scheduler chose CPUs {single}; constrain its choice "
             "(matchAttribute, distinctAttribute), or let the driver choose: --cpu-devices grouped"
         )
@@ -165,23 +165,23 @@ def _cpu_config(request: PrepareRequest, result: DeviceRequestAllocationResult, 
     try:
         return decode_parameters(entries[-1], CpuConfig)
     except MalformedParametersError as error:
-        raise Refused(f"{where}: parameters: {error}") from error
+        raise PrepareError(f"{where}: parameters: {error}") from error
 
 
 def _allocated_cpu_count(result: DeviceRequestAllocationResult, *, where: str) -> int:
-    """Return the number of CPUs that were allocated of a group; raises Refused."""
+    """Return the number of CPUs that were allocated of a group; raises PrepareError."""
     amount = (result.consumed_capacity or {}).get(CPU_CAPACITY)
     if amount is None:
-        raise Refused(
+        raise PrepareError(
             f"{where}: the allocation does not say how many CPUs ({CPU_CAPACITY}): does the cluster know consumable "
             "capacity (DRAConsumableCapacity)? Use --cpu-devices individual otherwise"
         )
     try:
         number = quantities.parse(amount)
     except quantities.MalformedQuantityError as error:
-        raise Refused(f"{where}: {CPU_CAPACITY}: {error}") from error
+        raise PrepareError(f"{where}: {CPU_CAPACITY}: {error}") from error
     if number.denominator != 1 or number < 1:
-        raise Refused(
+        raise PrepareError(
             f"{where}: {CpuAllocationFailure(reason=CpuFailureReason.NOT_INTEGER, detail=f'{amount} were allocated')}"
         )
     return int(number)

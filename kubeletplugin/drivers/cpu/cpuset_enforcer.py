@@ -16,14 +16,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from kubeletplugin.cgroups.cgroup_names import CgroupLevel, CgroupPath, cgroup_level
 from kubeletplugin.cgroups.cgroup_watcher import CgroupWatcher
 from kubeletplugin.cgroups.cpu_hotplug import OfflineCpuTracker
 from kubeletplugin.cgroups.hierarchy import CPUSET_CPUS, CgroupHierarchy, CgroupsNotFoundError
-from kubeletplugin.contract import Refused
-from kubeletplugin.drivers.cpu.cpuset_conflicts import CpusetConflicts
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.cpu.cpuset_reconciler import NoSharedCpuError, ReconcileResult, reconcile, widen_pod_cgroups
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore
 
@@ -44,6 +45,10 @@ BUSY_CPU_SHARE: Final = 0.2
 QUIET_PERIOD: Final = 5.0
 """Seconds without a write after which cgroups are back in the state without claims."""
 
+CONFLICT_PERIOD: Final = 60.0
+CONFLICT_THRESHOLD: Final = 20
+"""Number of writes to one container's cpuset within a period that indicates a conflict."""
+
 _RETRY_INTERVAL: Final = 0.02
 
 
@@ -51,76 +56,80 @@ class CpusetEnforcer:
     """Enforces the cpusets of one demand at a time."""
 
     def __init__(
-        self, records: CpusetStore, find: Callable[[], CgroupHierarchy], *, aside: Callable[[], str | None]
+        self,
+        store: CpusetStore,
+        find_hierarchy: Callable[[], CgroupHierarchy],
+        *,
+        blocked_reason: Callable[[], str | None],
     ) -> None:
         """Create an enforcer that touches nothing yet.
 
-        `find` returns the cgroups; `aside` returns the reason why they must not be written, None if they may.
+        `find_hierarchy` returns the cgroups; `blocked_reason` returns the reason why they must not be written, or None.
         """
-        self._records = records
-        self._find = find
-        self._aside = aside
+        self._store = store
+        self._find_hierarchy = find_hierarchy
+        self._blocked_reason = blocked_reason
         self._hierarchy: CgroupHierarchy | None = None
         self._watch: CgroupWatcher | None = None
         self._polling_only = False
-        self._told = asyncio.Event()
-        self._turn = asyncio.Lock()
-        self._keeper: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._watch_task: asyncio.Task[None] | None = None
         self._interval = MIN_RESYNC_INTERVAL
-        self._looked = float("-inf")
-        self._wrote = float("-inf")
-        self._clean = False
-        self._quarrels = CpusetConflicts()
-        self._regaining = OfflineCpuTracker()
-        self._said = ""
+        self._reconciled_at = float("-inf")
+        self._written_at = float("-inf")
+        self._is_reconciled = False
+        self._conflicts = CpusetConflicts()
+        self._offline_cpus = OfflineCpuTracker()
+        self._logged_error = ""
         self._yielded = False
 
     async def demand(self, demand: CpusetDemand) -> None:
-        """Give each request its CPUs exclusively; return when all cgroups meet the demand. Raises Refused.
+        """Give each request its CPUs exclusively; return when all cgroups meet the demand. Raises PrepareError.
 
         To be called with the lock of the driver's directory, whenever the demand changes and every few seconds.
         """
-        if why := self._aside():
-            async with self._turn:
+        if why := self._blocked_reason():
+            async with self._lock:
                 await self._yield_cgroups()
-                await asyncio.to_thread(self._records.put_demand, None)
+                await asyncio.to_thread(self._store.put_demand, None)
             if demand.requests:
-                raise Refused(f"node: CPUs are not enforced: {why}")
+                raise PrepareError(f"node: CPUs are not enforced: {why}")
             return
         self._yielded = False
-        async with self._turn:
-            before = self._records.demand()
-            if before is None and self._records.narrowed:
-                log.warning("folder %s: was made anew; cgroups of pods are made wide again", self._records.folder)
+        async with self._lock:
+            before = self._store.demand()
+            if before is None and self._store.narrowed:
+                log.warning("folder %s: was made anew; cgroups of pods are made wide again", self._store.folder)
             elif demand.idle and (before is None or (before.idle and self._is_quiet())):
-                await asyncio.to_thread(self._records.put_demand, None)
+                await asyncio.to_thread(self._store.put_demand, None)
                 await self._stop()
                 return
             changed = before != demand
             await asyncio.to_thread(self._store_demand, demand, changed=changed)
-            if changed or not self._clean or time.monotonic() - self._looked > self._interval:
+            if changed or not self._is_reconciled or time.monotonic() - self._reconciled_at > self._interval:
                 await self._reconcile_until_done()
         self._ensure_watch_task()
 
     async def resume_enforcement(self) -> None:
         """Enforce the demand in the driver's directory, unchanged, while the prepared claims are unknown.
 
-        Without a demand no cgroup is touched. Needs no lock: only writers of the demand need it. Raises Refused.
+        Without a demand no cgroup is touched. Needs no lock: only writers of the demand need it. Raises PrepareError.
         """
-        async with self._turn:
-            if self._aside():
+        async with self._lock:
+            if self._blocked_reason():
                 await self._yield_cgroups()
                 return
             self._yielded = False
-            if await asyncio.to_thread(self._records.demand) is None:
+            if await asyncio.to_thread(self._store.demand) is None:
                 return
-            if not self._clean or time.monotonic() - self._looked > self._interval:
+            if not self._is_reconciled or time.monotonic() - self._reconciled_at > self._interval:
                 await self._reconcile_until_done()
         self._ensure_watch_task()
 
     async def close(self) -> None:
         """Stop reconciling; written cpusets stay, so that containers keep their CPUs while the plugin restarts."""
-        async with self._turn:
+        async with self._lock:
             await self._stop()
 
     async def _yield_cgroups(self) -> None:
@@ -133,123 +142,123 @@ class CpusetEnforcer:
         if self._yielded:
             return
         try:
-            if await asyncio.to_thread(self._records.demand) is not None or self._records.narrowed:
-                await asyncio.to_thread(lambda: widen_pod_cgroups(self._find()))
+            if await asyncio.to_thread(self._store.demand) is not None or self._store.narrowed:
+                await asyncio.to_thread(lambda: widen_pod_cgroups(self._find_hierarchy()))
         except (OSError, CgroupsNotFoundError) as error:
-            raise Refused(f"node: cgroups of pods stay narrow, new pods may fail: {error}") from error
+            raise PrepareError(f"node: cgroups of pods stay narrow, new pods may fail: {error}") from error
         self._yielded = True
 
     def _store_demand(self, demand: CpusetDemand, *, changed: bool) -> None:
         try:
             if changed:
-                self._records.put_demand(demand)
-            gone = self._records.restore(demand)
+                self._store.put_demand(demand)
+            gone = self._store.restore(demand)
         except OSError as error:
-            raise Refused(f"node: CPUs are not enforced: folder {self._records.folder}: {error}") from error
+            raise PrepareError(f"node: CPUs are not enforced: folder {self._store.folder}: {error}") from error
         if gone:
-            names = ", ".join(str(each.relative_to(self._records.folder)) for each in gone)
-            log.error("folder %s: %s had been removed, written again from memory", self._records.folder, names)
+            names = ", ".join(str(each.relative_to(self._store.folder)) for each in gone)
+            log.error("folder %s: %s had been removed, written again from memory", self._store.folder, names)
 
     def _ensure_watch_task(self) -> None:
         """Start the task that follows the kernel's events, or restart the task after a failure."""
-        if self._keeper is not None and self._keeper.done():
-            log.error("cgroups were not looked after, beginning again", exc_info=self._keeper.exception())
-            self._keeper = None
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep(), name="cpusets")
+        if self._watch_task is not None and self._watch_task.done():
+            log.error("cgroups were not looked after, beginning again", exc_info=self._watch_task.exception())
+            self._watch_task = None
+        if self._watch_task is None:
+            self._watch_task = asyncio.create_task(self._follow_events(), name="cpusets")
 
     async def _stop(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
-            self._keeper = None
+                await self._watch_task
+            self._watch_task = None
         self._unwatch()
-        self._clean = False
+        self._is_reconciled = False
 
     def _is_quiet(self) -> bool:
-        return self._clean and time.monotonic() - self._wrote > QUIET_PERIOD
+        return self._is_reconciled and time.monotonic() - self._written_at > QUIET_PERIOD
 
     async def _reconcile_until_done(self) -> None:
         deadline = time.monotonic() + ENFORCE_TIMEOUT
         while True:
             try:
-                settled = await self._look()
+                result = await self._reconcile_once()
             except (OSError, CgroupsNotFoundError, NoSharedCpuError) as error:
-                raise Refused(f"node: CPUs are not enforced: {error}") from error
-            if not settled.again:
+                raise PrepareError(f"node: CPUs are not enforced: {error}") from error
+            if not result.again:
                 return
-            if settled.refused and time.monotonic() > deadline:
-                raise Refused(f"node: CPUs are not enforced: {'; '.join(settled.refused[:3])}")
-            await asyncio.sleep(_RETRY_INTERVAL if settled.refused else 0)
+            if result.refused and time.monotonic() > deadline:
+                raise PrepareError(f"node: CPUs are not enforced: {'; '.join(result.refused[:3])}")
+            await asyncio.sleep(_RETRY_INTERVAL if result.refused else 0)
 
-    async def _keep(self) -> None:
+    async def _follow_events(self) -> None:
         """Reconcile after each event of the kernel, and periodically."""
         again = False
         while True:
             if not again:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, self._looked + self._interval - time.monotonic())):
-                        await self._told.wait()
-            async with self._turn:
-                settled = await self._reconcile_and_log(again=again)
-            again = settled.again
+                    async with asyncio.timeout(max(0.0, self._reconciled_at + self._interval - time.monotonic())):
+                        await self._woken.wait()
+            async with self._lock:
+                result = await self._reconcile_and_log(again=again)
+            again = result.again
             rest = (
-                0.0 if settled.late else settled.cost / BUSY_CPU_SHARE
+                0.0 if result.late else result.cost / BUSY_CPU_SHARE
             )  # a container with a new owner may be about to run
-            await asyncio.sleep(_RETRY_INTERVAL if settled.refused else rest)
+            await asyncio.sleep(_RETRY_INTERVAL if result.refused else rest)
 
     async def _reconcile_and_log(self, *, again: bool) -> ReconcileResult:
-        if why := self._aside():
-            self._say(f"node: CPUs are not enforced: {why}")
+        if why := self._blocked_reason():
+            self._log_once(f"node: CPUs are not enforced: {why}")
             return ReconcileResult()
-        due = time.monotonic() - self._looked >= self._interval
+        due = time.monotonic() - self._reconciled_at >= self._interval
         try:
-            concerned = self._drain_events()
-            settled = await self._look() if again or due or concerned else ReconcileResult()
-            for path in self._quarrels.heed(settled.written, now=self._looked):
+            events = self._drain_events()
+            result = await self._reconcile_once() if again or due or events else ReconcileResult()
+            for path in self._conflicts.count(result.written, now=self._reconciled_at):
                 log.warning(
                     "cgroup %s: its CPUs are written by somebody else, too: two writers of one cpuset undo each other",
                     "/".join(path),
                 )
         except (OSError, CgroupsNotFoundError, NoSharedCpuError) as error:
-            self._looked = time.monotonic()
-            self._say(f"node: CPUs are not enforced: {error}")
+            self._reconciled_at = time.monotonic()
+            self._log_once(f"node: CPUs are not enforced: {error}")
             return ReconcileResult()
-        for each in await asyncio.to_thread(self._records.failures) if due else ():
+        for each in await asyncio.to_thread(self._store.failures) if due else ():
             log.warning("%s", each)
-        self._say("")
-        return settled
+        self._log_once("")
+        return result
 
-    async def _look(self) -> ReconcileResult:
-        self._clean = False  # until the end of this reconciliation: an unmet demand must not count as met
+    async def _reconcile_once(self) -> ReconcileResult:
+        self._is_reconciled = False  # until the end of this reconciliation: an unmet demand must not count as met
         if self._hierarchy is None or not self._hierarchy.pods.exists():
             self._unwatch()
-            self._hierarchy = await asyncio.to_thread(self._find)
+            self._hierarchy = await asyncio.to_thread(self._find_hierarchy)
         if self._watch is None:
-            self._listen()
+            self._open_watcher()
         self._drain_events()
-        settled = await asyncio.to_thread(
-            reconcile, self._hierarchy, self._records, entered=self._enter, regaining=self._regaining
+        result = await asyncio.to_thread(
+            reconcile, self._hierarchy, self._store, entered=self._watch_directory, offline_cpus=self._offline_cpus
         )
-        self._looked = time.monotonic()
-        self._clean = not settled.again
+        self._reconciled_at = time.monotonic()
+        self._is_reconciled = not result.again
         self._interval = (
-            MIN_RESYNC_INTERVAL if self._polling_only else max(MIN_RESYNC_INTERVAL, settled.cost / IDLE_CPU_SHARE)
+            MIN_RESYNC_INTERVAL if self._polling_only else max(MIN_RESYNC_INTERVAL, result.cost / IDLE_CPU_SHARE)
         )
-        if settled.written:
-            self._wrote = self._looked
-        return settled
+        if result.written:
+            self._written_at = self._reconciled_at
+        return result
 
-    def _listen(self) -> None:
+    def _open_watcher(self) -> None:
         try:
             self._watch = CgroupWatcher(CPUSET_CPUS)
         except OSError as error:
             self._fall_back_to_polling(error)
             return
-        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
+        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._wake)
 
-    def _enter(self, folder: str) -> None:
+    def _watch_directory(self, folder: str) -> None:
         """Watch a directory that is about to be read; a failure does not prevent the reading."""
         if self._watch is not None:
             try:
@@ -262,19 +271,19 @@ class CpusetEnforcer:
             log.error("node: new containers are narrowed within %s s, not at once: %s", MIN_RESYNC_INTERVAL, error)
         self._polling_only = True
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         if self._watch is not None:
             asyncio.get_running_loop().remove_reader(self._watch.fileno())  # until the events are read
-        self._told.set()
+        self._woken.set()
 
     def _drain_events(self) -> bool:
         """Read the kernel's events; return whether a reconciliation is necessary."""
-        self._told.clear()
+        self._woken.clear()
         if self._watch is None:
             return False
-        concerned = self._watch.changed()
-        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
-        return concerned
+        events = self._watch.changed()
+        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._wake)
+        return events
 
     def _unwatch(self) -> None:
         if self._watch is not None:
@@ -282,8 +291,35 @@ class CpusetEnforcer:
             self._watch.close()
             self._watch = None
 
-    def _say(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         """Log a state when the state begins, not each time it is seen."""
-        if text and text != self._said:
+        if text and text != self._logged_error:
             log.error("%s", text)
-        self._said = text
+        self._logged_error = text
+
+
+class CpusetConflicts:
+    """Counts writes of cpusets by container, to detect another writer.
+
+    Two writers of one cpuset (the kubelet's static CPU manager, koordlet, an administrator's script) undo each other's
+    writes forever, and meanwhile containers run on each other's CPUs. The driver can only report the conflict.
+
+    Only writes to containers' cgroups count, and only those made while the demand is unchanged: without a conflict,
+    such a write happens once in a container's life.
+    """
+
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._counts: Counter[CgroupPath] = Counter()
+
+    def count(self, written: Iterable[CgroupPath], *, now: float) -> list[CgroupPath]:
+        """Count writes; return the cgroups that have just reached the threshold."""
+        if now - self._since > CONFLICT_PERIOD:
+            self._since = now
+            self._counts.clear()
+        found = []
+        for each in (path for path in written if cgroup_level(path) is CgroupLevel.CONTAINER):
+            self._counts[each] += 1
+            if self._counts[each] == CONFLICT_THRESHOLD:
+                found.append(each)
+        return found

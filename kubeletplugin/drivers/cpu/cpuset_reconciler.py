@@ -49,22 +49,22 @@ class NoSharedCpuError(Exception):
 
 def reconcile(
     hierarchy: CgroupHierarchy,
-    records: CpusetStore,
+    store: CpusetStore,
     *,
     entered: Callable[[str], None] = lambda _: None,
-    regaining: OfflineCpuTracker | None = None,
+    offline_cpus: OfflineCpuTracker | None = None,
 ) -> ReconcileResult:
     """Bring all cgroups to the demand, as far as the kernel permits. Raises OSError, NoSharedCpuError."""
     started = time.thread_time()
-    demand = records.demand()
+    demand = store.demand()
     if demand is None:
         return ReconcileResult()
-    owners = records.owners()
+    owners = store.owners()
     tree = hierarchy.read(entered)
     if not tree:
         return ReconcileResult(cost=time.thread_time() - started)
     if hierarchy.version is CgroupVersion.V1:
-        tree = _restore_online_cpus(hierarchy, demand, tree, regaining or OfflineCpuTracker())
+        tree = _restore_online_cpus(hierarchy, demand, tree, offline_cpus or OfflineCpuTracker())
     machine = tree[0].cpus
     left = machine - _union(demand.requests.values())
     apart = demand.apart if demand.requests else NO_CPUS
@@ -80,12 +80,12 @@ def reconcile(
         if (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
     wanted = plan_cpusets(tree, version=hierarchy.version, shared=shared, owned=owned)
-    overtaken = _NewOwnerCheck(records, owners, tree)
-    written, refused = _apply_writes(hierarchy, tree, wanted, stop=overtaken)
+    new_owners = _NewOwnerCheck(store, owners, tree)
+    written, refused = _apply_writes(hierarchy, tree, wanted, stop=new_owners)
     living = {each.path[-1] for each in tree if each.path}
     for name in owners.keys() - living:
-        records.forget(name)
-    late = overtaken.ever or (bool(written) and overtaken(()))
+        store.forget(name)
+    late = new_owners.seen_any or (bool(written) and new_owners(()))
     return ReconcileResult(written=written, refused=refused, late=late, cost=time.thread_time() - started)
 
 
@@ -106,15 +106,15 @@ def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
 
 
 def _restore_online_cpus(
-    hierarchy: CgroupHierarchy, demand: CpusetDemand, tree: tuple[Cgroup, ...], regaining: OfflineCpuTracker
+    hierarchy: CgroupHierarchy, demand: CpusetDemand, tree: tuple[Cgroup, ...], offline_cpus: OfflineCpuTracker
 ) -> tuple[Cgroup, ...]:
     """Restore to the pods the CPUs lost while offline, and all online CPUs of claims in any case."""
     pods, online = tree[0].cpus, hierarchy.online()
-    back = (regaining.heed(pods, online=online) | (_union(demand.requests.values()) & online)) - pods
+    back = (offline_cpus.update(pods, online=online) | (_union(demand.requests.values()) & online)) - pods
     if not back:
         return tree
     hierarchy.widen(back)
-    if regaining.first(back):
+    if offline_cpus.is_first(back):
         log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
     return (replace(tree[0], cpus=pods | back), *tree[1:])
 
@@ -125,9 +125,9 @@ class _NewOwnerCheck:
     Considers new containers, and the known containers at or below a cgroup.
     """
 
-    def __init__(self, records: CpusetStore, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
-        self.ever = False
-        self._records = records
+    def __init__(self, store: CpusetStore, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
+        self.seen_any = False
+        self._store = store
         self._owners = owners
         self._below: dict[cgroup_names.CgroupPath, set[str]] = {}
         for name, path in ((each.path[-1], each.path) for each in tree if each.path and each.path[-1] in owners):
@@ -135,8 +135,8 @@ class _NewOwnerCheck:
                 self._below.setdefault(path[:length], set()).add(name)
 
     def __call__(self, path: cgroup_names.CgroupPath) -> bool:
-        self.ever |= self._records.grown(self._owners, look_into=self._below.get(path, ()))
-        return self.ever
+        self.seen_any |= self._store.has_new_owners(self._owners, look_into=self._below.get(path, ()))
+        return self.seen_any
 
 
 def _apply_writes(

@@ -125,7 +125,7 @@ class CpusetStore:
                 self._owners[name] = self._owners.get(name, frozenset()) | requests
         return dict(self._owners)
 
-    def grown(self, owners: Mapping[str, frozenset[str]], *, look_into: Container[str]) -> bool:
+    def has_new_owners(self, owners: Mapping[str, frozenset[str]], *, look_into: Container[str]) -> bool:
         """Report whether hooks have recorded more owners than these.
 
         Containers that are among these are read only if `look_into` contains them.

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -23,8 +23,8 @@ from kubeletplugin.contract import (
     Pool,
     PreparedClaim,
     PreparedDevice,
+    PrepareError,
     PrepareRequest,
-    Refused,
     base_request_name,
 )
 from kubeletplugin.drivers.cpu import cpu_allocator
@@ -32,7 +32,6 @@ from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
-from kubeletplugin.drivers.cpu.topology_source import CpuTopologySource
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +42,18 @@ SHELL: Final = "/bin/sh"
 
 POLL_INTERVAL: Final = 5.0
 """Seconds between two checks of the inputs of the published devices: online CPUs, the kubelet's CPU manager."""
+
+
+class CpuTopologySource(Protocol):
+    """A source of a machine's CPU topology, read on demand."""
+
+    def read(self) -> CpuTopology:
+        """Return the current topology of the machine."""
+        ...
+
+    def mark(self) -> str:
+        """Return a fingerprint, cheap to read, that changes when the topology may have changed."""
+        ...
 
 
 class CpuDriver:
@@ -86,15 +97,15 @@ class CpuDriver:
         self._mode = mode
         self._faults: set[str] = set()
         self._manager = KubeletCpuManager(kubelet)
-        self._records = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
-        self._records.install()
+        self._store = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
+        self._store.install()
         self._system = kept
-        self._kept = self._records.kept()
-        self._told = asyncio.Event()
+        self._kept = self._store.kept()
+        self._reservation_changed = asyncio.Event()
         self._known = NO_CPUS
-        self._take(topology)
+        self._apply_topology(topology)
         self._enforcement = find_cgroups and CpusetEnforcer(
-            self._records, find_cgroups, aside=self._cgroups_blocked_reason
+            self._store, find_cgroups, blocked_reason=self._cgroups_blocked_reason
         )
 
     @property
@@ -104,7 +115,7 @@ class CpuDriver:
         return aside.why if aside else None
 
     @property
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """The reason why no CPUs are allocated; empty if they are."""
         why = self.disabled_reason
         return f"no CPUs are given away on this node: {why}" if why else ""
@@ -127,7 +138,7 @@ class CpuDriver:
             reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
         return CpuAssignments(topology=topology, reserved=reserved, kept=self._kept)
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus:
+    def apply_node_reservation(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus:
         """Stop allocating the CPUs that the Node's annotation reserves; choose CPUs for an amount without names."""
         online = self._topology.online
         asked = node_reservation.parse(annotation, allocatable=allocatable or None, online=online)
@@ -135,9 +146,9 @@ class CpuDriver:
         if cpus != self._kept:
             log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, cpus or "(none)", self._kept)
             self._kept = cpus
-            self._take(self._topology)
-            self._told.set()
-            self._records.put_kept(cpus)
+            self._apply_topology(self._topology)
+            self._reservation_changed.set()
+            self._store.put_kept(cpus)
         return node_reservation.reserved_cpus(cpus, self._topology)
 
     def pools(self) -> tuple[Pool, ...]:
@@ -164,17 +175,17 @@ class CpuDriver:
         aside = self.disabled_reason
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), POLL_INTERVAL)
-            told = self._told.is_set()
-            self._told.clear()
+                await asyncio.wait_for(self._reservation_changed.wait(), POLL_INTERVAL)
+            told = self._reservation_changed.is_set()
+            self._reservation_changed.clear()
             before, aside = aside, self.disabled_reason
-            if await self._look_again() or aside != before or told:
+            if await self._refresh_topology() or aside != before or told:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return the prepared claim with its CPUs; raises Refused."""
+        """Return the prepared claim with its CPUs; raises PrepareError."""
         if why := self.disabled_reason:
-            raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
+            raise PrepareError(f"{request.claim}: no CPUs are given away on this node: {why}")
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others)
         state = cpu_allocator.prepared_state(request, chosen)
         hooked: set[str] = set()
@@ -198,7 +209,7 @@ class CpuDriver:
         return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises Refused."""
+        """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises PrepareError."""
         held = tuple(preparations)
         faults = set(cpu_allocator.divide_among_claims(self._initial_division, held).faults())
         for fault in sorted(faults - self._faults):  # once, not at every reconciliation
@@ -214,7 +225,7 @@ class CpuDriver:
         await self._enforcement.demand(CpusetDemand(requests=requests, apart=self._topology.isolated, kept=self._kept))
 
     async def resume_enforcement(self) -> None:
-        """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises Refused."""
+        """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises PrepareError."""
         if self._enforcement is not None:
             await self._enforcement.resume_enforcement()
 
@@ -223,18 +234,18 @@ class CpuDriver:
         if self._enforcement is not None:
             await self._enforcement.close()
 
-    def _take(self, topology: CpuTopology) -> None:
+    def _apply_topology(self, topology: CpuTopology) -> None:
         self._topology = topology
         allocatable = self._initial_division.allocatable
         published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
         self._known |= allocatable
 
-    async def _look_again(self) -> bool:
+    async def _refresh_topology(self) -> bool:
         mark = self._source.mark()
         if mark == self._mark:
             return False
-        self._take(await asyncio.to_thread(self._source.read))  # 2,000 files on a machine with 256 CPUs
+        self._apply_topology(await asyncio.to_thread(self._source.read))  # 2,000 files on a machine with 256 CPUs
         self._mark = mark
         return True
 
@@ -244,5 +255,5 @@ class CpuDriver:
         told = ContainerEdits(env=(f"{variable}={cpus}",))
         if self._enforcement is None:
             return told
-        arguments = ("sh", str(self._records.hook), uid, name, cpus)
+        arguments = ("sh", str(self._store.hook), uid, name, cpus)
         return replace(told, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))

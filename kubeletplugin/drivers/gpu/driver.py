@@ -17,13 +17,13 @@ from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.quantities import parse
 from kubeletplugin.contract import (
     DeviceHealthState,
-    NotEnforced,
+    NotEnforcedError,
     OpaqueParameters,
     Pool,
     PreparedClaim,
     PreparedDevice,
+    PrepareError,
     PrepareRequest,
-    Refused,
 )
 from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 RETRY_INTERVAL: Final = 10.0
 """Seconds between two attempts to read an inventory that was unavailable at the start."""
 
+_VANISHED: Final = "is not on the node any more, or partitioned"
 _MAX_NAMES_SHOWN: Final = 8
 """Maximum number of devices that a message lists."""
 
@@ -65,15 +66,15 @@ class GpuDriver:
         self._publication = publication
         self._gpus: dict[str, Gpu] = {}
         self._pools: tuple[Pool, ...] = ()
-        self._had: frozenset[str] = frozenset()
+        self._known_devices: frozenset[str] = frozenset()
         """Names of devices that this process has published, or that claims hold."""
-        self.trouble = ""
+        self.degraded_reason = ""
         try:
             self._take(self._look())
         except NvmlUnavailableError as error:
             if not served_before:
                 raise
-            self.trouble = f"node {node}: no GPU is offered or prepared, only given back: {error}"
+            self.degraded_reason = f"node {node}: no GPU is offered or prepared, only given back: {error}"
             self._take(())
 
     @property
@@ -88,8 +89,8 @@ class GpuDriver:
     def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of the GPUs, including published or claimed GPUs that have vanished."""
         usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
-        gone = sorted(self._had - {gpu.name for gpu in usable})
-        known, text = (None, self.trouble) if self.trouble else (False, "is not on the node any more, or partitioned")
+        gone = sorted(self._known_devices - {gpu.name for gpu in usable})
+        known, text = (None, self.degraded_reason) if self.degraded_reason else (False, _VANISHED)
         return (
             *(_device_health(gpu, self._node) for gpu in usable),
             *(DeviceHealthState(pool=self._node, device=name, healthy=known, message=text) for name in gone),
@@ -97,18 +98,18 @@ class GpuDriver:
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
-        while self.trouble:
+        while self.degraded_reason:
             await asyncio.sleep(RETRY_INTERVAL)
             with contextlib.suppress(NvmlUnavailableError):
                 self._take(await asyncio.to_thread(self._look))
-                self.trouble = ""
+                self.degraded_reason = ""
                 yield
         async for _ in self._inventory.changes(tuple(self._gpus.values())):
             self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
             yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
-        """Return the prepared claim with its container edits. Raises Refused."""
+        """Return the prepared claim with its container edits. Raises PrepareError."""
         claim = f"claim {'/'.join(request.claim.key)}"
         configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
         slices = _time_slices(others)
@@ -121,7 +122,7 @@ class GpuDriver:
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
-                    raise Refused(
+                    raise PrepareError(
                         f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {granted.time_slice} is not possible, "
                         f"who shares {gpu.name} has set {set_before}; ask for that, or for Default"
                     )
@@ -147,16 +148,16 @@ class GpuDriver:
         )
 
     def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise Refused if a GPU of a prepared claim has vanished; a faulty GPU is only logged."""
-        if self.trouble:
+        """Raise PrepareError if a GPU of a prepared claim has vanished; a faulty GPU is only logged."""
+        if self.degraded_reason:
             return  # the GPUs of the node are unknown: the claim keeps its devices
         for each in preparation.devices:
             self._gpu(each.pool, each.device, str(preparation.claim))
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Set the time slices that claims request, and reset those of other GPUs. Raises NotEnforced."""
+        """Set the time slices that claims request, and reset those of other GPUs. Raises NotEnforcedError."""
         held = tuple(preparations)
-        self._had |= {device.device for each in held for device in each.devices if device.pool == self._node}
+        self._known_devices |= {device.device for each in held for device in each.devices if device.pool == self._node}
         wanted = _time_slices(held)
         uuids = {gpu.name: gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
@@ -165,7 +166,7 @@ class GpuDriver:
         lost = {name: failed[uuid] for name, uuid in uuids.items() if uuid in failed}
         reasons = {each.claim.uid: lost[name] for each in held for name in _time_slices([each]) if name in lost}
         if reasons:
-            raise NotEnforced(reasons)
+            raise NotEnforcedError(reasons)
 
     def _look(self) -> tuple[Gpu, ...]:
         """Return the GPUs, and search for the files of their container edits now, not while a claim waits."""
@@ -176,12 +177,12 @@ class GpuDriver:
 
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}
-        self._had |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
+        self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
         self._pools = (Pool(name=self._node, devices=build_gpu_devices(self._gpus.values(), self._publication)),)
 
     def _gpu(self, pool: str, device: str, where: str) -> Gpu:
         if pool != self._node:
-            raise Refused(f"{where}: device {device} is in pool {pool}, this is node {self._node}")
+            raise PrepareError(f"{where}: device {device} is in pool {pool}, this is node {self._node}")
         gpu = self._gpus.get(device)
         if gpu is None:
             names = [each.name for each in self._gpus.values()]
@@ -190,12 +191,12 @@ class GpuDriver:
                 if names
                 else "none"
             )
-            raise Refused(
+            raise PrepareError(
                 f"{where}: device {device} is not on node {self._node} now (there are: {listed}); "
                 "if it does not come back, delete the claim or its pods, so that another one is allocated"
             )
         if gpu.mig_enabled:
-            raise Refused(
+            raise PrepareError(
                 f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
                 f"switch MIG mode off, or delete the claim"
             )
@@ -207,8 +208,10 @@ class GpuDriver:
 
     def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
         interval = config.sharing.time_slicing_config.interval
-        if interval is not TimeSliceInterval.DEFAULT and (reason := self._time_slicing.unable):
-            raise Refused(f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}")
+        if interval is not TimeSliceInterval.DEFAULT and (reason := self._time_slicing.unavailable_reason):
+            raise PrepareError(
+                f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}"
+            )
         return GrantedConfig(time_slice=interval, memory_limit=_memory_limit(gpu, result, config, where))
 
     def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
@@ -217,13 +220,13 @@ class GpuDriver:
         except MalformedParametersError as error:
             names = ", ".join(parameters.requests)
             of = f"request{'s' if len(parameters.requests) > 1 else ''} {names}" if names else "all requests"
-            raise Refused(f"{claim}: {of}: {error}") from error
+            raise PrepareError(f"{claim}: {of}: {error}") from error
 
 
 def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
     """Return the memory limit in bytes that containers see: the requested one, or their share; 0 means no limit.
 
-    Raises Refused if the requested limit exceeds the share or the GPU's memory.
+    Raises PrepareError if the requested limit exceeds the share or the GPU's memory.
     """
     share = (result.consumed_capacity or {}).get("memory") if result.share_id else None
     most = int(parse(share)) if share else gpu.memory
@@ -232,7 +235,7 @@ def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuCo
     limit = int(parse(config.sharing.memory.limit))
     if most and limit > most:
         what = f"its share of {gpu.name}" if share else gpu.name
-        raise Refused(
+        raise PrepareError(
             f"{where}: GpuConfig.sharing.memory.limit: {config.sharing.memory.limit} is more than {what} has "
             f"({most} bytes); ask for less"
         )

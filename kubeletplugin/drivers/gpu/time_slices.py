@@ -41,7 +41,7 @@ class TimeSlicingManager(Protocol):
     """The manager of the time slices of all GPUs."""
 
     @property
-    def unable(self) -> str:
+    def unavailable_reason(self) -> str:
         """The reason why no time slice can be set; empty if they can."""
         ...
 
@@ -53,7 +53,7 @@ class TimeSlicingManager(Protocol):
 class SimulatedTimeSlicingManager:
     """The manager of simulated GPUs, which only records the time slices."""
 
-    unable = ""
+    unavailable_reason = ""
 
     def __init__(self) -> None:
         self.set: dict[str, TimeSliceInterval] = {}
@@ -74,11 +74,11 @@ class NvidiaSmiTimeSlicingManager:
         """Time slices that this process has set; the record also has those of other processes, and unconfirmed ones."""
         self._hung_until: dict[str, float] = {}
         """Monotonic time until which ``nvidia-smi`` is not called again for a GPU that blocked it."""
-        self._later: dict[str, float] = {}
+        self._reset_retry_at: dict[str, float] = {}
         """Monotonic time until which a failed reset of a GPU is not retried."""
 
     @property
-    def unable(self) -> str:
+    def unavailable_reason(self) -> str:
         """The reason why no time slice can be set; empty if they can."""
         if self._root.program("nvidia-smi") is None:
             return f"there is no nvidia-smi below {self._root.here}"
@@ -90,25 +90,25 @@ class NvidiaSmiTimeSlicingManager:
         To be called with the lock of the driver's directory.
         """
         recorded = self._record.read()
-        due = {uuid: wish for uuid, wish in wanted.items() if self._differs(uuid, wish, recorded)}
+        due = {uuid: interval for uuid, interval in wanted.items() if self._differs(uuid, interval, recorded)}
         if not due:
             return {}
-        asked = {uuid: wish for uuid, wish in due.items() if wish is not TimeSliceInterval.DEFAULT}
+        asked = {uuid: interval for uuid, interval in due.items() if interval is not TimeSliceInterval.DEFAULT}
         try:
             await asyncio.to_thread(self._record.write, {**recorded, **asked})
         except OSError as error:
             text = f"{self._record.path} cannot be written: {error.strerror}"
-            return {uuid: _failure_text(uuid, wish, text) for uuid, wish in asked.items()}
-        reasons = await asyncio.gather(*(self._run(uuid, wish) for uuid, wish in due.items()))
+            return {uuid: _failure_text(uuid, interval, text) for uuid, interval in asked.items()}
+        reasons = await asyncio.gather(*(self._run(uuid, interval) for uuid, interval in due.items()))
         failed, left = {}, dict(self._record.read())
-        for (uuid, wish), reason in zip(due.items(), reasons, strict=True):
-            text = _failure_text(uuid, wish, reason)
+        for (uuid, interval), reason in zip(due.items(), reasons, strict=True):
+            text = _failure_text(uuid, interval, reason)
             if not reason:
-                self._set[uuid] = wish
-                if wish is TimeSliceInterval.DEFAULT:
+                self._set[uuid] = interval
+                if interval is TimeSliceInterval.DEFAULT:
                     left.pop(uuid, None)
-            elif wish is TimeSliceInterval.DEFAULT:
-                self._later[uuid] = time.monotonic() + HUNG_RETRY_DELAY
+            elif interval is TimeSliceInterval.DEFAULT:
+                self._reset_retry_at[uuid] = time.monotonic() + HUNG_RETRY_DELAY
                 log.warning("%s; it is tried again in %.0f s", text, HUNG_RETRY_DELAY)
             else:
                 failed[uuid] = text
@@ -118,16 +118,16 @@ class NvidiaSmiTimeSlicingManager:
             await asyncio.to_thread(self._record.write, left)
         return failed
 
-    def _differs(self, uuid: str, wish: TimeSliceInterval, recorded: Mapping[str, TimeSliceInterval]) -> bool:
+    def _differs(self, uuid: str, interval: TimeSliceInterval, recorded: Mapping[str, TimeSliceInterval]) -> bool:
         """Report whether a GPU has, or may have, another time slice than the wanted one, and may be set now."""
-        if wish is TimeSliceInterval.DEFAULT:
-            return uuid in recorded and time.monotonic() >= self._later.get(uuid, 0.0)
-        return self._set.get(uuid) is not wish or recorded.get(uuid) is not wish
+        if interval is TimeSliceInterval.DEFAULT:
+            return uuid in recorded and time.monotonic() >= self._reset_retry_at.get(uuid, 0.0)
+        return self._set.get(uuid) is not interval or recorded.get(uuid) is not interval
 
     async def _run(self, uuid: str, interval: TimeSliceInterval) -> str:
         program = self._root.program("nvidia-smi")
         if program is None:
-            return self.unable
+            return self.unavailable_reason
         if time.monotonic() < self._hung_until.get(uuid, 0.0):
             return _HUNG
         arguments = ("compute-policy", "-i", uuid, "--set-timeslice", TIME_SLICE_ARGUMENTS[interval])
@@ -151,5 +151,5 @@ class NvidiaSmiTimeSlicingManager:
         return "" if process.returncode == 0 else output.decode(errors="replace").strip()[:500] or "nvidia-smi failed"
 
 
-def _failure_text(uuid: str, wish: TimeSliceInterval, reason: str) -> str:
-    return f"GPU {uuid}: time slice {wish} cannot be set: {reason}"
+def _failure_text(uuid: str, interval: TimeSliceInterval, reason: str) -> str:
+    return f"GPU {uuid}: time slice {interval} cannot be set: {reason}"

@@ -25,7 +25,7 @@ from tests.kubeletplugin.cgroups.trees import folders
 )
 def test_what_comes_back(looks, back):
     it = OfflineCpuTracker()
-    found = [it.heed(parse(cpus), online=parse(online)) for cpus, online in looks]
+    found = [it.update(parse(cpus), online=parse(online)) for cpus, online in looks]
     assert found[-1] == (parse(back) if back else CpuSet())
 
 
@@ -33,7 +33,7 @@ def test_what_comes_back(looks, back):
 def test_only_what_was_had_and_is_online_comes_back(looks):
     it, had = OfflineCpuTracker(), set()
     for cpus, online in looks:
-        back = it.heed(CpuSet(cpus & online), online=CpuSet(online))
+        back = it.update(CpuSet(cpus & online), online=CpuSet(online))
         assert set(back) <= had & online - cpus
         had |= cpus & online
 

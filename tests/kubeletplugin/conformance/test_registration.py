@@ -151,7 +151,7 @@ async def test_sockets_of_a_plugin_that_was_killed_are_replaced(node):
         await until(lambda: kubelet.sockets() == [left[0]], saying="sockets of others are removed")
         await until(lambda: _listens(left[0]), saying="its own socket is replaced")
         await kubelet.register(NAME)
-        await until(lambda: application.served[0].publisher.synced, saying="all is done")
+        await until(lambda: application.runners[0].publisher.synced, saying="all is done")
         assert [path.name for path in (node.plugins / NAME).glob("*.sock")] == ["dra.sock"]
 
 
@@ -193,7 +193,7 @@ async def test_in_a_rolling_update_no_prepare_fails(node):
             assert "is held by claim default/c0" in (await new.prepare(held))[uid(held)]
             assert set((await new.unprepare(*claims)).values()) == {""}
             assert node.cdi_files() == []
-    assert old_app.served[0].names.dra.name == "dra-aa-1.sock"
+    assert old_app.runners[0].names.dra.name == "dra-aa-1.sock"
 
 
 async def test_what_was_prepared_before_a_restart_is_given_again_and_taken_back(node):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
-from kubeletplugin.contract import DevicesInUse, PreparedClaim, Refused
+from kubeletplugin.contract import DevicesInUseError, PreparedClaim, PrepareError
 from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus, claim_allocations, prepared_state, request_cpusets
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
@@ -98,7 +98,7 @@ def test_requests_are_remembered_by_their_names_without_subrequests():
 )
 def test_refusals_name_claim_and_reason(request_, text):
     first = prepared(asks("a", cpu(3), cpu(2)))
-    with pytest.raises(Refused, match=text) as refused:
+    with pytest.raises(PrepareError, match=text) as refused:
         chosen(request_, first)
     assert str(refused.value).startswith("claim ml/b (uid uid-b): ")
 
@@ -106,24 +106,24 @@ def test_refusals_name_claim_and_reason(request_, text):
 @pytest.mark.parametrize(
     ("wanted", "kind"),
     [
-        pytest.param(asks("b", part(0, "6")), DevicesInUse, id="held-by-others"),
-        pytest.param(asks("b", part(0, "7")), Refused, id="more-than-there-ever-are"),
-        pytest.param(asks("b", part(1, "9")), Refused, id="of-a-numa-node-of-which-nobody-has-any"),
-        pytest.param(asks("b", cpu(3)), DevicesInUse, id="a-single-one-that-is-held"),
-        pytest.param(asks("b", cpu(1)), Refused, id="a-single-one-that-is-reserved"),
+        pytest.param(asks("b", part(0, "6")), DevicesInUseError, id="held-by-others"),
+        pytest.param(asks("b", part(0, "7")), PrepareError, id="more-than-there-ever-are"),
+        pytest.param(asks("b", part(1, "9")), PrepareError, id="of-a-numa-node-of-which-nobody-has-any"),
+        pytest.param(asks("b", cpu(3)), DevicesInUseError, id="a-single-one-that-is-held"),
+        pytest.param(asks("b", cpu(1)), PrepareError, id="a-single-one-that-is-reserved"),
     ],
 )
 def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted, kind):
     first = prepared(asks("a", part(0, "2")))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(PrepareError) as refused:
         chosen(wanted, first)
     assert type(refused.value) is kind
-    assert ("by claim ml/a (uid uid-a)" in str(refused.value)) is (kind is DevicesInUse)
+    assert ("by claim ml/a (uid uid-a)" in str(refused.value)) is (kind is DevicesInUseError)
 
 
 def test_the_last_cpu_for_all_others_is_not_given_away():
     everything = [cpu(number) for number in range(16)]
-    with pytest.raises(Refused, match="no CPU would be left"):
+    with pytest.raises(PrepareError, match="no CPU would be left"):
         chosen(asks("b", *everything), reserved=NO_CPUS)
 
 
@@ -140,7 +140,7 @@ def test_whatever_is_asked_for_no_cpu_is_given_twice_and_none_that_is_reserved(c
         request = asks(f"c{number}", *results, config={"preferredCPUBindPolicy": policy})
         try:
             given_away.append((parts, prepared(request, *(each for _, each in given_away))))
-        except Refused:
+        except PrepareError:
             continue
     seen = CpuSet()
     for parts, each in given_away:

@@ -10,7 +10,7 @@ import pytest
 from dra.engine.cpus.cpusets import parse
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import CgroupHierarchy, find_hierarchy
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.cpu import cpuset_enforcer
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_reconciler import ReconcileResult, reconcile
@@ -47,7 +47,7 @@ class Node:
     def enforcement(self, find_cgroups=None):
         records = CpusetStore(self.folder, mark=self.root.parent / "run" / ".narrowed")
         records.install()
-        it = CpusetEnforcer(records, find_cgroups or (lambda: find_hierarchy(self.root)), aside=lambda: self.why_aside)
+        it = CpusetEnforcer(records, find_cgroups or (lambda: find_hierarchy(self.root)), blocked_reason=lambda: self.why_aside)
         self.started.append(it)
         return it
 
@@ -109,7 +109,7 @@ async def test_a_demand_that_was_not_met_is_not_met_by_asking_again(node):
     it = node.enforcement()
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     for _ in range(2):
-        with pytest.raises(Refused, match="claims have all its CPUs"):
+        with pytest.raises(PrepareError, match="claims have all its CPUs"):
             await it.demand(CpusetDemand(requests={MINE: parse("0-7")}))
 
 
@@ -356,13 +356,13 @@ async def test_a_plugin_that_knows_neither_its_claims_nor_a_demand_touches_nothi
 
 @BOTH
 async def test_claims_on_all_cpus_are_refused(node):
-    with pytest.raises(Refused, match=r"containers without claims could not run.*--reserved-cpus"):
+    with pytest.raises(PrepareError, match=r"containers without claims could not run.*--reserved-cpus"):
         await node.enforcement().demand(CpusetDemand(requests={MINE: parse("0-7")}))
 
 
 @BOTH
 async def test_a_node_without_a_kubelet_is_refused(node):
-    with pytest.raises(Refused, match="node: CPUs are not enforced: cgroups at"):
+    with pytest.raises(PrepareError, match="node: CPUs are not enforced: cgroups at"):
         await node.enforcement(lambda: find_hierarchy(node.folder)).demand(CpusetDemand(requests={MINE: parse("1")}))
 
 
@@ -370,7 +370,7 @@ async def test_a_node_without_a_kubelet_is_refused(node):
 async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     node.why_aside = "the kubelet manages CPUs itself"
     it = node.enforcement()
-    with pytest.raises(Refused, match="the kubelet manages CPUs itself"):
+    with pytest.raises(PrepareError, match="the kubelet manages CPUs itself"):
         await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await it.demand(CpusetDemand(requests={}))
     assert node.cpus("besteffort/pod2/other") == node.untouched
@@ -383,7 +383,7 @@ async def test_for_the_kubelets_static_manager_classes_and_pods_are_made_wide_on
     await it.demand(demand)
     narrow = node.cpus("besteffort/pod2/other")
     node.why_aside = "the kubelet manages CPUs itself"
-    with pytest.raises(Refused, match="the kubelet manages CPUs itself"):
+    with pytest.raises(PrepareError, match="the kubelet manages CPUs itself"):
         await it.demand(demand)
     for name in ("burstable", "burstable/pod1", "besteffort", "besteffort/pod2"):
         assert node.cpus(name) in ("0-7", "")
@@ -391,7 +391,7 @@ async def test_for_the_kubelets_static_manager_classes_and_pods_are_made_wide_on
     assert not (node.folder / "demand.json").exists()
 
     node.write("besteffort", "4")
-    with pytest.raises(Refused):
+    with pytest.raises(PrepareError):
         await it.demand(demand)
     assert node.cpus("besteffort") == "4"
 
@@ -417,7 +417,7 @@ async def test_looking_after_cgroups_begins_again_after_a_defect(node, monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(it, "_drain_events", lambda: 1 / 0)
         node.born("besteffort/pod3")
-        await asyncio.wait([it._keeper], timeout=2)
+        await asyncio.wait([it._watch_task], timeout=2)
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
     assert "ZeroDivisionError" in caplog.text
@@ -449,7 +449,7 @@ async def test_what_the_kernel_always_refuses_is_said_and_stays_demanded(node, m
     it = node.enforcement(
         lambda: Busy(pods=found.pods, version=found.version, top=found.top, refusals=["busy"] * 10_000)
     )
-    with pytest.raises(Refused, match=r"cgroup .*: CPUs .*: busy"):
+    with pytest.raises(PrepareError, match=r"cgroup .*: CPUs .*: busy"):
         await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     assert (node.folder / "demand.json").exists()
 
@@ -478,7 +478,7 @@ async def test_cpus_that_were_offline_for_a_while_come_back_to_claims_and_to_eve
     node.record("mine", MINE)
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     unplugged(node, "0-2,4-6")
-    await becomes(lambda: str(it._regaining._offline), "3,7")
+    await becomes(lambda: str(it._offline_cpus._offline), "3,7")
     assert node.cpus("burstable/pod1/mine") == "2"
     (node.top / "cpuset.cpus").write_text("0-7\n")
     await becomes(lambda: node.cpus("burstable/pod1/mine"), "2-3")

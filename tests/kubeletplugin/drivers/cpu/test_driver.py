@@ -9,7 +9,7 @@ from dra.engine.cpus.topology import CpuTopology
 from dra.model.quantities import NANOS_PER_UNIT
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
-from kubeletplugin.contract import ContainerEdits, Refused
+from kubeletplugin.contract import ContainerEdits, PrepareError
 from kubeletplugin.drivers.cpu import driver as module
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode
 from kubeletplugin.drivers.cpu.driver import CpuDriver
@@ -86,7 +86,7 @@ def test_at_least_one_cpu_that_is_online_must_be_reserved(make, reserved):
 
 
 def keeps(driver, **content):
-    driver.keep(json.dumps(content) if content else None, allocatable={"cpu": 8 * NANOS_PER_UNIT})
+    driver.apply_node_reservation(json.dumps(content) if content else None, allocatable={"cpu": 8 * NANOS_PER_UNIT})
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_each_numa_node_has_less_by_its_share_of_what_the_node_keeps(make, sourc
 def test_what_the_node_keeps_is_refused_to_a_claim_that_was_allocated_before(make):
     driver = make()
     keeps(driver, reservedCPUs="4-5")
-    with pytest.raises(Refused, match=r"CPUs 4 are kept by the node \(4-5\)"):
+    with pytest.raises(PrepareError, match=r"CPUs 4 are kept by the node \(4-5\)"):
         driver.prepare(asks("a", cpu(4)), [])
 
 
@@ -138,7 +138,7 @@ async def test_a_claim_keeps_what_the_node_keeps_since_and_nobody_gets_it_afterw
     held = driver.prepare(asks("a", cpu(4)), [])
     keeps(driver, reservedCPUs="4-5")
     await driver.enforce([held])
-    with pytest.raises(Refused, match="kept by the node"):
+    with pytest.raises(PrepareError, match="kept by the node"):
         driver.prepare(asks("b", cpu(4)), [held])
 
 
@@ -150,7 +150,7 @@ def test_an_annotation_that_cannot_be_read_changes_nothing(make, annotation):
     driver = make()
     keeps(driver, reservedCPUs="4-7")
     with pytest.raises(MalformedAnnotationError, match=r"^annotation node\.koordinator\.sh/reservation: "):
-        driver.keep(annotation, allocatable={"cpu": 8 * NANOS_PER_UNIT})
+        driver.apply_node_reservation(annotation, allocatable={"cpu": 8 * NANOS_PER_UNIT})
     assert names(driver) == ["cpu-2", "cpu-3"]
 
 
@@ -250,13 +250,15 @@ async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(mak
     static(kubelet)
     assert names(driver) == []
     assert "policy static" in driver.disabled_reason
-    with pytest.raises(Refused, match=r"claim ml/b .*no CPUs are given away on this node: the kubelet manages CPUs"):
+    with pytest.raises(
+        PrepareError, match=r"claim ml/b .*no CPUs are given away on this node: the kubelet manages CPUs"
+    ):
         driver.prepare(asks("b", cpu(3)), [])
-    with pytest.raises(Refused, match="node: CPUs are not enforced"):
+    with pytest.raises(PrepareError, match="node: CPUs are not enforced"):
         await driver.enforce([claim])
     await driver.enforce([])
     assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-7\n"
-    assert "no CPUs are given away on this node: the kubelet manages CPUs itself" in driver.trouble
+    assert "no CPUs are given away on this node: the kubelet manages CPUs itself" in driver.degraded_reason
     assert {each.healthy for each in driver.health()} == {False}
     assert "other containers may run on it: the kubelet manages CPUs itself" in driver.health()[0].message
 
@@ -274,11 +276,11 @@ async def test_a_state_file_that_was_replaced_leaves_claims_their_cpus_and_gives
         file.unlink()
         file.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
         assert names(driver) == []
-        with pytest.raises(Refused, match="has been removed or replaced"):
+        with pytest.raises(PrepareError, match="has been removed or replaced"):
             driver.prepare(asks("b", cpu(3)), [claim])
         await driver.enforce([claim])
         assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-1,3-7\n"
-        assert "delete the plugin's pod on this node" in driver.trouble
+        assert "delete the plugin's pod on this node" in driver.degraded_reason
         assert all(each.healthy for each in driver.health())
 
 

@@ -138,7 +138,7 @@ def pods(tmp_path):
 @pytest.fixture
 async def enforcement(pods):
     it = CpusetEnforcer(
-        pods.records, lambda: find_hierarchy(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), aside=lambda: None
+        pods.records, lambda: find_hierarchy(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), blocked_reason=lambda: None
     )
     yield it
     await it.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
@@ -22,14 +22,14 @@ BEFORE_SMI, AFTER_SMI = "before nvidia-smi", "after nvidia-smi"
 class Smi(NvidiaSmiTimeSlicingManager):
     """With a program that sets a file, and two steps more at which it can be killed."""
 
-    def __init__(self, folder, trace):
+    def __init__(self, folder, observe_step):
         super().__init__(DriverRoot(here=folder), TimeSliceRecord(folder / "time-slices.json"))
-        self._trace = trace
+        self._observe_step = observe_step
 
     async def _run(self, uuid, interval):
-        self._trace(BEFORE_SMI)
+        self._observe_step(BEFORE_SMI)
         reason = await super()._run(uuid, interval)
-        self._trace(AFTER_SMI)
+        self._observe_step(AFTER_SMI)
         return reason
 
 
@@ -44,11 +44,11 @@ class Scene:
         program.chmod(0o755)
         self.claim = self.node.claims.allocate("a", "gpu-0", configuration=(interval("Long"),))
 
-    def instance(self, trace=ignore_step):
+    def instance(self, observe_step=ignore_step):
         shelf = Shelf(gpu(0), gpu(1))
-        slicing = Smi(self.folder, trace)
+        slicing = Smi(self.folder, observe_step)
         driver = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=slicing)
-        return self.node.instance(driver=driver, trace=trace)
+        return self.node.instance(driver=driver, observe_step=observe_step)
 
     def slices(self):
         """What the GPUs have: 0 is what they were made with."""
@@ -65,7 +65,7 @@ async def call(scene, name, at):
     except Killed:
         await plugin.wait_idle()
         return bomb.seen[-1]
-    assert not isinstance(answers[scene.claim.uid], Refused)
+    assert not isinstance(answers[scene.claim.uid], PrepareError)
     return None
 
 

@@ -15,11 +15,11 @@ from kubeletplugin.contract import (
     ContainerEdits,
     DeviceHealthState,
     DeviceNode,
-    NotEnforced,
+    NotEnforcedError,
     OpaqueParameters,
     PreparedClaim,
+    PrepareError,
     PrepareRequest,
-    Refused,
 )
 from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.devices import GpuPublishOptions
@@ -83,7 +83,7 @@ def prepared(*results, configuration=(), others=(), **claim):
 
 
 def refusal(*results, configuration=(), others=()):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(PrepareError) as caught:
         prepared(*results, configuration=configuration, others=others)
     return str(caught.value)
 
@@ -227,7 +227,7 @@ def test_a_refusal_begins_with_the_claim_and_the_request(results, configuration,
 
 
 def test_a_partitioned_gpu_is_refused():
-    with pytest.raises(Refused, match="has been partitioned"):
+    with pytest.raises(PrepareError, match="has been partitioned"):
         driver(gpu(0, mig_enabled=True)).prepare(ask(result()), [])
 
 
@@ -240,12 +240,12 @@ def test_who_shares_a_gpu_agrees_on_its_time_slices():
 
 
 class Unable(SimulatedTimeSlicingManager):
-    unable = "there is no nvidia-smi below /"
+    unavailable_reason = "there is no nvidia-smi below /"
 
 
 def test_a_time_slice_that_cannot_be_set_is_refused_and_the_default_is_not():
     subject = driver(gpu(0), time_slicing=Unable())
-    with pytest.raises(Refused, match="interval: Long cannot be set: there is no nvidia-smi below /"):
+    with pytest.raises(PrepareError, match="interval: Long cannot be set: there is no nvidia-smi below /"):
         subject.prepare(ask(result(), configuration=[interval("Long")]), [])
     assert subject.prepare(ask(result(), configuration=[interval("Default")]), []).devices
 
@@ -267,7 +267,7 @@ class Failing(SimulatedTimeSlicingManager):
 async def test_a_time_slice_that_cannot_be_set_is_the_failure_of_those_who_want_it():
     subject = driver(gpu(0), gpu(1), time_slicing=Failing())
     wants, others = prepared(result(), configuration=[interval("Long")]), prepared(result("gpu-1"), claim="b")
-    with pytest.raises(NotEnforced) as caught:
+    with pytest.raises(NotEnforcedError) as caught:
         await subject.enforce([wants, others])
     assert caught.value.reasons == {wants.claim.uid: "GPU GPU-0: lost"}
 
@@ -302,7 +302,9 @@ async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
     again = driver(gpu(0), *now)  # has never seen it
     await again.enforce([claim])
     assert again.health()[-1] == gone
-    with pytest.raises(Refused, match=r"claim ml/train .*device gpu-1 (is not on node n1 now|has been partitioned)"):
+    with pytest.raises(
+        PrepareError, match=r"claim ml/train .*device gpu-1 (is not on node n1 now|has been partitioned)"
+    ):
         again.recheck(claim)
 
 
@@ -344,7 +346,7 @@ def test_whatever_is_asked_for_is_granted_or_refused_with_the_claim_named(limit,
     asked = ask(result(**part), configuration=[config(**sharing)])
     try:
         found = driver(gpu(0)).prepare(asked, ())
-    except Refused as refused:
+    except PrepareError as refused:
         assert str(refused).startswith("claim ml/train: ")  # noqa: PT017 - it may also be granted
     else:
         assert [each.device for each in found.devices] == ["gpu-0"]

@@ -138,10 +138,13 @@ async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_whe
         create_gpu_driver("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
     (tmp_path / "checkpoint.json").write_text("whatever")
     driver = create_gpu_driver("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
-    assert driver.trouble == "node n1: no GPU is offered or prepared, only given back: NVML cannot be loaded: no driver"
+    assert (
+        driver.degraded_reason
+        == "node n1: no GPU is offered or prepared, only given back: NVML cannot be loaded: no driver"
+    )
     assert [pool.devices for pool in driver.pools()] == [()]
     await driver.enforce((held := prepared_before(),))
-    assert [(each.healthy, each.message) for each in driver.health()] == [(None, driver.trouble)]
+    assert [(each.healthy, each.message) for each in driver.health()] == [(None, driver.degraded_reason)]
     driver.recheck(held)  # its other pods have what it had
     changes = driver.changes()
     waiting = asyncio.ensure_future(anext(changes))
@@ -149,6 +152,6 @@ async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_whe
     assert not waiting.done()
     nvml.there = True
     await asyncio.wait_for(waiting, 5)
-    assert driver.trouble == ""
+    assert driver.degraded_reason == ""
     assert [each.name for pool in driver.pools() for each in pool.devices] == ["gpu-0"]
     await changes.aclose()

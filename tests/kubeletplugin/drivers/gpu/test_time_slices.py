@@ -72,7 +72,7 @@ async def test_a_failure_to_set_back_is_nobodys_refusal(slicing, smi, caplog, tm
     smi()
     await slicing.apply({"GPU-0": DEFAULT})
     assert len(calls(tmp_path)) == 2, "not every few seconds"
-    slicing._later.clear()
+    slicing._reset_retry_at.clear()
     await slicing.apply({"GPU-0": DEFAULT})
     await slicing.apply({"GPU-0": DEFAULT})
     assert len(calls(tmp_path)) == 3
@@ -102,7 +102,7 @@ async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_
 
 async def test_without_the_program_there_is_a_reason(tmp_path):
     slicing = started(tmp_path)
-    assert slicing.unable == f"there is no nvidia-smi below {tmp_path}"
+    assert slicing.unavailable_reason == f"there is no nvidia-smi below {tmp_path}"
     assert "there is no nvidia-smi" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]
     assert await slicing.apply({"GPU-0": DEFAULT}) == {}
 
