@@ -160,6 +160,8 @@ class Pool(Struct, frozen=True):
 
     name: str
     devices: tuple[Device, ...]
+    taintable: bool = False
+    """Whether a device may get a taint later: then the pool has smaller slices from the start."""
 
 
 class DeviceHealthState(Struct, frozen=True):

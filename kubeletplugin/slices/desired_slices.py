@@ -1,9 +1,10 @@
 """Desired ResourceSlices: splits a driver's pools into slices that an API server accepts.
 
 A pool is split along the order of its devices, in which the scheduler tries them; the order of the slices' names is the
-same (``generateName`` begins with the slice's index). If a device uses a feature that makes devices big in etcd, a
-slice can have 64 devices instead of 128, and the whole pool is split accordingly: a taint that is added to and removed
-from one device must not shift devices from slice to slice.
+same (``generateName`` begins with the slice's index). If a device uses a feature that makes devices big in etcd, its
+slice can have 64 devices instead of 128. Then all slices of the pool have 64, and those of a pool whose devices may
+get a taint later have 64 from the start. Otherwise the first taint would shift devices from slice to slice, and no
+device of the pool could be allocated until the last slice is rewritten (`slice_diff`).
 
 `slice_diff` chooses generations, since these depend on the published slices.
 """
@@ -60,7 +61,8 @@ def slices_for_pools(pools: Iterable[Pool], *, driver: str) -> tuple[DesiredSlic
 
 
 def _split_pool(pool: Pool) -> Iterator[DesiredSlice]:
-    size = MAX_DEVICES_WITH_ADVANCED_FEATURES if any(map(uses_advanced_features, pool.devices)) else MAX_DEVICES
+    advanced = pool.taintable or any(map(uses_advanced_features, pool.devices))
+    size = MAX_DEVICES_WITH_ADVANCED_FEATURES if advanced else MAX_DEVICES
     starts = range(0, len(pool.devices), size)
     for index, start in enumerate(starts):
         yield DesiredSlice(pool=pool.name, index=index, count=len(starts), devices=pool.devices[start : start + size])

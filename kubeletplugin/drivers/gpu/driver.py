@@ -178,7 +178,8 @@ class GpuDriver:
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
-        self._pools = (Pool(name=self._node, devices=build_gpu_devices(self._gpus.values(), self._publication)),)
+        devices = build_gpu_devices(self._gpus.values(), self._publication)
+        self._pools = (Pool(name=self._node, devices=devices, taintable=bool(self._publication.taint_effect)),)
 
     def _gpu(self, pool: str, device: str, where: str) -> Gpu:
         if pool != self._node:

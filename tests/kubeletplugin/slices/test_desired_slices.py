@@ -42,6 +42,15 @@ def test_a_pool_is_cut_into_slices_that_are_taken(count, last, expected):
     assert sizes(Pool(name="n1", devices=devices(count, **last))) == expected
 
 
+def test_the_first_taint_of_a_taintable_pool_shifts_no_device():
+    def names(**last):
+        pool = Pool(name="n1", devices=devices(129, **last), taintable=True)
+        return [[device.name for device in piece.devices] for piece in slices_for_pools([pool], driver=DRIVER)]
+
+    assert names() == names(taints=[TAINT])
+    assert [len(each) for each in names()] == [64, 64, 1]
+
+
 def test_each_pool_is_cut_for_itself():
     plain, tainted = Pool(name="a", devices=devices(100)), Pool(name="b", devices=devices(100, taints=[TAINT]))
     assert sizes(plain, tainted) == [100, 64, 36]
