@@ -79,7 +79,7 @@ class PluginApplication:
         )
         names = [each.driver.name for each in self.runners]
         if len(set(names)) < len(names):
-            raise ValueError(f"drivers {', '.join(names)}: each may be named once")
+            raise ValueError(f"drivers {', '.join(names)}: name each driver once")
 
     def troubles(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""

@@ -126,7 +126,7 @@ class CdiSpecDirectory:
     def path(self, uid: Uid) -> Path:
         """Return the path of a claim's CDI spec; raises ValueError for a uid that is unsafe in a path."""
         if not is_safe_in_file_name(uid):
-            raise ValueError(f"claim with uid {uid[:128]!r}: no file can be named after it")
+            raise ValueError(f"claim with uid {uid[:128]!r}: the uid cannot be part of a file name")
         return self.folder / f"{self._prefix}{uid}.json"
 
     def write(self, preparation: PreparedClaim) -> None:

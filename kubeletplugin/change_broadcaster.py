@@ -50,6 +50,6 @@ class ChangeBroadcaster:
                     backoff.reset()
                     self.notify()
             except Exception:  # noqa: BLE001 - a driver may be anybody's
-                _log.exception("driver %s: its changes are not told; asking again", self._driver.name)
+                _log.exception("driver %s: watching its changes failed; retrying", self._driver.name)
             await asyncio.sleep(backoff.next())
             self.notify()  # changes may have been missed meanwhile

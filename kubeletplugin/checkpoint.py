@@ -32,7 +32,7 @@ CHECKPOINT_VERSION: Final = 1
 
 MODE: Final = 0o600
 
-BLOCKED_NOTICE: Final = "Nothing is prepared or unprepared until that is settled."
+BLOCKED_NOTICE: Final = "No claim is prepared or unprepared until you resolve this."
 
 _Signature: TypeAlias = tuple[int, int, int]
 
@@ -103,7 +103,7 @@ class Checkpoint(Generic[T]):
             content = self._parsed(self.path.read_bytes())
         except FileNotFoundError:
             if self.previous.exists():
-                raise CheckpointError(self._with_advice("is missing, but the state before it is there")) from None
+                raise CheckpointError(self._with_advice("is missing, but its previous version exists")) from None
             content = ()
         except OSError as error:
             raise CheckpointError(f"checkpoint {self.path}: cannot be read: {error.strerror}") from error
@@ -132,11 +132,11 @@ class Checkpoint(Generic[T]):
                 done=self._done,
             )
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise CheckpointError(f"checkpoint {self.path}: this cannot be written to it: {error}") from error
+            raise CheckpointError(f"checkpoint {self.path}: its content cannot be encoded: {error}") from error
         except OSError as error:
             raise CheckpointError(
-                f"checkpoint {self.path}: cannot be written: {error.strerror}; what it says stays as it is. "
-                "Make room on that file system, or give it write access; it is tried again with the next call"
+                f"checkpoint {self.path}: cannot be written: {error.strerror}; its content is unchanged. "
+                "Free space on the file system, or make it writable; the next call retries"
             ) from error
         self._signature, self._known = (state.st_ino, state.st_mtime_ns, state.st_size), True
 
@@ -159,15 +159,15 @@ class Checkpoint(Generic[T]):
             if version > CHECKPOINT_VERSION:
                 raise _CorruptCheckpointError(
                     f"was written by a newer version of this plugin (document version {version}, "
-                    f"ours is {CHECKPOINT_VERSION}); install that version again"
+                    f"supported: {CHECKPOINT_VERSION}); install that version again"
                 )
             if version < CHECKPOINT_VERSION:
-                raise _CorruptCheckpointError(f"is damaged (there was no document version {version})")
+                raise _CorruptCheckpointError(f"is damaged (document version {version} does not exist)")
             document = msgspec.json.decode(body, type=_Document)
             content = bytes(document.content)
             if (checksum := _checksum(content)) != document.checksum:
                 raise _CorruptCheckpointError(
-                    f"has been changed or damaged (checksum {checksum}, noted {document.checksum})"
+                    f"has been changed or damaged (checksum {checksum}, expected {document.checksum})"
                 )
             return self._content.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -179,7 +179,10 @@ class Checkpoint(Generic[T]):
     @property
     def _start_afresh_command(self) -> str:
         files = " ".join(filter(None, (str(self.path), str(self.previous), self._related_files)))
-        return f"Once no pod of this node uses the driver, start afresh: stop the plugin, rm -f {files}"
+        return (
+            "To start with an empty checkpoint, once no pod on this node uses the driver: "
+            f"stop the plugin, rm -f {files}"
+        )
 
     def _advice(self) -> str:
         current, before, anew = self.path, self.previous, self._start_afresh_command
@@ -187,11 +190,11 @@ class Checkpoint(Generic[T]):
             entries = len(self._parsed(before.read_bytes()))
             written = datetime.fromtimestamp(before.stat().st_mtime, tz=UTC)
         except (OSError, _CorruptCheckpointError):
-            return f"There is no state before it that can be read. {anew}"
+            return f"Its previous version cannot be read. {anew}"
         return (
-            f"The state before it ({entries} claims, written {written:%Y-%m-%d %H:%M:%S} UTC) is whole, but lacks the "
-            f"last change: stop the plugin, mv {before} {current}, and delete the pods of this node that use the "
-            f"driver and were started or ended after that time. {anew}"
+            f"Its previous version ({entries} claims, written {written:%Y-%m-%d %H:%M:%S} UTC) is intact, but lacks "
+            f"the last change: stop the plugin, mv {before} {current}, and delete the pods on this node that use the "
+            f"driver and started or ended after that time. {anew}"
         )
 
     def _done(self, act: WriteStep) -> None:

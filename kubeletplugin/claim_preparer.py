@@ -127,7 +127,7 @@ class ClaimPreparer:
             if is_safe_in_file_name(claim.uid):
                 pending[claim.uid] = claim
             else:
-                answers[claim.uid] = PrepareError(f"{claim}: no file can be named after that uid")
+                answers[claim.uid] = PrepareError(f"{claim}: the uid cannot be part of a file name")
         deadline = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT
         while pending:
             released = self._released
@@ -227,7 +227,7 @@ class ClaimPreparer:
         conflict = prepared_claims.allocate(claim, request.items)
         if conflict is not None:
             until = self._orphan_warning(conflict.holder.uid)
-            until = until or "it starts once the pods of the other claim on this node have ended"
+            until = until or "the pod starts when the pods of the other claim on this node have ended"
             raise DevicesInUseError(f"{claim}: {conflict}; {until}")
         try:
             prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
@@ -239,7 +239,7 @@ class ClaimPreparer:
             prepared_claims.release(claim.uid)
             log.exception("%s: driver %s failed", claim, self._driver.name)
             raise PrepareError(
-                f"{claim}: driver {self._driver.name} failed: {error!r}; see the log of the plugin"
+                f"{claim}: driver {self._driver.name} failed: {error!r}; see the plugin's log"
             ) from error
         prepared_claims.add(prepared)
         return prepared
@@ -270,8 +270,8 @@ class ClaimPreparer:
                 answers[each.claim.uid] = each
             except OSError as error:
                 answers[each.claim.uid] = PrepareError(
-                    f"{each.claim}: its CDI file cannot be written to {self._cdi.folder}: {error.strerror}; "
-                    "the devices stay held for it, the kubelet tries again"
+                    f"{each.claim}: its CDI spec cannot be written to {self._cdi.folder}: {error.strerror}; "
+                    "its devices stay allocated, and the kubelet retries"
                 )
         return answers
 
@@ -310,8 +310,8 @@ class ClaimPreparer:
                 answers[claim.uid] = None
             except OSError as error:
                 answers[claim.uid] = PrepareError(
-                    f"{claim}: its CDI file cannot be removed from {self._cdi.folder}: {error.strerror}; "
-                    "the devices stay held for it, the kubelet tries again"
+                    f"{claim}: its CDI spec cannot be removed from {self._cdi.folder}: {error.strerror}; "
+                    "its devices stay allocated, and the kubelet retries"
                 )
         return answers
 
@@ -328,9 +328,14 @@ class ClaimPreparer:
             orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
         except OSError as error:
             orphans = frozenset()
-            log.warning("driver %s: %s cannot be tidied: %s", self._driver.name, self._cdi.folder, error.strerror)
+            log.warning(
+                "driver %s: old CDI specs cannot be removed from %s: %s",
+                self._driver.name,
+                self._cdi.folder,
+                error.strerror,
+            )
         if orphans:
-            log.info("driver %s: removed the CDI files of claims that are not prepared: %s", self._driver.name, orphans)
+            log.info("driver %s: removed the CDI specs of claims that are not prepared: %s", self._driver.name, orphans)
         for answer in self._write_files(preparations).values():
             if isinstance(answer, PrepareError):
                 log.warning("driver %s: at start: %s", self._driver.name, answer)
@@ -349,7 +354,12 @@ class ClaimPreparer:
             return
         missing = [each for each in preparations if each.claim.uid not in there and build_spec(each) is not None]
         for answer in self._write_files(missing).values():
-            log.warning("%s", answer if isinstance(answer, PrepareError) else f"{answer.claim}: its CDI file was gone")
+            log.warning(
+                "%s",
+                answer
+                if isinstance(answer, PrepareError)
+                else f"{answer.claim}: its CDI spec was missing and has been written again",
+            )
 
     async def _enforce(self, prepared_claims: PreparedClaims) -> None:
         """Call the driver's `enforce` with all prepared claims; raises PrepareError."""
@@ -359,7 +369,7 @@ class ClaimPreparer:
             raise
         except Exception as error:
             log.exception("driver %s: enforcing failed", self._driver.name)
-            raise PrepareError(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
+            raise PrepareError(f"driver {self._driver.name} failed: {error!r}; see the plugin's log") from error
         self._observe_step(PrepareStep.ENFORCED)
 
     async def _load_prepared_claims(self) -> PreparedClaims:
@@ -368,7 +378,7 @@ class ClaimPreparer:
         A checkpoint that was removed is written again from memory: containers still use its devices.
         """
         if self._prepared is not None and self._prepared.all and self._checkpoint.missing:
-            log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
+            log.error("checkpoint %s: was removed; writing it again from memory", self._checkpoint.path)
             await asyncio.to_thread(self._checkpoint.write, self._prepared.all)
         if self._prepared is None:
             await asyncio.to_thread(self._check_checkpoint_not_lost)
@@ -379,9 +389,9 @@ class ClaimPreparer:
                 self._prepared = PreparedClaims(preparations)
             except DoubleAllocationError as error:
                 raise CheckpointError(
-                    f"checkpoint {self._checkpoint.path} gives a device to two claims: {error}. "
-                    "Nothing is prepared or unprepared until that is settled: stop the plugin, delete the pods of both "
-                    f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
+                    f"checkpoint {self._checkpoint.path} allocates a device to two claims: {error}. "
+                    "No claim is prepared or unprepared until you resolve this: stop the plugin, delete the pods of "
+                    f"both claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
                 ) from error
         return self._prepared
 
@@ -393,9 +403,9 @@ class ClaimPreparer:
         by_hand = release_journal.read_releases(self._lock.folder) if gone else {}
         for uid, claim in gone.items():
             if uid in by_hand:
-                log.warning("%s: was given back by hand: %s", claim, by_hand[uid])
+                log.warning("%s: was released manually: %s", claim, by_hand[uid])
             else:
-                log.info("%s: was given back by another instance of the plugin", claim)
+                log.info("%s: was unprepared by another instance of the plugin", claim)
 
     def _check_checkpoint_not_lost(self) -> None:
         """Raise CheckpointError if there are CDI specs but no checkpoint.
@@ -412,7 +422,7 @@ class ClaimPreparer:
             return
         if witnesses:
             raise self._checkpoint.lost(
-                f"is missing, but CDI files in {self._cdi.folder} tell of {witnesses} claims that have devices"
+                f"is missing, but {self._cdi.folder} has the CDI specs of {witnesses} prepared claims"
             )
 
     @contextlib.asynccontextmanager
@@ -470,8 +480,8 @@ def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) 
         return known
     lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
     raise PrepareError(
-        f"{request.claim}: is prepared on this node with {lost}, but allocated with {new} now; "
-        "its pods on this node must end first: delete them, this one included"
+        f"{request.claim}: is prepared on this node with {lost}, but is now allocated {new}; "
+        "delete all its pods on this node, this pod included"
     )
 
 

@@ -66,16 +66,16 @@ class ClaimReader:
         except PrepareError as refused:
             return refused
         except NotFound:
-            text = "is gone; a pod that names it cannot start"
+            text = "does not exist; a pod that uses it cannot start"
         except TimeoutError:
-            text = f"the API server did not answer within {self._within:g} s; the kubelet tries again"
+            text = f"the API server did not answer within {self._within:g} s; the kubelet retries"
         except InvalidNameError as error:
             text = str(error)
         except ApiError as error:
-            text = f"cannot be read: {error}; the kubelet tries again"
+            text = f"cannot be read: {error}; the kubelet retries"
         except Exception as error:  # noqa: BLE001 - what no API server should say of a claim is that claim's affair alone
-            _log.exception("%s: is not understood", claim)
-            text = f"is not understood: {error!r}; see the log of the plugin on this node"
+            _log.exception("%s: cannot be parsed", claim)
+            text = f"cannot be parsed: {error!r}; see the plugin's log on this node"
         return PrepareError(f"{claim}: {text}")
 
 
@@ -85,12 +85,14 @@ def prepare_request(
     """Return a claim's request to a driver on the node with these pools; raises PrepareError."""
     if found.metadata.uid != claim.uid:
         raise PrepareError(
-            f"{claim}: was deleted, another one of that name (uid {found.metadata.uid}) exists; "
-            "delete the pod, it was made for the old one"
+            f"{claim}: was deleted, and another claim has its name (uid {found.metadata.uid}); "
+            "delete the pod, which was created for the old claim"
         )
     allocation = found.status.allocation
     if allocation is None:
-        raise PrepareError(f"{claim}: is not allocated; delete the pod if it stays so, it was bound without devices")
+        raise PrepareError(
+            f"{claim}: is not allocated; if this persists, delete the pod, which was bound without devices"
+        )
     of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
     if not of_driver:
         raise PrepareError(f"{claim}: has no device of driver {driver}")
@@ -98,8 +100,8 @@ def prepare_request(
     if not results:
         theirs = ", ".join(sorted({result.pool for result in of_driver}))
         raise PrepareError(
-            f"{claim}: its devices of driver {driver} are in pool {theirs}, this node has {', '.join(sorted(pools))}; "
-            "the pod was bound to the wrong node, delete it"
+            f"{claim}: its devices of driver {driver} are in pool {theirs}, but this node has pool "
+            f"{', '.join(sorted(pools))}; delete the pod, which was bound to the wrong node"
         )
     return PrepareRequest(claim=claim, results=results, configuration=driver_configuration(allocation, claim, driver))
 
@@ -124,6 +126,6 @@ def _parse_parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaquePara
     parameters = entry["opaque"].get("parameters")
     if not isinstance(parameters, dict):
         raise PrepareError(
-            f"{claim}: its opaque parameters for driver {entry['opaque']['driver']} are no object: {parameters!r}"
+            f"{claim}: its opaque parameters for driver {entry['opaque']['driver']} are not an object: {parameters!r}"
         )
     return OpaqueParameters(requests=tuple(entry.get("requests") or ()), parameters=parameters)

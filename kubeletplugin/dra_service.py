@@ -134,16 +134,16 @@ class DraService:
         """Return an answer for each claim, whatever happens; a cancellation is passed on to `ask`."""
         if not wanted:
             return {}
-        began, text = self._clock.now(), "has got no answer; this is a defect of the plugin"
+        began, text = self._clock.now(), "got no answer; this is a bug in the plugin"
         given: Mapping[Uid, T | PrepareError] = {}
         try:
             async with asyncio.timeout(within):
                 given = await ask(wanted.values())
         except TimeoutError:
-            text = f"{operation} is not done within {within:.0f} s; what was begun goes on, the kubelet asks again"
+            text = f"{operation} has not finished within {within:.0f} s; it continues, and the kubelet retries"
         except Exception as error:  # noqa: BLE001 - a driver may be anybody's
             _log.exception("driver %s: %s failed", self._driver, operation)
-            text = f"{operation} failed: {error!r}; see the log of the plugin on this node"
+            text = f"{operation} failed: {error!r}; see the plugin's log on this node"
         answers = {
             uid: given[uid] if uid in given else PrepareError(f"{claim}: {text}") for uid, claim in wanted.items()
         }
@@ -161,13 +161,11 @@ def _parse_claims(claims: Iterable[Claim]) -> tuple[dict[Uid, ClaimIdentity], di
     for each in claims:
         claim = ClaimIdentity(key=(each.namespace, each.name), uid=Uid(each.uid))
         if not all((each.namespace, each.name, each.uid)):
-            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: namespace, name and uid must be given")
+            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: namespace, name and uid are required")
         elif max(map(len, claim.key)) > MAX_NAME_LENGTH or len(each.uid) > MAX_UID_LENGTH:
-            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: no object has names that long")
+            malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: its namespace, name or uid is too long")
         elif wanted.setdefault(claim.uid, claim) != claim:
-            malformed[claim.uid] = PrepareError(
-                f"{claim}: the kubelet names another claim with this uid in the same call"
-            )
+            malformed[claim.uid] = PrepareError(f"{claim}: the same call has another claim with this uid")
     for uid in malformed.keys() & wanted.keys():
         del wanted[uid]
     return wanted, malformed

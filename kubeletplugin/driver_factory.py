@@ -70,7 +70,7 @@ def parse_xids(text: str) -> frozenset[int]:
     found = [word.strip() for word in text.split(",") if word.strip()]
     wrong = [word for word in found if not (word.isascii() and word.isdigit())]
     if wrong:
-        raise ValueError(f"XIDs {text!r}: {wrong[0]!r} is no number; write them as 48,63")
+        raise ValueError(f"XIDs {text!r}: {wrong[0]!r} is not a number; write XIDs as 48,63")
     return frozenset(map(int, found))
 
 

@@ -160,11 +160,11 @@ class DriverRunner:
                 continue
             self._reported[reason] = text
             if not text:
-                _log.info("driver %s: %s is over", self.driver.name, reason.value)
+                _log.info("driver %s: %s is resolved", self.driver.name, reason.value)
                 continue
             about = f"driver {self.driver.name}: {text}"
             if self._checkpoint_unreadable and reason is Impairment.NOT_RECOVERED:
-                about += ". Nothing is prepared until then, and the node's devices are withdrawn"
+                about += ". Until then no claim is prepared, and the driver's ResourceSlices are withdrawn"
             _log.warning("%s", about)
             self._record_event(reason, about)
 
@@ -193,7 +193,7 @@ class DriverRunner:
         await self.preparer.wait_idle()
         if isinstance(self.driver, Closable):
             await self.driver.close()
-        _log.info("driver %s: stopped; what is prepared stays so", self.driver.name)
+        _log.info("driver %s: stopped; claims stay prepared", self.driver.name)
 
     def _serve(self, server: aio.Server) -> None:
         self._service.add_to_server(server)
@@ -284,4 +284,4 @@ class DriverRunner:
         for path in sibling_sockets(self.names, self.driver.name):
             with contextlib.suppress(SocketPathError, OSError):  # in use by the other instance of a rolling update
                 if remove_stale_socket(path):
-                    _log.info("socket %s: removed, nobody listened there any more", path)
+                    _log.info("socket %s: removed, since no process listens there", path)

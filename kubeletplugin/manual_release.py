@@ -61,7 +61,7 @@ def parse_pod_list(body: bytes) -> tuple[Pod, ...]:
     try:
         return tuple(msgspec.json.decode(body, type=_PodList).items)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ForeignPodsError(f"pods: not what kubectl get pods -A -o json writes: {error}") from error
+        raise ForeignPodsError(f"pods: not the output of kubectl get pods -A -o json: {error}") from error
 
 
 async def list_pods_on_node(client: Client, node: str) -> tuple[Pod, ...]:
@@ -83,8 +83,8 @@ def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, ow
     """
     here = [pod for pod in pods if pod.spec.node_name == node]
     if not here or (own and own not in {pod.metadata.uid for pod in here}):
-        missing = "this plugin's own pod is not in it" if here else "it has none at all"
-        raise ForeignPodsError(f"pods: not the list of all pods of node {node}: {missing}")
+        missing = "this plugin's own pod is missing" if here else "no pod of that node is in it"
+        raise ForeignPodsError(f"pods: not the complete list of pods on node {node}: {missing}")
     namespace, name = claim.key
     return tuple(
         f"{'/'.join(pod.metadata.key)} ({pod.status.phase or 'Pending'})"
@@ -118,10 +118,10 @@ class _AbsentDriver:
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         del others
-        raise PrepareError(f"{request.claim}: nothing is prepared here")
+        raise PrepareError(f"{request.claim}: this process prepares no claims")
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         pass
 
     async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | PrepareError]:
-        return {claim.uid: PrepareError(f"{claim}: nothing is prepared here") for claim in claims}
+        return {claim.uid: PrepareError(f"{claim}: this process prepares no claims") for claim in claims}

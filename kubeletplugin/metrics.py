@@ -16,57 +16,57 @@ class PluginMetrics:
         self.registry = CollectorRegistry()
         self.calls = Histogram(
             "dra_reserve_plugin_call_seconds",
-            "From a call of the kubelet's to its answer",
+            "Duration of the kubelet's calls",
             ["driver", "operation"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.refused = Counter(
             "dra_reserve_plugin_claims_refused",
-            "Claims that were not prepared or unprepared in a call; each pod says why",
+            "Claims that failed to be prepared or unprepared; Events of their pods have the reasons",
             ["driver", "operation"],
             registry=self.registry,
         )
         self.registered = Gauge(
             "dra_reserve_plugin_registered",
-            "1 if the kubelet has taken the driver; else its pods do not start",
+            "1 if the kubelet has registered the driver; otherwise its pods do not start",
             ["driver"],
             registry=self.registry,
         )
         self.published = Gauge(
             "dra_reserve_plugin_published",
-            "1 if the driver's ResourceSlices are such as they should be",
+            "1 if the driver's ResourceSlices are up to date",
             ["driver"],
             registry=self.registry,
         )
         self.prepared = Gauge(
             "dra_reserve_plugin_claims_prepared",
-            "Claims that have devices of the driver on the node",
+            "Prepared claims of the driver on the node",
             ["driver"],
             registry=self.registry,
         )
         self.devices = Gauge(
             "dra_reserve_plugin_devices",
-            "Devices that the driver offers on the node",
+            "Devices that the driver publishes on the node",
             ["driver"],
             registry=self.registry,
         )
         self.held = Gauge(
             "dra_reserve_plugin_devices_held",
-            "Devices, shares of one device counted once, that claims have on the node",
+            "Devices that prepared claims hold on the node; shares of one device count once",
             ["driver"],
             registry=self.registry,
         )
         self.impaired = Gauge(
             "dra_reserve_plugin_impaired",
-            "1 if the driver is of little use for this reason; an Event on the Node says more",
+            "1 if the driver is impaired for this reason; an Event on the Node has the details",
             ["driver", "reason"],
             registry=self.registry,
         )
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.orphans = Gauge(
             "dra_reserve_plugin_orphans",
-            "Claims that have devices here still, though they are gone or not allocated any more",
+            "Prepared claims that were deleted or are no longer allocated",
             ["driver"],
             registry=self.registry,
         )

@@ -74,9 +74,7 @@ class NodeReservationWatcher:
     def troubles(self) -> list[str]:
         """Return the reasons why the Node's annotation is not watched; empty when ready."""
         if (failure := self._reflector.failure) is not None:
-            return [
-                f"node {self._node}: changes of its annotation {ANNOTATION_NODE_RESERVATION} are not seen: {failure}"
-            ]
+            return [f"node {self._node}: its annotation {ANNOTATION_NODE_RESERVATION} is not watched: {failure}"]
         return []
 
     def _apply(self, node: SchedulerNode) -> None:
@@ -92,7 +90,8 @@ class NodeReservationWatcher:
                 fault = f"{error}; the last valid value stays in effect"
             except OSError as error:
                 fault = (
-                    f"annotation {ANNOTATION_NODE_RESERVATION}: is heeded, but will be forgotten by a restart: {error}"
+                    f"annotation {ANNOTATION_NODE_RESERVATION}: is in effect, but cannot be stored, "
+                    f"so a restart loses it: {error}"
                 )
         if fault and fault != self._fault:  # once: a Node is written every few minutes
             _log.warning("node %s: %s", self._node, fault)

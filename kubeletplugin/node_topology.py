@@ -56,13 +56,13 @@ class NodeTopologyReporter:
             except (Forbidden, NotFound) as error:
                 _log.log(
                     logging.INFO if cpus else logging.DEBUG,
-                    "node %s: that it keeps CPUs %s is not published (deploy/node-topology has its CRD and rights): %s",
+                    "node %s: its reserved CPUs %s are not published (CRD and rights: deploy/node-topology): %s",
                     self._node,
                     cpus or "none",
                     error,
                 )
             except ApiError as error:
-                _log.warning("node %s: which CPUs it keeps is not published yet: %s", self._node, error)
+                _log.warning("node %s: its reserved CPUs are not published yet: %s", self._node, error)
                 self._changed.set()
                 await asyncio.sleep(backoff.next())
             else:

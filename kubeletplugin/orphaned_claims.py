@@ -36,12 +36,12 @@ _log: Final = logging.getLogger(__name__)
 def orphan_reason(found: ResourceClaim | None, preparation: PreparedClaim) -> str:
     """Return the reason why no pod can use a prepared claim; empty if a pod may."""
     if found is None or found.metadata.uid != preparation.claim.uid:
-        return "is gone"
+        return "was deleted"
     if found.status.allocation is None:
-        return "is not allocated any more"
+        return "is no longer allocated"
     has = {(each.driver, each.pool, each.device) for each in found.status.allocation.devices.results or ()}
     had = {(preparation.driver, each.pool, each.device) for each in preparation.devices}
-    return "" if had & has else "is allocated elsewhere now"
+    return "" if had & has else "now has other devices"
 
 
 class OrphanedClaimDetector:
@@ -101,7 +101,7 @@ class OrphanedClaimDetector:
 def _warning_text(preparation: PreparedClaim, why: str) -> str:
     devices = ", ".join(each.device for each in preparation.devices)
     return (
-        f"{preparation.claim}: {why}, but no kubelet has given back {devices} of driver {preparation.driver}, which "
-        "stays held. If no pod of it is on this node any more: dra-reserve kubelet-plugin release --claim-uid "
+        f"{preparation.claim}: {why}, but the kubelet has not unprepared it: it still holds {devices} of driver "
+        f"{preparation.driver}. If no pod of the claim is on this node: dra-reserve kubelet-plugin release --claim-uid "
         f"{preparation.claim.uid}"
     )

@@ -29,23 +29,24 @@ SUPPORTED_VERSIONS: Final = (*plugin.DraPluginVersion, *devicehealth.DraResource
 
 REMEDIES: Final = {
     "none of services supported": (
-        "this kubelet knows no version of DRA that the plugin speaks; it must be 1.34 or newer, or 1.32 with v1beta1"
+        "the kubelet supports no DRA version of the plugin; use a kubelet of 1.34 or newer, or 1.32 with v1beta1"
     ),
     "already registered": (
-        "another plugin of this name has the same socket; stop it, or give each its own --pod-uid for a rolling update"
+        "another plugin has registered this name; stop it, or start each instance of a rolling update with its own "
+        "--pod-uid"
     ),
     "create gRPC connection": (
-        "the kubelet cannot open the socket: the folder of --plugins must have the same path inside the plugin's "
-        "container as on the node"
+        "the kubelet cannot open the socket; mount the directory of --plugins into the plugin's container under the "
+        "same path as on the node"
     ),
     "no handler registered": (
-        "this kubelet does not do DRA: it is too old, or its feature DynamicResourceAllocation is off"
+        "the kubelet does not support DRA: it is too old, or its feature gate DynamicResourceAllocation is disabled"
     ),
 }
 """Remedies by a part of the kubelet's error."""
 
 _DEFAULT_REMEDY: Final = (
-    "see the kubelet's log; it asks again when the socket is made anew, that is: restart the plugin"
+    "see the kubelet's log, then restart the plugin: the kubelet retries when the socket is created again"
 )
 _log: Final = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Registrar:
         self.known = asyncio.Event()
         """Set once the kubelet has registered the driver for the first time."""
 
-        self.problem = f"driver {driver}: the kubelet has not asked for it yet"
+        self.problem = f"driver {driver}: the kubelet has not registered it yet"
         """Reason why the driver is not registered; empty if it is."""
 
     def add_to_server(self, server: aio.Server) -> None:
@@ -96,7 +97,7 @@ class Registrar:
             _log.info("driver %s: registered with the kubelet", self._driver)
         else:
             self.problem = (
-                f"driver {self._driver}: refused by the kubelet: {request.error}; {remedy_for(request.error)}"
+                f"driver {self._driver}: rejected by the kubelet: {request.error}; {remedy_for(request.error)}"
             )
             _log.error("%s", self.problem)
         return RegistrationStatusResponse()

@@ -51,7 +51,7 @@ def ensure_own_directory(folder: Path) -> None:
 def require_kubelet_directory(folder: Path) -> None:
     """Raise DirectoryMissingError unless the directory exists."""
     if not folder.is_dir():
-        raise DirectoryMissingError(f"folder {folder}: is not there")
+        raise DirectoryMissingError(f"directory {folder}: does not exist")
 
 
 class SocketListener:
@@ -91,8 +91,9 @@ class SocketListener:
                 await self._listen()
             except DirectoryMissingError:
                 if not told:
-                    _log.warning("folder %s: is not there yet; waiting until the kubelet has it. If it has "
-                                 "another root folder, give that to %s", self.path.parent, self._option)  # fmt: skip
+                    _log.warning("directory %s: does not exist yet; waiting for the kubelet to create it. "
+                                 "If the kubelet has another root directory, set %s",
+                                 self.path.parent, self._option)  # fmt: skip
                     told = True
                 await asyncio.sleep(CHECK_INTERVAL)
             else:
@@ -108,10 +109,10 @@ class SocketListener:
             try:
                 await self._listen()
             except (SocketPathError, OSError) as error:
-                self._tell(f"socket {self.path}: was removed and cannot be made again: {error}")
+                self._tell(f"socket {self.path}: was removed and cannot be created again: {error}")
                 continue
             self._problem = ""
-            _log.warning("socket %s: was removed by somebody; it is there again", self.path)
+            _log.warning("socket %s: was removed; created it again", self.path)
             if before is not None:
                 await before.stop(REPLACED_GRACE)
 
@@ -134,7 +135,7 @@ class SocketListener:
         try:
             server.add_insecure_port(f"unix:{draft}")
         except RuntimeError as error:
-            raise OSError(f"socket {self.path}: cannot be made: {error}") from error
+            raise OSError(f"socket {self.path}: cannot be created: {error}") from error
         try:
             await server.start()
             draft.chmod(_MODE)

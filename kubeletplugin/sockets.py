@@ -36,12 +36,12 @@ class SocketPathError(ValueError):
 def validate_socket_path(path: Path, *, option: str) -> Path:
     """Return the path if it is valid for a unix socket; raises SocketPathError that names the option to change."""
     if not path.is_absolute():
-        raise SocketPathError(f"socket {path}: not an absolute path, which the kubelet needs; change {option}")
+        raise SocketPathError(f"socket {path}: must be an absolute path; change {option}")
     length = len(os.fsencode(path))
     if length > MAX_SOCKET_PATH:
         raise SocketPathError(
-            f"socket {path}: the path has {length} bytes, unix sockets have {MAX_SOCKET_PATH} at most; "
-            f"give a folder with a shorter path to {option}"
+            f"socket {path}: the path has {length} bytes, but unix sockets allow {MAX_SOCKET_PATH}; "
+            f"choose a directory with a shorter path: {option}"
         )
     return path
 
@@ -71,7 +71,7 @@ def remove_stale_socket(path: Path) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISSOCK(mode):
-        raise SocketPathError(f"socket {path}: there is something that is no socket; move it away")
+        raise SocketPathError(f"socket {path}: exists, but is not a socket; move the file away")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(CONNECT_TIMEOUT)
         try:
@@ -85,7 +85,7 @@ def remove_stale_socket(path: Path) -> bool:
             return True
     raise SocketPathError(
         f"socket {path}: another process listens there; stop it, "
-        "or tell the instances of a rolling update apart by pod uid"
+        "or start each instance of a rolling update with its own --pod-uid"
     )
 
 
@@ -103,7 +103,9 @@ def driver_socket_paths(driver: str, *, plugins: Path, registry: Path, pod_uid: 
     """Return the paths of a driver's sockets; raises ValueError for a name or uid that is unsafe in a file name."""
     folder = plugins / validate_driver_name(driver)
     if pod_uid and (len(pod_uid) > _POD_UID_LENGTH or not pod_uid.replace("-", "").isalnum() or not pod_uid.isascii()):
-        raise ValueError(f"pod uid {pod_uid[:_POD_UID_LENGTH]!r}: not one; it is metadata.uid of the plugin's own pod")
+        raise ValueError(
+            f"pod uid {pod_uid[:_POD_UID_LENGTH]!r}: not a valid uid; use metadata.uid of the plugin's own pod"
+        )
     part = f"-{pod_uid}" if pod_uid else ""
     dra, registration = folder / f"dra{part}.sock", registry / f"{driver}{part}-reg.sock"
     if pod_uid and _is_too_long(dra):

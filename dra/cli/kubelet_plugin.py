@@ -148,7 +148,7 @@ def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each
 @cluster_options
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="The archive to write.")
 def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one for each option
-    """Write a support bundle (tar.gz): versions, checkpoints, CDI files, slices, sockets, cgroups; no secrets."""
+    """Write a support bundle (tar.gz): versions, checkpoints, CDI specs, slices, sockets, cgroups; no secrets."""
     from dra.cli.server_process import error_text  # noqa: PLC0415
     from kubeletplugin import support_bundle  # noqa: PLC0415
 
@@ -212,7 +212,7 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
         because = _reason_to_release(found[0], pods, options, force=force)
         for each in found:
             asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
-            click.echo(f"{each} is free.")
+            click.echo(f"{each}: released.")
     except (CheckpointError, PrepareError, OSError) as error:
         raise click.ClickException(error_text(error)) from error
 

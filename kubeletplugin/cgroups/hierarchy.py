@@ -145,12 +145,12 @@ def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHie
     if not found:
         raise CgroupsNotFoundError(
             f"cgroups below {top}: none is named kubepods or kubepods.slice; "
-            "has the kubelet started, with cgroupsPerQOS?"
+            "check that the kubelet has started, with cgroupsPerQOS"
         )
     if len(found) > 1:
         names = ", ".join(str(each.relative_to(top)) for each in found)
         raise CgroupsNotFoundError(
-            f"cgroups below {top}: several kubelets' ({names}); say which one with --kubepods-cgroup"
+            f"cgroups below {top}: several kubelets have cgroups ({names}); choose one with --kubepods-cgroup"
         )
     return CgroupHierarchy(pods=found[0], version=version, top=top)
 

@@ -57,19 +57,19 @@ def _parse_bytes(value: object) -> int:
     except MalformedQuantityError as error:
         raise ValueError(str(error)) from error
     if amount.denominator != 1 or amount <= 0 or amount >= Fraction(2) ** 63:
-        raise ValueError(f"{value!r} is no number of bytes that a GPU can have")
+        raise ValueError(f"{value!r} is not a valid amount of memory")
     return int(amount)
 
 
 def _check_length(value: str) -> str:
     if len(value.encode()) > _VALUE_BYTES:
-        raise ValueError(f"may be {_VALUE_BYTES} bytes long at most")
+        raise ValueError(f"must have at most {_VALUE_BYTES} bytes")
     return value
 
 
 def _check_attribute_names(value: dict[str, Any]) -> dict[str, Any]:
     if own := RESERVED_ATTRIBUTE_NAMES & value.keys():
-        raise ValueError(f"{', '.join(sorted(own))} cannot be among them, there are fields for it")
+        raise ValueError(f"{', '.join(sorted(own))} must not be among them: use the fields of these names")
     return value
 
 
@@ -153,17 +153,17 @@ class NodeInventory(Parameters):
                 raise ValueError(f"gpus[{index}].product: no product {group.product!r}; products has {known}")
         count = sum(group.count for group in self.gpus)
         if count > _MAX_GPUS:
-            raise ValueError(f"gpus: {count} GPUs; a node has {_MAX_GPUS} at most")
+            raise ValueError(f"gpus: {count} GPUs exceed the maximum of {_MAX_GPUS}")
         for name, minors in (("unhealthy", [each.minor for each in self.unhealthy]), ("missing", self.missing)):
             for index, minor in enumerate(minors):
                 if minor >= count:
-                    raise ValueError(f"{name}[{index}]: there is no GPU with minor {minor}, of {count}")
+                    raise ValueError(f"{name}[{index}]: no GPU has minor {minor}; there are {count} GPUs")
         for name, listed in (
             ("uuids", [each for group in self.gpus for each in group.uuids]),
             ("pciBusIDs", [each for group in self.gpus for each in group.pci_bus_ids]),
         ):
             if twice := sorted(each for each, times in Counter(listed).items() if times > 1):
-                raise ValueError(f"{name}: {', '.join(twice)} is there twice")
+                raise ValueError(f"{name}: {', '.join(twice)} must be unique")
         return self
 
 
@@ -172,7 +172,7 @@ def parse_node_inventory(text: str) -> NodeInventory:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from error
+        raise ValueError(f"invalid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, Mapping):
         raise ValueError("must be a YAML object with apiVersion, kind, products and gpus")  # noqa: TRY004
     try:

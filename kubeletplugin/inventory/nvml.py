@@ -159,7 +159,7 @@ class NvmlGpuInventory:
             raise NvmlUnavailableError(f"NVML does not answer: {error}") from error
         found = {uuid for index in range(count) if (uuid := self._look(index, versions))}
         for uuid in self._known.keys() - found - self._lost.keys():
-            self._lost[uuid] = GpuFault(reason=GPU_LOST, message="NVML does not list it any more")
+            self._lost[uuid] = GpuFault(reason=GPU_LOST, message="NVML no longer lists it")
 
     def _look(self, index: int, versions: tuple[str, str]) -> str:
         """Update the known attributes of a GPU; return its uuid, empty if NVML does not report it."""
@@ -172,7 +172,7 @@ class NvmlGpuInventory:
             if lost:
                 self._lost[lost] = GpuFault(reason=GPU_LOST, message=str(error))
             else:
-                log.warning("GPU %d is left out: %s", index, error)
+                log.warning("GPU %d is omitted: %s", index, error)
             return lost
         before = self._known.get(uuid, Gpu(minor=minor, index=index, uuid=uuid))
         answers = self._query(handle, uuid)

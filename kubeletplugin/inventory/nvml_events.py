@@ -89,7 +89,7 @@ class NvmlEventMonitor:
                 return WaitOutcome.NOTHING
             if str(error) != self._complaint:  # the error may repeat at each call
                 self._complaint = str(error)
-                log.warning("GPU events cannot be waited for: %s; all GPUs are looked at from time to time", error)
+                log.warning("GPU events are not available: %s; polling all GPUs", error)
             return WaitOutcome.UNKNOWN
         self._note(event)
         return WaitOutcome.EVENT
@@ -106,7 +106,7 @@ class NvmlEventMonitor:
 
     def _note(self, event: Any) -> None:  # noqa: ANN401 - NVML's structure
         if event.eventType == DOUBLE_BIT_ECC:
-            fault = GpuFault(reason="ecc", message="an uncorrectable memory error")
+            fault = GpuFault(reason="ecc", message="uncorrectable memory error")
         elif event.eventType != XID:
             return
         elif event.eventData in self._ignored:

@@ -49,7 +49,7 @@ class SimulatedGpuInventory:
         try:
             self._gpus = self._load()
         except (OSError, MalformedInventoryError) as error:
-            log.warning("%s; the GPUs stay as they were", error)
+            log.warning("%s; the GPUs stay unchanged", error)
         return self._gpus
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:

@@ -136,7 +136,7 @@ class _TopologyReader:
             self._assume(numbers, f"no {SYSFS_CPU}; taken from {PROC_CPUINFO}")
             return numbers
         raise UnreadableTopologyError(
-            f"{self.root / SYSFS_CPU}: tells of no CPU, and {self.root / PROC_CPUINFO} neither; is sysfs mounted there?"
+            f"{self.root / SYSFS_CPU}: lists no CPU, nor does {self.root / PROC_CPUINFO}; check that sysfs is mounted"
         )
 
     # --- location of CPUs: sockets, NUMA nodes, cores, caches

@@ -46,7 +46,7 @@ class SysfsGpuInventory:
             else:
                 found.append(gpu)
         for at in sorted(left_out - self._left_out):
-            log.warning("GPU at %s is left out: NVIDIA's kernel driver does not have it", at)
+            log.warning("GPU at %s is omitted: NVIDIA's kernel driver does not manage it", at)
         self._left_out = frozenset(left_out)
         return tuple(sorted(found, key=lambda each: each.minor))
 

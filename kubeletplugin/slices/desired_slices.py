@@ -54,7 +54,7 @@ def slices_for_pools(pools: Iterable[Pool], *, driver: str) -> tuple[DesiredSlic
     listed = tuple(pools)
     names = [pool.name for pool in listed]
     if len(set(names)) < len(names):
-        raise validation.MalformedPoolError(f"driver {driver}: two pools of one name among {', '.join(names)}")
+        raise validation.MalformedPoolError(f"driver {driver}: pool names must be unique: {', '.join(names)}")
     for pool in listed:
         validation.validate_pool(pool, driver=driver)
     return tuple(piece for pool in listed for piece in _split_pool(pool))

@@ -182,17 +182,17 @@ class ResourceSlicePublisher:
         try:
             written = await self._publish()
         except MalformedPoolError as error:  # no retry until the driver's pools change
-            self._failed(f"{error}; what was published before stays")
+            self._failed(f"{error}; the published ResourceSlices stay unchanged")
         except ApiError as error:
-            self._failed(f"{self.place}: slices are not published: {error}")
+            self._failed(f"{self.place}: ResourceSlices are not published: {error}")
             self._schedule_in(max(self._failure_backoff.next(), error.retry_after or 0.0))
         except Exception as error:  # noqa: BLE001 - a driver may be anybody's
-            _log.exception("%s: slices are not published", self.place)
-            self.problem = f"{self.place}: slices are not published: {error!r}"
+            _log.exception("%s: ResourceSlices are not published", self.place)
+            self.problem = f"{self.place}: ResourceSlices are not published: {error!r}"
             self._schedule_in(self._failure_backoff.next())
         else:
             if written or self.problem:
-                _log.info("%s: %d slices are published", self.place, len(self.found()))
+                _log.info("%s: published ResourceSlices: %d", self.place, len(self.found()))
             self.problem = ""
             self._written = True
             self._failure_backoff.reset()
@@ -257,7 +257,7 @@ class ResourceSlicePublisher:
             return
         self._accepted[name] = AcceptedDevices(sent=piece.devices, kept=kept)
         for field, device in missing.items():
-            feature = f"; its feature {FEATURE_GATES[field]} is off" if field in FEATURE_GATES else ""
+            feature = f"; its feature gate {FEATURE_GATES[field]} is disabled" if field in FEATURE_GATES else ""
             _log.warning(
                 "ResourceSlice %s: device %s: the API server has dropped the field %s%s", name, device, field, feature
             )

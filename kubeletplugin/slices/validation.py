@@ -71,7 +71,7 @@ def _pool_problems(pool: Pool, driver: str) -> Iterator[str]:
         yield f"name: must be DNS subdomains, separated by '/', of at most {MAX_POOL_NAME_LENGTH} characters together"
     twice = [name for name, count in Counter(device.name for device in pool.devices).items() if count > 1]
     for name in twice:
-        yield f"device {name}: name: there are several of this name"
+        yield f"device {name}: name: is not unique"
 
 
 def _device_problems(device: Device) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _attribute_problems(field: str, value: Mapping[str, Any]) -> Iterator[tuple[
     several = name in LIST_TYPES
     for each in value[name] if several else [value[name]]:
         if type(each) is not types[name]:
-            yield f"{field}.{name}", f"{each!r} is of another type"
+            yield f"{field}.{name}", f"{each!r} has the wrong type"
         elif isinstance(each, str) and len(each.encode()) > MAX_ATTRIBUTE_VALUE_LENGTH:
             yield (
                 f"{field}.{name}",

@@ -12,7 +12,7 @@ def node(short_path):
 
 
 def test_a_driver_may_be_named_once(node):
-    with pytest.raises(ValueError, match=r"drivers a\.example, a\.example: each may be named once"):
+    with pytest.raises(ValueError, match=r"drivers a\.example, a\.example: name each driver once"):
         node.application(SmallDriver(name="a.example"), SmallDriver(name="a.example"))
 
 
@@ -21,5 +21,5 @@ def test_before_it_runs_each_driver_says_why_it_is_of_no_use_and_so_do_the_metri
     troubles = application.troubles()
     for name in ("a.example", "b.example"):
         assert f"driver {name}: not started yet" in troubles
-        assert f"driver {name}: the kubelet has not asked for it yet" in troubles
+        assert f"driver {name}: the kubelet has not registered it yet" in troubles
         assert f'dra_reserve_plugin_registered{{driver="{name}"}} 0.0' in application.render().decode()

@@ -91,4 +91,4 @@ async def test_a_driver_that_stops_telling_is_asked_again_with_pauses_and_what_w
                 assert await notified(changed, within=120)
     assert len(driver.asked) >= 2
     assert all(later - earlier >= 0.5 for earlier, later in pairwise(driver.asked))
-    assert ("its changes are not told; asking again" in caplog.text) is (failure is not None)
+    assert ("watching its changes failed; retrying" in caplog.text) is (failure is not None)

@@ -106,11 +106,12 @@ def flawed(path):
             id="formatted",
         ),
         pytest.param(
-            lambda body: body.replace(b'"version":1', b'"version":0'), "is damaged (there was no", id="version-0"
+            lambda body: body.replace(b'"version":1', b'"version":0'), "is damaged (document version 0", id="version-0"
         ),
         pytest.param(
             lambda body: body.replace(b'"version":1', b'"version":7'),
-            "was written by a newer version of this plugin (document version 7, ours is 1); install that version again",
+            "was written by a newer version of this plugin (document version 7, supported: 1); "
+            "install that version again",
             id="newer",
         ),
     ],
@@ -121,10 +122,10 @@ def test_what_cannot_be_read_names_the_file_and_the_way_out(checkpoint, path, da
     path.write_bytes(damage(path.read_bytes()))
     text = flawed(path)
     assert said in text
-    assert "The state before it (1 claims, written 2" in text
+    assert "Its previous version (1 claims, written 2" in text
     assert f"stop the plugin, mv {checkpoint.previous} {path}, and delete the pods" in text
     checkpoint.previous.write_text("x")
-    assert "There is no state before it that can be read. Once no pod of this node uses the driver" in flawed(path)
+    assert "Its previous version cannot be read. To start with an empty checkpoint, once no pod on" in flawed(path)
     assert f"rm -f {path} {checkpoint.previous}" in flawed(path)
 
 
@@ -140,7 +141,7 @@ def test_a_state_that_is_missing_is_not_taken_for_empty(checkpoint, path):
     checkpoint.write((A,))
     checkpoint.write((A, B))
     path.unlink()
-    assert "is missing, but the state before it is there" in flawed(path)
+    assert "is missing, but its previous version exists" in flawed(path)
 
 
 def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
@@ -154,7 +155,7 @@ def test_a_disk_that_is_full_leaves_the_old_state(checkpoint, path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as near to ENOSPC as a test gets without a disk
     try:
-        with pytest.raises(CheckpointError, match="cannot be written: File too large; what it says stays as it is"):
+        with pytest.raises(CheckpointError, match="cannot be written: File too large; its content is unchanged"):
             checkpoint.write((A, B))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -73,7 +73,7 @@ async def test_unprepare_of_an_unknown_claim_is_fine(node, uid):
 
 async def test_a_uid_that_leads_elsewhere_is_refused(node):
     answer = await one(node.instance().prepare, claim("x", "../x"))
-    assert str(answer) == "claim ml/x (uid ../x): no file can be named after that uid"
+    assert str(answer) == "claim ml/x (uid ../x): the uid cannot be part of a file name"
 
 
 async def test_a_device_has_one_claim_and_the_refusal_names_both(node):
@@ -82,7 +82,7 @@ async def test_a_device_has_one_claim_and_the_refusal_names_both(node):
     await plugin.prepare([a])
     assert str(await one(plugin.prepare, b)) == (
         "claim ml/b (uid uid-b): device gpu.reserve.dra/n1/gpu-3 is held by claim ml/a (uid uid-a), "
-        "refused to claim ml/b (uid uid-b); it starts once the pods of the other claim on this node have ended"
+        "refused to claim ml/b (uid uid-b); the pod starts when the pods of the other claim on this node have ended"
     )
     assert set(node.remembered) == {a.uid} == node.cdi.uids()
 
@@ -151,7 +151,7 @@ async def test_one_bad_claim_never_fails_the_others(node, driver, caplog):
         "broken",
         "taken",
     }
-    assert "failed: KeyError('x'); see the log" in str(answers[claims["broken"].uid])
+    assert "failed: KeyError('x'); see the plugin's log" in str(answers[claims["broken"].uid])
     assert set(node.remembered) == {claims["good"].uid, claims["fine"].uid} == node.cdi.uids()
     assert "claim ml/broken" in caplog.text
 
@@ -211,8 +211,8 @@ async def test_a_claim_that_was_allocated_anew_waits_for_its_old_pods(node):
     await plugin.prepare([a])
     node.claims.allocate("a", "gpu-1")
     assert str(await one(plugin.prepare, a)) == (
-        "claim ml/a (uid uid-a): is prepared on this node with n1/gpu-0, but allocated with n1/gpu-1 now; "
-        "its pods on this node must end first: delete them, this one included"
+        "claim ml/a (uid uid-a): is prepared on this node with n1/gpu-0, but is now allocated n1/gpu-1; "
+        "delete all its pods on this node, this pod included"
     )
     await plugin.unprepare([a])
     assert (await one(plugin.prepare, a)).devices[0].device == "gpu-1"
@@ -257,8 +257,8 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     assert answers[a.uid] == prepared(request("a", "gpu-0"))
     assert str(answers[b.uid]) == (
         f"{b}: not prepared: checkpoint {node.checkpoint}: cannot be written: No space left on device; "
-        "what it says stays as it is. Make room on that file system, or give it write access; "
-        "it is tried again with the next call"
+        "its content is unchanged. Free space on the file system, or make it writable; "
+        "the next call retries"
     )
     assert set(node.remembered) == {a.uid} == node.cdi.uids() == set(driver.enforced)
     assert "No space left" in str(await one(plugin.unprepare, a))
@@ -282,7 +282,7 @@ async def test_a_cdi_folder_that_cannot_be_written_is_named(node):
     a = node.claims.allocate("a", "gpu-0")
     node.cdi.folder.write_text("no folder")
     plugin = node.instance()
-    assert "its CDI file cannot be written to" in str(await one(plugin.prepare, a))
+    assert "its CDI spec cannot be written to" in str(await one(plugin.prepare, a))
     assert set(node.remembered) == {a.uid}
     node.cdi.folder.unlink()
     assert await one(plugin.prepare, a) == prepared(request("a", "gpu-0"))
@@ -335,7 +335,7 @@ async def test_cdi_files_without_a_checkpoint_mean_that_somebody_removed_it(node
     shutil.rmtree(node.own)
     node.own.mkdir(mode=0o700)
     plugin = node.instance(driver=driver)
-    with pytest.raises(CheckpointError, match=r"is missing, but CDI files in .* tell of 1 claims that have devices"):
+    with pytest.raises(CheckpointError, match=r"is missing, but .* has the CDI specs of 1 prepared claims"):
         await plugin.recover()
     assert node.cdi.uids() == {a.uid}, "it may be in use"
     refused = str(await one(plugin.prepare, b))
@@ -352,7 +352,9 @@ async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver
     driver.enforced = None
     await plugin.reconcile()
     assert node.cdi.uids() == {a.uid, b.uid} == set(driver.enforced)
-    assert [record.getMessage() for record in caplog.records] == [f"{a}: its CDI file was gone"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{a}: its CDI spec was missing and has been written again"
+    ]
 
 
 async def test_recovery_goes_on_when_nothing_can_be_enforced(node, driver, caplog):

@@ -77,15 +77,16 @@ async def test_all_calls_together_read_no_more_at_a_time_than_one():
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        pytest.param(refusal(404), "is gone; a pod that names it cannot start", id="gone"),
+        pytest.param(refusal(404), "does not exist; a pod that uses it cannot start", id="gone"),
         pytest.param(
             ok(stored(uid="other")),
-            "was deleted, another one of that name (uid other) exists; delete the pod, it was made for the old one",
+            "was deleted, and another claim has its name (uid other); "
+            "delete the pod, which was created for the old claim",
             id="another-of-that-name",
         ),
         pytest.param(
             ok(stored(allocated=False)),
-            "is not allocated; delete the pod if it stays so, it was bound without devices",
+            "is not allocated; if this persists, delete the pod, which was bound without devices",
             id="not-allocated",
         ),
         pytest.param(
@@ -94,18 +95,18 @@ async def test_all_calls_together_read_no_more_at_a_time_than_one():
         pytest.param(ok(stored(results=[])), f"has no device of driver {DRIVER}", id="no-devices"),
         pytest.param(
             ok(stored(results=[{**RESULT, "pool": "n2"}])),
-            f"its devices of driver {DRIVER} are in pool n2, this node has n1; the pod was bound to the wrong node, "
-            "delete it",
+            f"its devices of driver {DRIVER} are in pool n2, but this node has pool n1; "
+            "delete the pod, which was bound to the wrong node",
             id="another-node",
         ),
         pytest.param(
             ok(stored(config=[opaque("FromClaim", parameters=[1])])),
-            f"its opaque parameters for driver {DRIVER} are no object: [1]",
+            f"its opaque parameters for driver {DRIVER} are not an object: [1]",
             id="parameters-of-no-form",
         ),
         pytest.param(
             refusal(403, "Forbidden", "no relationship found between node and claim"),
-            "cannot be read: ResourceClaim ml/a: no relationship found between node and claim; the kubelet tries again",
+            "cannot be read: ResourceClaim ml/a: no relationship found between node and claim; the kubelet retries",
             id="forbidden",
         ),
     ],
@@ -131,14 +132,14 @@ async def test_what_no_server_says_of_a_claim_is_told_of_that_claim_alone(config
     )
     assert str(answers[bad.uid]).startswith(str(bad))
     assert isinstance(answers[CLAIM.uid], PrepareRequest)
-    assert ("is not understood" in str(answers[bad.uid])) == ("is not understood" in caplog.text)
+    assert ("cannot be parsed" in str(answers[bad.uid])) == ("cannot be parsed" in caplog.text)
 
 
 async def test_a_server_that_cannot_be_reached_is_asked_again_and_then_named():
     assert isinstance(await read_one(Scripted(REFUSED, ok(stored()))), PrepareRequest)
     refused = await read_one(Handling(lambda _: REFUSED))
     assert "cannot be read" in str(refused)
-    assert "the kubelet tries again" in str(refused)
+    assert "the kubelet retries" in str(refused)
 
 
 async def test_a_silent_server_is_not_waited_for_as_long_as_the_kubelet_does():

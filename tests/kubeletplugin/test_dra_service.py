@@ -74,7 +74,7 @@ async def test_each_claim_has_its_own_answer():
 async def test_a_claim_without_an_answer_gets_one_and_an_answer_without_a_claim_is_dropped():
     found = await ask(Answering({"uid-x": prepared(request("x", "gpu-0"))}), A)
     assert found.keys() == {"uid-a"}
-    assert "has got no answer; this is a defect" in found["uid-a"]
+    assert "got no answer; this is a bug" in found["uid-a"]
 
 
 async def test_a_failure_is_told_for_each_claim():
@@ -83,7 +83,7 @@ async def test_a_failure_is_told_for_each_claim():
         await give_back(Answering(failure=KeyError("x")), A, B),
     ):
         assert found.keys() == {"uid-a", "uid-b"}
-        assert all("failed: KeyError('x'); see the log" in error for error in found.values())
+        assert all("failed: KeyError('x'); see the plugin's log" in error for error in found.values())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_a_failure_is_told_for_each_claim():
 )
 async def test_the_answer_comes_before_anybody_gives_up(deadline, remaining):
     found = await ask(Stuck(), A, deadline=deadline, remaining=remaining)
-    assert "what was begun goes on, the kubelet asks again" in found["uid-a"]
+    assert "it continues, and the kubelet retries" in found["uid-a"]
 
 
 async def test_calls_are_observed_with_what_was_refused():
@@ -104,10 +104,14 @@ async def test_calls_are_observed_with_what_was_refused():
 @pytest.mark.parametrize(
     ("claim", "text"),
     [
-        pytest.param(Claim(namespace="ml", name="a"), "must be given", id="no-uid"),
-        pytest.param(Claim(name="a", uid="u"), "must be given", id="no-namespace"),
-        pytest.param(Claim(namespace="ml", name="a" * 254, uid="u"), "no object has names that long", id="long-name"),
-        pytest.param(Claim(namespace="ml", name="a", uid="u" * 129), "no object has names that long", id="long-uid"),
+        pytest.param(Claim(namespace="ml", name="a"), "are required", id="no-uid"),
+        pytest.param(Claim(name="a", uid="u"), "are required", id="no-namespace"),
+        pytest.param(
+            Claim(namespace="ml", name="a" * 254, uid="u"), "its namespace, name or uid is too long", id="long-name"
+        ),
+        pytest.param(
+            Claim(namespace="ml", name="a", uid="u" * 129), "its namespace, name or uid is too long", id="long-uid"
+        ),
     ],
 )
 async def test_what_can_be_no_claim_is_asked_of_nobody(claim, text):

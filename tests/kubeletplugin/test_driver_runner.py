@@ -57,7 +57,7 @@ async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
     driver = SmallDriver()
     async with node.kubelet() as kubelet, node.plugin(driver) as application:
         await until(kubelet.sockets)
-        assert f"driver {NAME}: the kubelet has not asked for it yet" in application.troubles()
+        assert f"driver {NAME}: the kubelet has not registered it yet" in application.troubles()
         await kubelet.register(NAME)
         await until(lambda: not application.troubles(), saying="no troubles")
         assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
@@ -71,7 +71,7 @@ async def test_devices_are_published_once_the_kubelet_would_let_pods_have_them(n
             assert await node.user.list("resourceslices") == []
         await kubelet.register(NAME)
         await node.published()
-    said = [text for text in caplog.messages if "registered with" in text or "slices are published" in text]
+    said = [text for text in caplog.messages if "registered with" in text or "published ResourceSlices" in text]
     assert ["registered" in text for text in said] == [True, False]
 
 
@@ -116,7 +116,7 @@ async def test_what_impairs_a_driver_is_logged_once_with_an_event_on_the_node_an
         await until(lambda: len(driver.enforced) > looks + 5)
         assert impaired(kubelet) == {"DriverImpaired"}
         driver.degraded_reason = ""
-        await until(lambda: f"driver {NAME}: DriverImpaired is over" in caplog.text)
+        await until(lambda: f"driver {NAME}: DriverImpaired is resolved" in caplog.text)
         assert impaired(kubelet) == set()
     assert (event["reason"], event["type"]) == ("DriverImpaired", "Warning")
     assert event["note"] == f"node n1: driver {NAME}: no GPU is offered"
@@ -138,7 +138,7 @@ async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, c
         node.checkpoint().write_bytes(good)
         await node.published()
         await until(lambda: not kubelet.application.troubles())
-    assert caplog.text.count("Nothing is prepared until then, and the node's devices are withdrawn") == 1
+    assert caplog.text.count("Until then no claim is prepared, and the driver's ResourceSlices are withdrawn") == 1
 
 
 class Upholding(SmallDriver):

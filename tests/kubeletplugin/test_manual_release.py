@@ -65,19 +65,19 @@ def test_who_uses_a_claim_on_a_node(pods, expected):
 @pytest.mark.parametrize(
     ("pods", "own", "told"),
     [
-        pytest.param([], "", "it has none at all", id="empty"),
-        pytest.param([pod("p", node="n2")], "", "it has none at all", id="of-another-node"),
-        pytest.param([pod("p")], "uid-plugin", "this plugin's own pod is not in it", id="of-one-namespace"),
+        pytest.param([], "", "no pod of that node is in it", id="empty"),
+        pytest.param([pod("p", node="n2")], "", "no pod of that node is in it", id="of-another-node"),
+        pytest.param([pod("p")], "uid-plugin", "this plugin's own pod is missing", id="of-one-namespace"),
     ],
 )
 def test_a_list_that_cannot_be_that_of_the_node_is_refused(pods, own, told):
-    with pytest.raises(ForeignPodsError, match=f"pods: not the list of all pods of node n1: {told}"):
+    with pytest.raises(ForeignPodsError, match=f"pods: not the complete list of pods on node n1: {told}"):
         manual_release.pods_using_claim(claim("a"), pods, node="n1", own=own)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"items": 3}', b'{"items": [{"spec": 1}]}', b"\xff"])
 def test_what_is_no_list_of_pods_is_refused(body):
-    with pytest.raises(ForeignPodsError, match="pods: not what kubectl get pods -A -o json writes"):
+    with pytest.raises(ForeignPodsError, match="pods: not the output of kubectl get pods -A -o json"):
         manual_release.parse_pod_list(body)
 
 
@@ -97,7 +97,7 @@ async def test_a_plugin_that_runs_takes_note_of_what_was_given_back(node, caplog
         await plugin.reconcile()
     assert set(driver.enforced) == {other.uid}
     (told,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-    assert told.startswith(f"{a}: was given back by hand: 20")
+    assert told.startswith(f"{a}: was released manually: 20")
     assert told.endswith(BECAUSE)
     assert not isinstance(await one(plugin.prepare, b), PrepareError)
     entry = json.loads((node.own / release_journal.JOURNAL_FILE).read_text())
@@ -123,7 +123,7 @@ async def test_what_the_other_instance_of_a_rolling_update_gave_back_is_no_relea
     with caplog.at_level(logging.INFO):
         await old.reconcile()
     assert [record.getMessage() for record in caplog.records] == [
-        f"{a}: was given back by another instance of the plugin"
+        f"{a}: was unprepared by another instance of the plugin"
     ]
 
 

@@ -83,7 +83,7 @@ async def test_what_will_not_be_remembered_is_told(place):
     place.driver.fails = OSError("no space left on device")
     await place.annotate("first")
     (note,) = await place.notes()
-    assert note.endswith("is heeded, but will be forgotten by a restart: no space left on device")
+    assert note.endswith("is in effect, but cannot be stored, so a restart loses it: no space left on device")
 
 
 async def test_a_node_that_is_not_there_is_not_waited_for_long():

@@ -71,8 +71,8 @@ async def test_a_claim_that_is_gone_is_told_at_the_second_look_and_once(node, tr
     (text,) = found.warnings.values()
     assert [record.getMessage() for record in caplog.records] == [text]
     assert text == (
-        f"{held.claim}: is gone, but no kubelet has given back gpu-0 of driver {NAME}, which stays held. If no pod of "
-        f"it is on this node any more: dra-reserve kubelet-plugin release --claim-uid {held.claim.uid}"
+        f"{held.claim}: was deleted, but the kubelet has not unprepared it: it still holds gpu-0 of driver {NAME}. "
+        f"If no pod of the claim is on this node: dra-reserve kubelet-plugin release --claim-uid {held.claim.uid}"
     )
 
 
@@ -81,8 +81,8 @@ async def test_a_claim_that_is_gone_is_told_at_the_second_look_and_once(node, tr
     [
         pytest.param(["gpu-0"], ["gpu-0"], "", id="in-use"),
         pytest.param(["gpu-0", "gpu-1"], ["gpu-1"], "", id="in-part"),
-        pytest.param(["gpu-1"], ["gpu-0"], "is allocated elsewhere now", id="elsewhere"),
-        pytest.param(None, ["gpu-0"], "is not allocated any more", id="deallocated"),
+        pytest.param(["gpu-1"], ["gpu-0"], "now has other devices", id="elsewhere"),
+        pytest.param(None, ["gpu-0"], "is no longer allocated", id="deallocated"),
     ],
 )
 async def test_what_counts_as_unused(node, transport, made, had, why):
@@ -100,7 +100,7 @@ async def test_another_claim_of_that_name_is_not_it(node, transport):
     found = watching(transport, preparation(claim, "gpu-0"))
     await found.check()
     await found.check()
-    assert ": is gone, but" in found.warnings["an-older-one"]
+    assert ": was deleted, but" in found.warnings["an-older-one"]
 
 
 async def test_in_doubt_nothing_changes(node, transport):

@@ -18,10 +18,10 @@ def registrar():
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        pytest.param("none of services supported by the plugin", "knows no version of DRA", id="versions"),
+        pytest.param("none of services supported by the plugin", "supports no DRA version", id="versions"),
         pytest.param("endpoint /x already registered for DRA driver plugin", "--pod-uid", id="twice"),
-        pytest.param("create gRPC connection to DRA driver", "the same path inside", id="another-path"),
-        pytest.param("no handler registered for plugin type", "DynamicResourceAllocation is off", id="no-dra"),
+        pytest.param("create gRPC connection to DRA driver", "same path as on the node", id="another-path"),
+        pytest.param("no handler registered for plugin type", "DynamicResourceAllocation is disabled", id="no-dra"),
         pytest.param("of the future", "see the kubelet's log", id="anything-else"),
     ],
 )
@@ -38,10 +38,10 @@ async def test_the_newest_version_of_each_service_comes_first(registrar):
 
 async def test_what_the_kubelet_last_said_counts(registrar):
     assert not registrar.registered
-    assert "has not asked" in registrar.problem
+    assert "has not registered" in registrar.problem
     await registrar.notify_registration_status(RegistrationStatus(error="already registered"), None)
     assert not registrar.registered
-    assert registrar.problem.startswith(f"driver {DRIVER}: refused by the kubelet: already registered; another plugin")
+    assert registrar.problem.startswith(f"driver {DRIVER}: rejected by the kubelet: already registered; another plugin")
     await registrar.notify_registration_status(RegistrationStatus(plugin_registered=True), None)
     assert registrar.registered
     assert not registrar.problem

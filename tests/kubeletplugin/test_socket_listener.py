@@ -53,6 +53,6 @@ async def test_a_path_that_is_too_long_names_the_option(short_path):
 
 
 def test_the_kubelets_folder_is_not_made_by_us(short_path):
-    with pytest.raises(DirectoryMissingError, match="is not there"):
+    with pytest.raises(DirectoryMissingError, match="does not exist"):
         require_kubelet_directory(short_path / "registry")
     assert not (short_path / "registry").exists()

@@ -32,13 +32,13 @@ def test_a_socket_path_may_have_107_bytes(short_path):
         validate_socket_path(too_long, option="--plugins")
     length = len(os.fsencode(too_long))
     assert str(caught.value) == (
-        f"socket {too_long}: the path has {length} bytes, unix sockets have 107 at most; "
-        "give a folder with a shorter path to --plugins"
+        f"socket {too_long}: the path has {length} bytes, but unix sockets allow 107; "
+        "choose a directory with a shorter path: --plugins"
     )
 
 
 def test_a_socket_path_is_absolute(tmp_path):
-    with pytest.raises(SocketPathError, match=r"socket x/dra\.sock: not an absolute path, .* change --plugins"):
+    with pytest.raises(SocketPathError, match=r"socket x/dra\.sock: must be an absolute path; change --plugins"):
         validate_socket_path(tmp_path.relative_to(tmp_path) / "x/dra.sock", option="--plugins")
 
 
@@ -80,7 +80,7 @@ def test_a_socket_that_somebody_listens_on_stays(short_path):
 def test_a_file_in_the_place_of_a_socket_stays(tmp_path):
     path = tmp_path / "dra.sock"
     path.write_text("mine")
-    with pytest.raises(SocketPathError, match="there is something that is no socket; move it away"):
+    with pytest.raises(SocketPathError, match="exists, but is not a socket; move the file away"):
         remove_stale_socket(path)
     assert path.read_text() == "mine"
 
@@ -118,7 +118,7 @@ def test_names_that_are_too_long_are_hashed_and_still_told_apart(driver, length)
 
 @pytest.mark.parametrize("pod_uid", ["../x", "a/b", "a b", "ä", "x" * 64, "a\0b"])
 def test_what_is_no_pod_uid_is_refused(pod_uid):
-    with pytest.raises(ValueError, match=r"not one; it is metadata\.uid"):
+    with pytest.raises(ValueError, match=r"not a valid uid; use metadata\.uid"):
         names(pod_uid=pod_uid)
 
 

@@ -185,6 +185,6 @@ async def told_of_a_node(api: Api) -> None:
 
     async def told() -> bool:
         found = await api.all(EVENTS, namespace="default", fieldSelector=f"involvedObject.name={NAMES[0]}")
-        return any("what it said before stays in force" in each["message"] for each in found)
+        return any("the last valid value stays in effect" in each["message"] for each in found)
 
     await eventually(told, saying="an Event on the node says that its annotation cannot be read")

@@ -21,12 +21,12 @@ IMPAIRMENTS: Final[Mapping[Impairment, Guidance]] = {
     Impairment.NOT_RECOVERED: Guidance(
         "The driver does not know the prepared claims of the node, so it prepares and unprepares no claim. While the "
         "checkpoint cannot be read, the driver withdraws the node's devices.",
-        "The driver's checkpoint cannot be read or written, or another instance of the plugin keeps it locked.",
+        "The driver's checkpoint cannot be read or written, or another instance of the plugin holds its lock.",
         f"The Event names the file and both remedies; {_LOG}.",
     ),
     Impairment.DRIVER_IMPAIRED: Guidance(
         "The driver allocates no devices on the node; it still unprepares prepared claims.",
-        "The kubelet manages CPUs itself (`cpuManagerPolicy`), or NVIDIA's driver is not installed.",
+        "The kubelet allocates CPUs (`cpuManagerPolicy`), or NVIDIA's driver is not installed.",
         f"Follow the Event; {_LOG}.",
     ),
     Impairment.NOT_ENFORCED: Guidance(

@@ -106,8 +106,8 @@ def _allocate_result(
     all_of = device_cpus(result.device, division.topology)
     if not all_of:
         raise PrepareError(
-            f"{where}: has no CPU that is online ({division.topology.online} are); delete the claim's pods, "
-            "so that it is allocated anew"
+            f"{where}: none of its CPUs is online (online: {division.topology.online}); delete the claim's pods, "
+            "so that the claim is allocated again"
         )
     config = _cpu_config(request, result, where=where)
     room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, holdings=tuple(taken))
@@ -128,7 +128,7 @@ def _allocate_result(
         if isinstance(alone, CpuAllocationFailure) or not holders:
             raise PrepareError(f"{where}: {chosen}")
         raise DevicesInUseError(
-            f"{where}: {chosen}; held are {holders}; it starts once pods of these claims on this node have ended"
+            f"{where}: {chosen}; allocated: {holders}; the pod starts when pods of these claims on this node have ended"
         )
     return AllocatedCpus(cpus=chosen, exclusivity=wish.exclusivity)
 
@@ -173,8 +173,8 @@ def _allocated_cpu_count(result: DeviceRequestAllocationResult, *, where: str) -
     amount = (result.consumed_capacity or {}).get(CPU_CAPACITY)
     if amount is None:
         raise PrepareError(
-            f"{where}: the allocation does not say how many CPUs ({CPU_CAPACITY}): does the cluster know consumable "
-            "capacity (DRAConsumableCapacity)? Use --cpu-devices individual otherwise"
+            f"{where}: the allocation has no amount of {CPU_CAPACITY}; enable the feature gate DRAConsumableCapacity, "
+            "or use --cpu-devices individual"
         )
     try:
         number = quantities.parse(amount)

@@ -51,8 +51,8 @@ class KubeletCpuManager:
             self._seen = seen
         if state.st_nlink == 0:
             return CpuManagerConflict(
-                why=f"{self._file} has been removed or replaced, the kubelet may be managing CPUs itself now, "
-                "and its new content cannot be seen here; delete the plugin's pod on this node, for a new one to look",
+                why=f"{self._file} has been removed or replaced, and its new content cannot be read here: the kubelet "
+                "may allocate CPUs now; delete the plugin's pod on this node, so that a new pod reads the file",
                 written=self._why is not None,
             )
         return None if self._why is None else CpuManagerConflict(why=self._why)
@@ -63,11 +63,12 @@ class KubeletCpuManager:
             policy = content["policyName"]
             pods = len((content.get("entries") or {}).keys() | (content.get("podEntries") or {}).keys())
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{self._file} cannot be understood ({error!r}), the kubelet may be managing CPUs itself"
+            return f"{self._file} cannot be parsed ({error!r}): the kubelet may allocate CPUs"
         if policy == "none" and not pods:
             return None
-        given = f", with CPUs given to {pods} pods" if pods else ""
+        given = f", {pods} pods have CPUs" if pods else ""
         return (
-            f"the kubelet manages CPUs itself (policy {policy} in {self._file}{given}), and two writers of one cpuset "
-            f"undo each other; set cpuManagerPolicy: none, drain the node, remove {self._file}, restart the kubelet"
+            f"the kubelet allocates CPUs (policy {policy} in {self._file}{given}), and two writers of one cpuset "
+            "undo each other's writes; set cpuManagerPolicy: none, drain the node, "
+            f"remove {self._file}, restart the kubelet"
         )

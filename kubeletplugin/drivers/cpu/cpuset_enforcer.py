@@ -100,7 +100,9 @@ class CpusetEnforcer:
         async with self._lock:
             before = self._store.demand()
             if before is None and self._store.narrowed:
-                log.warning("folder %s: was made anew; cgroups of pods are made wide again", self._store.folder)
+                log.warning(
+                    "directory %s: was created again; restoring all CPUs to the cgroups of pods", self._store.folder
+                )
             elif demand.idle and (before is None or (before.idle and self._is_quiet())):
                 await asyncio.to_thread(self._store.put_demand, None)
                 await self._stop()
@@ -145,7 +147,7 @@ class CpusetEnforcer:
             if await asyncio.to_thread(self._store.demand) is not None or self._store.narrowed:
                 await asyncio.to_thread(lambda: widen_pod_cgroups(self._find_hierarchy()))
         except (OSError, CgroupsNotFoundError) as error:
-            raise PrepareError(f"node: cgroups of pods stay narrow, new pods may fail: {error}") from error
+            raise PrepareError(f"node: cgroups of pods stay restricted, new pods may fail: {error}") from error
         self._yielded = True
 
     def _store_demand(self, demand: CpusetDemand, *, changed: bool) -> None:
@@ -154,15 +156,15 @@ class CpusetEnforcer:
                 self._store.put_demand(demand)
             gone = self._store.restore(demand)
         except OSError as error:
-            raise PrepareError(f"node: CPUs are not enforced: folder {self._store.folder}: {error}") from error
+            raise PrepareError(f"node: CPUs are not enforced: directory {self._store.folder}: {error}") from error
         if gone:
             names = ", ".join(str(each.relative_to(self._store.folder)) for each in gone)
-            log.error("folder %s: %s had been removed, written again from memory", self._store.folder, names)
+            log.error("directory %s: %s had been removed; written again from memory", self._store.folder, names)
 
     def _ensure_watch_task(self) -> None:
         """Start the task that follows the kernel's events, or restart the task after a failure."""
         if self._watch_task is not None and self._watch_task.done():
-            log.error("cgroups were not looked after, beginning again", exc_info=self._watch_task.exception())
+            log.error("following cgroup events failed; restarting", exc_info=self._watch_task.exception())
             self._watch_task = None
         if self._watch_task is None:
             self._watch_task = asyncio.create_task(self._follow_events(), name="cpusets")
@@ -218,7 +220,7 @@ class CpusetEnforcer:
             result = await self._reconcile_once() if again or due or events else ReconcileResult()
             for path in self._conflicts.count(result.written, now=self._reconciled_at):
                 log.warning(
-                    "cgroup %s: its CPUs are written by somebody else, too: two writers of one cpuset undo each other",
+                    "cgroup %s: another process writes its CPUs, too; two writers undo each other's writes",
                     "/".join(path),
                 )
         except (OSError, CgroupsNotFoundError, NoSharedCpuError) as error:
@@ -268,7 +270,9 @@ class CpusetEnforcer:
 
     def _fall_back_to_polling(self, error: OSError) -> None:
         if not self._polling_only:
-            log.error("node: new containers are narrowed within %s s, not at once: %s", MIN_RESYNC_INTERVAL, error)
+            log.error(
+                "node: new containers lose the CPUs of claims within %s s, not at once: %s", MIN_RESYNC_INTERVAL, error
+            )
         self._polling_only = True
 
     def _wake(self) -> None:

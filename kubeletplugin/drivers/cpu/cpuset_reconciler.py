@@ -71,8 +71,8 @@ def reconcile(
     shared = (left - apart - demand.kept) or (left - demand.kept) or left
     if not shared:
         raise NoSharedCpuError(
-            f"cgroup {hierarchy.pods}: claims have all its CPUs ({machine}), containers without claims could not run;"
-            " keep some back with --reserved-cpus"
+            f"cgroup {hierarchy.pods}: claims hold all its CPUs ({machine}), so that other containers cannot run; "
+            "reserve some with --reserved-cpus"
         )
     owned = {
         name: cpus
@@ -115,7 +115,7 @@ def _restore_online_cpus(
         return tree
     hierarchy.widen(back)
     if offline_cpus.is_first(back):
-        log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
+        log.warning("cgroup %s: CPUs %s were offline, or removed; restored to the pods", hierarchy.pods, back)
     return (replace(tree[0], cpus=pods | back), *tree[1:])
 
 

@@ -203,7 +203,7 @@ class CpusetStore:
         except FileNotFoundError:
             return NO_CPUS
         except (OSError, ValueError) as error:
-            log.warning("%s: cannot be read (%r); only what the Node says now is kept", self._kept, error)
+            log.warning("%s: cannot be read (%r); only the Node's present annotation is in effect", self._kept, error)
             return NO_CPUS
 
     def put_kept(self, cpus: CpuSet) -> None:

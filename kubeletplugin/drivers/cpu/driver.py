@@ -90,7 +90,7 @@ class CpuDriver:
         kept = default_reserved_cpus(topology) if reserved is None else reserved
         if not kept & topology.online:
             raise ValueError(
-                f"node {node}: reserved CPUs {kept or '(none)'}: none of them is online ({topology.online} are), "
+                f"node {node}: reserved CPUs {kept or '(none)'}: none is online (online: {topology.online}), "
                 "but containers without CPUs of their own need at least one"
             )
         self._node = node
@@ -118,7 +118,7 @@ class CpuDriver:
     def degraded_reason(self) -> str:
         """The reason why no CPUs are allocated; empty if they are."""
         why = self.disabled_reason
-        return f"no CPUs are given away on this node: {why}" if why else ""
+        return f"no CPUs are allocated on this node: {why}" if why else ""
 
     def _cgroups_blocked_reason(self) -> str | None:
         """Return the reason why cgroups must not be written; None if they may."""
@@ -144,7 +144,7 @@ class CpuDriver:
         asked = node_reservation.parse(annotation, allocatable=allocatable or None, online=online)
         cpus = node_reservation.select_reserved_cpus(asked, self._topology)
         if cpus != self._kept:
-            log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, cpus or "(none)", self._kept)
+            log.info("node %s: the annotation reserves CPUs %s, before: %s", self._node, cpus or "(none)", self._kept)
             self._kept = cpus
             self._apply_topology(self._topology)
             self._reservation_changed.set()
@@ -185,7 +185,7 @@ class CpuDriver:
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return the prepared claim with its CPUs; raises PrepareError."""
         if why := self.disabled_reason:
-            raise PrepareError(f"{request.claim}: no CPUs are given away on this node: {why}")
+            raise PrepareError(f"{request.claim}: no CPUs are allocated on this node: {why}")
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others)
         state = cpu_allocator.prepared_state(request, chosen)
         hooked: set[str] = set()

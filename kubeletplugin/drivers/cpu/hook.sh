@@ -22,7 +22,7 @@ claim=$1 request=$2 cpus=$3
 container=unknown
 
 fail() {
-    message="claim uid $claim: CPUs $cpus are not given to container $container: $*"
+    message="claim uid $claim: container $container does not get CPUs $cpus: $*"
     printf '%s\n' "$message" >&2
     printf '%s\n' "$message" 2>/dev/null >"$folder/failures/$container"
     exit 1
@@ -32,7 +32,7 @@ fail() {
 state=$(cat)
 state=${state%%\"annotations\"*}
 pid=${state#*\"pid\"}
-[ "$pid" != "$state" ] || fail "the runtime tells no pid before the annotations"
+[ "$pid" != "$state" ] || fail "the runtime's state has no pid before the annotations"
 pid=${pid#"${pid%%[0-9]*}"}
 pid=${pid%%[!0-9]*}
 [ -r "$proc/$pid/cgroup" ] || fail "$proc/$pid/cgroup cannot be read"
@@ -56,7 +56,7 @@ done <"$proc/$pid/cgroup"
 
 container=${path##*/}
 case $path in
-*/..*) fail "its cgroup $path lies outside of what can be seen here" ;;
+*/..*) fail "its cgroup $path is outside of the visible hierarchy" ;;
 *kubepods*/?*/?*) ;;
 *) fail "its cgroup $path is not below the kubelet's kubepods" ;;
 esac
@@ -86,6 +86,6 @@ put() {
 tries=0
 until put 2>/dev/null; do
     tries=$((tries + 1))
-    [ "$tries" -lt 100 ] || fail "the kernel refuses, or takes them back: see cpuset.cpus of $base$path and above"
+    [ "$tries" -lt 100 ] || fail "the kernel refuses or reverts the write: see cpuset.cpus of $base$path and above"
     [ "$tries" -lt 5 ] || sleep 0.02 2>/dev/null || sleep 1
 done

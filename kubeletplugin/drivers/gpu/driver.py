@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 RETRY_INTERVAL: Final = 10.0
 """Seconds between two attempts to read an inventory that was unavailable at the start."""
 
-_VANISHED: Final = "is not on the node any more, or partitioned"
+_VANISHED: Final = "has vanished from the node, or is partitioned (MIG)"
 _MAX_NAMES_SHOWN: Final = 8
 """Maximum number of devices that a message lists."""
 
@@ -74,7 +74,7 @@ class GpuDriver:
         except NvmlUnavailableError as error:
             if not served_before:
                 raise
-            self.degraded_reason = f"node {node}: no GPU is offered or prepared, only given back: {error}"
+            self.degraded_reason = f"node {node}: no GPU is published or prepared, claims are only unprepared: {error}"
             self._take(())
 
     @property
@@ -123,8 +123,9 @@ class GpuDriver:
                 set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
                     raise PrepareError(
-                        f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {granted.time_slice} is not possible, "
-                        f"who shares {gpu.name} has set {set_before}; ask for that, or for Default"
+                        f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {granted.time_slice} conflicts "
+                        f"with {set_before}, which another claim has set for {gpu.name}; "
+                        f"request {set_before} or Default"
                     )
                 if gpu.uuid and not result.admin_access:
                     wanted[gpu.name] = granted.time_slice
@@ -183,7 +184,7 @@ class GpuDriver:
 
     def _gpu(self, pool: str, device: str, where: str) -> Gpu:
         if pool != self._node:
-            raise PrepareError(f"{where}: device {device} is in pool {pool}, this is node {self._node}")
+            raise PrepareError(f"{where}: device {device} is in pool {pool}, but this is node {self._node}")
         gpu = self._gpus.get(device)
         if gpu is None:
             names = [each.name for each in self._gpus.values()]
@@ -193,8 +194,8 @@ class GpuDriver:
                 else "none"
             )
             raise PrepareError(
-                f"{where}: device {device} is not on node {self._node} now (there are: {listed}); "
-                "if it does not come back, delete the claim or its pods, so that another one is allocated"
+                f"{where}: device {device} is not on node {self._node} (present: {listed}); "
+                "if it does not come back, delete the claim or its pods, so that another device is allocated"
             )
         if gpu.mig_enabled:
             raise PrepareError(
@@ -202,9 +203,7 @@ class GpuDriver:
                 f"switch MIG mode off, or delete the claim"
             )
         if gpu.faults:
-            log.warning(
-                "%s: device %s is unhealthy, its pod starts all the same: %s", where, device, _describe_faults(gpu)
-            )
+            log.warning("%s: device %s is unhealthy, its pod starts anyway: %s", where, device, _describe_faults(gpu))
         return gpu
 
     def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
@@ -237,8 +236,8 @@ def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuCo
     if most and limit > most:
         what = f"its share of {gpu.name}" if share else gpu.name
         raise PrepareError(
-            f"{where}: GpuConfig.sharing.memory.limit: {config.sharing.memory.limit} is more than {what} has "
-            f"({most} bytes); ask for less"
+            f"{where}: GpuConfig.sharing.memory.limit: {config.sharing.memory.limit} exceeds {what} "
+            f"({most} bytes); request less"
         )
     return limit
 
@@ -261,5 +260,7 @@ def _device_health(gpu: Gpu, node: str) -> DeviceHealthState:
     if gpu.faults:
         return DeviceHealthState(pool=node, device=gpu.name, healthy=False, message=_describe_faults(gpu))
     if not gpu.monitored:
-        return DeviceHealthState(pool=node, device=gpu.name, healthy=None, message="nobody watches this GPU")
+        return DeviceHealthState(
+            pool=node, device=gpu.name, healthy=None, message="faults of this GPU are not detected"
+        )
     return DeviceHealthState(pool=node, device=gpu.name, healthy=True)

@@ -72,4 +72,4 @@ def _nvidia_inventory(source: str, root: DriverRoot, ignored_xids: frozenset[int
         return NvmlGpuInventory(load, ignored_xids=IGNORED_XIDS | ignored_xids)
     if source == "sysfs":
         return SysfsGpuInventory()
-    raise UnknownInventoryError(f"inventory {source!r} is not known; there are nvml, sysfs and simulated:FILE")
+    raise UnknownInventoryError(f"inventory {source!r}: unknown; use nvml, sysfs or simulated:FILE")

@@ -62,8 +62,8 @@ class TimeSliceRecord:
             return {str(uuid): TimeSliceInterval(each) for uuid, each in content["gpus"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning(
-                "file %s: cannot be understood (%r); GPUs that no claim wants a time slice of may have one still. "
-                "Set them back with: nvidia-smi compute-policy --set-timeslice 0",
+                "file %s: cannot be parsed (%r); GPUs may still have the time slices of former claims. "
+                "Reset them with: nvidia-smi compute-policy --set-timeslice 0",
                 self.path,
                 error,
             )

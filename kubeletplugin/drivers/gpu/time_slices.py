@@ -81,7 +81,7 @@ class NvidiaSmiTimeSlicingManager:
     def unavailable_reason(self) -> str:
         """The reason why no time slice can be set; empty if they can."""
         if self._root.program("nvidia-smi") is None:
-            return f"there is no nvidia-smi below {self._root.here}"
+            return f"no nvidia-smi found below {self._root.here}"
         return ""
 
     async def apply(self, wanted: Mapping[str, TimeSliceInterval]) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class NvidiaSmiTimeSlicingManager:
                     left.pop(uuid, None)
             elif interval is TimeSliceInterval.DEFAULT:
                 self._reset_retry_at[uuid] = time.monotonic() + HUNG_RETRY_DELAY
-                log.warning("%s; it is tried again in %.0f s", text, HUNG_RETRY_DELAY)
+                log.warning("%s; retrying in %.0f s", text, HUNG_RETRY_DELAY)
             else:
                 failed[uuid] = text
                 if reason is not _HUNG and uuid not in recorded:

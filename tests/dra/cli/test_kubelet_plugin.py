@@ -103,7 +103,7 @@ def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     shown = run("inspect", "--drivers", "cpu", "--kubelet", str(tmp_path))
     assert shown.stdout.startswith(
-        "No devices.\nDriver cpu.reserve.dra: no CPUs are given away on this node: the kubelet manages CPUs itself"
+        "No devices.\nDriver cpu.reserve.dra: no CPUs are allocated on this node: the kubelet allocates CPUs"
     )
 
 
@@ -112,12 +112,12 @@ def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
     [
         pytest.param(["inspect", "--drivers", "gpu,tpu"], "'gpu,tpu': there are cpu, gpu", id="driver"),
         pytest.param(["inspect", "--drivers", ","], "name one, or several", id="no-driver"),
-        pytest.param(["inspect", "--drivers", "gpu", "--inventory", "dream"], "'dream' is not known", id="inventory"),
+        pytest.param(["inspect", "--drivers", "gpu", "--inventory", "dream"], "'dream': unknown", id="inventory"),
         pytest.param(
             ["inspect", "--drivers", "gpu", "--inventory", "simulated:/nowhere"], "/nowhere: No such file", id="file"
         ),
         pytest.param(["inspect", "--drivers", "cpu", "--reserved-cpus", "x"], "'x'", id="reserved-cpus"),
-        pytest.param(["inspect", "--gpu-ignored-xids", "48,x"], "XIDs '48,x': 'x' is no number", id="xids"),
+        pytest.param(["inspect", "--gpu-ignored-xids", "48,x"], "XIDs '48,x': 'x' is not a number", id="xids"),
         pytest.param([*GPUS], "no kubeconfig", id="no-cluster"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_path_too_long_for_sockets_is_told_with_its_option(run, tmp_path):
     kubeconfig.write_text("{}")
     refused = run(*GPUS, "--kubeconfig", kubeconfig, "--plugins", f"/{'p' * 99}")
     assert refused.exit_code == 1
-    assert "unix sockets have 107 at most; give a folder with a shorter path to --plugins" in refused.stderr
+    assert "unix sockets allow 107; choose a directory with a shorter path: --plugins" in refused.stderr
 
 
 @pytest.mark.parametrize("endpoint", ["8081", ":8081", "localhost:x"])
@@ -213,7 +213,7 @@ def left(folder):
 
 def test_what_nobody_uses_is_released(run, short_path, orphan):
     shown = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "pods.json"))
-    assert (shown.exit_code, shown.stdout) == (0, f"{CLAIM}: n1/gpu-3 of driver {DRIVER} is free.\n")
+    assert (shown.exit_code, shown.stdout) == (0, f"{CLAIM}: n1/gpu-3 of driver {DRIVER}: released.\n")
     assert left(short_path) == ([], 0)
     again = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "pods.json"))
     assert again.stderr == "Error: claim with uid u-1: not prepared on this node. Prepared claims: none\n"
@@ -235,9 +235,9 @@ def test_what_a_pod_uses_is_released_by_force_only(run, short_path, orphan):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        pytest.param(["--node-name=n2"], "not the list of all pods of node n2", id="list-of-another-node"),
-        pytest.param(["--node-name=n1", "--pod-uid=x"], "own pod is not in it", id="list-of-a-namespace"),
-        pytest.param(["--node-name=n1", "--pods=/dev/null"], "not what kubectl get pods", id="no-list"),
+        pytest.param(["--node-name=n2"], "not the complete list of pods on node n2", id="list-of-another-node"),
+        pytest.param(["--node-name=n1", "--pod-uid=x"], "own pod is missing", id="list-of-a-namespace"),
+        pytest.param(["--node-name=n1", "--pods=/dev/null"], "not the output of kubectl get pods", id="no-list"),
     ],
 )
 def test_in_doubt_nothing_is_released(run, short_path, orphan, more, told):
@@ -342,10 +342,10 @@ async def test_a_release_asks_the_api_server_and_the_running_plugin_takes_note(s
         await kubelet.register(DRIVER)
         assert "is used on node n1 by ml/user (Pending)" in await release(endpoint.kubeconfig)
         await user.patch("pods", "user", {"status": {"phase": "Failed"}}, namespace="ml", subresource="status")
-        assert await release(endpoint.kubeconfig) == f"{CLAIM}: n1/gpu-3 of driver {DRIVER} is free.\n"
+        assert await release(endpoint.kubeconfig) == f"{CLAIM}: n1/gpu-3 of driver {DRIVER}: released.\n"
         async with asyncio.timeout(15):
             told = ""
-            while "was given back by hand" not in told:
+            while "was released manually" not in told:
                 told = (await plugin.stderr.readline()).decode()
-    assert f"{CLAIM}: was given back by hand: " in json.loads(told)["message"]
+    assert f"{CLAIM}: was released manually: " in json.loads(told)["message"]
     assert left(short_path) == ([], 0)

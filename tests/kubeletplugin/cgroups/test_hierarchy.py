@@ -18,7 +18,7 @@ def test_the_cgroup_of_all_pods_is_found(tmp_path, version, pods):
 
 
 def test_without_a_kubelet_the_refusal_says_what_to_look_at(tmp_path):
-    with pytest.raises(CgroupsNotFoundError, match="has the kubelet started"):
+    with pytest.raises(CgroupsNotFoundError, match="check that the kubelet has started"):
         find_hierarchy(folders(tmp_path, {}, version=CgroupVersion.V2))
 
 

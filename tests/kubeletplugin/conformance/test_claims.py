@@ -71,7 +71,7 @@ async def test_a_claim_with_another_uid_is_refused(node):
     claim["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
     async with node.registered() as kubelet:
         error = (await kubelet.prepare(claim))[uid(claim)]
-        assert "another one of that name" in error
+        assert "another claim has its name" in error
         assert node.cdi_files() == []
 
 
@@ -82,7 +82,9 @@ async def test_a_claim_with_another_uid_is_refused(node):
         pytest.param(
             ({"device": "gpu-0", "driver": "other.example.com"},), True, "has no device of driver", id="other"
         ),
-        pytest.param(({"device": "gpu-0", "pool": "n2"},), True, "in pool n2, this node has n1", id="another-node"),
+        pytest.param(
+            ({"device": "gpu-0", "pool": "n2"},), True, "in pool n2, but this node has pool n1", id="another-node"
+        ),
     ],
 )
 async def test_a_claim_that_is_not_ours_is_refused_with_a_reason(node, results, allocated, text):
@@ -99,7 +101,7 @@ async def test_one_bad_claim_does_not_fail_the_others(node):
         answers = await kubelet.prepare(bad, good, Claim(namespace="default", name="none", uid="u-1"))
         assert answers[uid(good)][0].device_name == "gpu-0"
         assert "not today" in answers[uid(bad)]
-        assert "is gone" in answers["u-1"]
+        assert "does not exist" in answers["u-1"]
         await kubelet.unprepare(good)
         assert await kubelet.prepare(bad) == {uid(bad): answers[uid(bad)]}
 
@@ -143,7 +145,7 @@ async def test_two_claims_of_one_uid_are_both_refused(node):
     claim, other = await node.claim("train", "gpu-0"), await node.claim("other", "gpu-1")
     other["metadata"]["uid"] = uid(claim)
     async with node.registered() as kubelet:
-        assert "names another claim with this uid" in (await kubelet.prepare(claim, other))[uid(claim)]
+        assert "the same call has another claim with this uid" in (await kubelet.prepare(claim, other))[uid(claim)]
 
 
 async def test_a_hundred_claims_in_a_call(node):

@@ -82,7 +82,7 @@ async def test_a_refusal_is_told_with_what_to_do(node, caplog):
     async with node.plugin() as application, node.kubelet() as kubelet:
         for error, remedy in refusals.items():
             await kubelet.register(NAME, error=error)
-            (trouble,) = [t for t in application.troubles() if "refused by the kubelet" in t]
+            (trouble,) = [t for t in application.troubles() if "rejected by the kubelet" in t]
             assert error in trouble
             assert remedy in trouble
         assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == len(refusals)
@@ -235,7 +235,7 @@ async def test_a_checkpoint_that_cannot_be_read_is_told_to_every_pod_and_no_slic
         node.checkpoint().write_bytes(whole)
         await node.published()
         assert (await kubelet.prepare(new))[uid(new)][0].device_name == "gpu-1"
-    assert "Nothing is prepared until then" in caplog.text
+    assert "Until then no claim is prepared" in caplog.text
 
 
 async def test_when_told_to_stop_calls_under_way_are_finished(node):

@@ -176,7 +176,7 @@ def event(handle, kind=XID, data=79):
     [
         pytest.param(XID, 79, [GpuFault(reason="xid", value="79", message="XID 79")], id="xid"),
         pytest.param(XID, 31, [], id="the-applications-fault"),
-        pytest.param(DOUBLE_BIT, 1, [GpuFault(reason="ecc", message="an uncorrectable memory error")], id="memory"),
+        pytest.param(DOUBLE_BIT, 1, [GpuFault(reason="ecc", message="uncorrectable memory error")], id="memory"),
         pytest.param(CLOCK, 1, [], id="no-failure"),
     ],
 )

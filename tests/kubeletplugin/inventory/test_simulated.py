@@ -76,7 +76,7 @@ def test_attributes_of_a_group_come_over_those_of_its_product():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: [", "no YAML: while parsing", id="no-yaml"),
+        pytest.param("a: [", "invalid YAML: while parsing", id="no-yaml"),
         pytest.param("- a", "must be a YAML object with apiVersion, kind, products and gpus", id="a-list"),
         pytest.param({}, "apiVersion: required; kind: required", id="empty"),
         pytest.param(
@@ -112,22 +112,22 @@ def test_attributes_of_a_group_come_over_those_of_its_product():
             id="one-uuid-for-two",
         ),
         pytest.param(
-            document(group(uuids=["GPU-1"]), group(uuids=["GPU-1"])), "uuids: GPU-1 is there twice", id="uuid-twice"
+            document(group(uuids=["GPU-1"]), group(uuids=["GPU-1"])), "uuids: GPU-1 must be unique", id="uuid-twice"
         ),
         pytest.param(
             document(group(), unhealthy=[{"minor": 1}]),
-            "unhealthy[0]: there is no GPU with minor 1, of 1",
+            "unhealthy[0]: no GPU has minor 1; there are 1 GPUs",
             id="ill-and-not-there",
         ),
-        pytest.param(document(group(), missing=[4]), "missing[0]: there is no GPU with minor 4, of 1", id="missing"),
+        pytest.param(document(group(), missing=[4]), "missing[0]: no GPU has minor 4; there are 1 GPUs", id="missing"),
         pytest.param(
             document(group(attributes={"uuid": "x"})),
-            "gpus[0].attributes: uuid cannot be among them, there are fields for it",
+            "gpus[0].attributes: uuid must not be among them: use the fields of these names",
             id="own-attribute",
         ),
         pytest.param(
             document(products={"t4": PRODUCT | {"productName": "x" * 65}}),
-            "products.t4.productName: may be 64 bytes long at most",
+            "products.t4.productName: must have at most 64 bytes",
             id="long-name",
         ),
     ],
@@ -190,7 +190,7 @@ def test_a_file_that_goes_bad_changes_nothing_and_is_told_once(tmp_path, caplog,
     damage(path)
     with caplog.at_level(logging.WARNING):
         assert inventory.read() == inventory.read() == before
-    assert [record.message.endswith("; the GPUs stay as they were") for record in caplog.records] == [True]
+    assert [record.message.endswith("; the GPUs stay unchanged") for record in caplog.records] == [True]
     write(path, document(group(count=1)))
     assert len(inventory.read()) == 1
 

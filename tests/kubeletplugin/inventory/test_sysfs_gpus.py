@@ -91,7 +91,7 @@ def test_a_gpu_that_the_driver_does_not_have_is_left_out_and_told_once(node, cap
     gpus = inventory(node)
     assert [each.pci_bus_id for each in gpus.read()] == [each.pci_bus_id for each in gpus.read()] == ["0000:32:00.0"]
     assert [record.message for record in caplog.records] == [
-        "GPU at 0000:31:00.0 is left out: NVIDIA's kernel driver does not have it"
+        "GPU at 0000:31:00.0 is omitted: NVIDIA's kernel driver does not manage it"
     ]
 
 

@@ -63,7 +63,7 @@ def test_the_order_of_devices_stays():
 
 
 def test_pools_of_one_name_are_refused():
-    with pytest.raises(MalformedPoolError, match="two pools of one name"):
+    with pytest.raises(MalformedPoolError, match="pool names must be unique"):
         slices_for_pools([Pool(name="a", devices=devices(1)), Pool(name="a", devices=())], driver=DRIVER)
 
 

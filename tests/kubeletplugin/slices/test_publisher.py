@@ -214,7 +214,7 @@ async def test_a_node_that_is_not_there_yet_is_waited_for():
     async with publishing(scene):
         await asyncio.sleep(20)
         assert scene.publisher.troubles() == [
-            'driver gpu.example.com on node n1: slices are not published: Node n1: nodes "n1" not found'
+            'driver gpu.example.com on node n1: ResourceSlices are not published: Node n1: nodes "n1" not found'
         ]
         await scene.node()
         await scene.until(lambda slices: slices, within=40)
@@ -282,4 +282,7 @@ async def test_fields_that_the_server_drops_are_told_and_not_sent_for_ever(scene
         assert scene.publisher.synced
     told = [r.getMessage() for r in caplog.records if "dropped" in r.message]
     assert len(told) == 2
-    assert "device gpu-0: the API server has dropped the field taints; its feature DRADeviceTaints is off" in told[0]
+    assert (
+        "device gpu-0: the API server has dropped the field taints; its feature gate DRADeviceTaints is disabled"
+        in told[0]
+    )

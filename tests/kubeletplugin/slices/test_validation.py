@@ -38,7 +38,7 @@ def test_what_an_api_server_takes_is_let_through(device):
     ("broken", "text"),
     [
         pytest.param(pool(gpu(), name="N1"), "pool N1 of gpu.example.com: name: must be DNS", id="pool-name"),
-        pytest.param(pool(gpu(), gpu()), "device gpu-0: name: there are several", id="twice"),
+        pytest.param(pool(gpu(), gpu()), "device gpu-0: name: is not unique", id="twice"),
         pytest.param(pool(gpu(name="GPU_0")), "device GPU_0: name: must be a DNS label", id="device-name"),
         pytest.param(
             pool(gpu(attributes={f"a{i}": {"int": i} for i in range(33)})),
@@ -58,7 +58,9 @@ def test_what_an_api_server_takes_is_let_through(device):
         ),
         pytest.param(pool(gpu(attributes={"a": {}})), "attributes[a]: must have exactly one of bool", id="no-value"),
         pytest.param(pool(gpu(attributes={"a": {"int": 1, "bool": True}})), "it has int, bool", id="two-values"),
-        pytest.param(pool(gpu(attributes={"a": {"int": True}})), "attributes[a].int: True is of another", id="type"),
+        pytest.param(
+            pool(gpu(attributes={"a": {"int": True}})), "attributes[a].int: True has the wrong type", id="type"
+        ),
         pytest.param(pool(gpu(attributes={"my-name": {"int": 1}})), "'my-name' is not an identifier", id="identifier"),
         pytest.param(pool(gpu(attributes={"X/a": {"int": 1}})), "'X' is not a DNS subdomain", id="domain"),
         pytest.param(pool(gpu(capacity={"memory": {"value": "many"}})), "capacity[memory].value: 'many'", id="amount"),

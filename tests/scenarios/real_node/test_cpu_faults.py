@@ -142,7 +142,7 @@ async def test_a_folder_that_is_removed_is_made_again_and_the_owner_keeps_its_cp
     shutil.rmtree(plugin.folder / removed)
     await others_are_kept_off(real_node, namespace, "after")
     await eventually(
-        lambda: "had been removed, written again from memory" in plugin.log, saying="the plugin says what was removed"
+        lambda: "had been removed; written again from memory" in plugin.log, saying="the plugin says what was removed"
     )
     await plugin.is_ready()
 
@@ -170,14 +170,14 @@ async def test_beside_the_static_cpu_manager_new_pods_start_and_the_driver_says_
     await others_are_kept_off(real_node, namespace, "before")
 
     await asyncio.to_thread(kubelet_again, STATIC)
-    await is_not_ready(plugin, "no CPUs are given away on this node", reason="DriverImpaired", api=api)
+    await is_not_ready(plugin, "no CPUs are allocated on this node", reason="DriverImpaired", api=api)
     await offers(api, real_node, devices=False)
     for quality in QUALITIES:
         await run(namespace, f"after-{quality}", quality=quality)
         await sees(real_node, namespace, f"after-{quality}", "0-1")
         await sees(real_node, namespace, f"before-{quality}", "0-1")
     assert not (plugin.folder / "demand.json").exists()
-    assert plugin.log.count("the kubelet manages CPUs itself (policy static") >= 1
+    assert plugin.log.count("the kubelet allocates CPUs (policy static") >= 1
 
     await ends(plugin, namespace)
     await asyncio.to_thread(kubelet_again, {})

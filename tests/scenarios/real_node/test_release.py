@@ -71,4 +71,4 @@ async def test_what_a_kubelet_has_forgotten_is_given_back_by_hand(
     await eventually(refusals, within=pods.WITHIN, saying="the next pod is refused, naming who has the GPU")
     assert "is free" in release(real_node, target, uid)
     await pods.has_gpu(namespace, real_node, "next", within=120)
-    assert f"claim {namespace.name}/gpu (uid {uid}): was given back by hand: " in plugin.log
+    assert f"claim {namespace.name}/gpu (uid {uid}): was released manually: " in plugin.log

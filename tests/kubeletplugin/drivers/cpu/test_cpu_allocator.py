@@ -78,7 +78,7 @@ def test_requests_are_remembered_by_their_names_without_subrequests():
     [
         pytest.param(asks("b", cpu(3)), r"CPUs 3 are held by claim ml/a \(uid uid-a\)", id="held-by-another-claim"),
         pytest.param(asks("b", cpu(1)), "CPUs 1 are reserved for the system", id="reserved"),
-        pytest.param(asks("b", cpu(99)), "device cpu-99: has no CPU that is online", id="offline"),
+        pytest.param(asks("b", cpu(99)), "device cpu-99: none of its CPUs is online", id="offline"),
         pytest.param(asks("b", part(0, "6")), "not enough cpus available", id="too-many"),
         pytest.param(asks("b", part(0, "")), "--cpu-devices individual", id="no-consumable-capacity"),
         pytest.param(asks("b", part(0, "1500m")), "must be integer: 1500m", id="half-a-cpu"),

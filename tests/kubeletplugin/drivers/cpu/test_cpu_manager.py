@@ -23,11 +23,11 @@ def test_policy_none_leaves_cpus_to_us(tmp_path):
     [
         pytest.param({"policyName": "static", "defaultCpuSet": "0-7"}, "policy static", id="static"),
         pytest.param(
-            {"policyName": "static", "entries": {"pod-uid": {"main": "2-3"}}}, "given to 1 pods", id="with-entries"
+            {"policyName": "static", "entries": {"pod-uid": {"main": "2-3"}}}, "1 pods have CPUs", id="with-entries"
         ),
-        pytest.param({"policyName": "none", "entries": {"pod-uid": {"main": "2"}}}, "given to 1 pods", id="left-over"),
+        pytest.param({"policyName": "none", "entries": {"pod-uid": {"main": "2"}}}, "1 pods have CPUs", id="left-over"),
         pytest.param({"policyName": "of-the-future"}, "policy of-the-future", id="unknown-policy"),
-        pytest.param({}, "cannot be understood", id="no-policy"),
+        pytest.param({}, "cannot be parsed", id="no-policy"),
     ],
 )
 def test_a_kubelet_that_manages_cpus_is_seen(tmp_path, content, text):

@@ -47,7 +47,9 @@ class Node:
     def enforcement(self, find_cgroups=None):
         records = CpusetStore(self.folder, mark=self.root.parent / "run" / ".narrowed")
         records.install()
-        it = CpusetEnforcer(records, find_cgroups or (lambda: find_hierarchy(self.root)), blocked_reason=lambda: self.why_aside)
+        it = CpusetEnforcer(
+            records, find_cgroups or (lambda: find_hierarchy(self.root)), blocked_reason=lambda: self.why_aside
+        )
         self.started.append(it)
         return it
 
@@ -109,7 +111,7 @@ async def test_a_demand_that_was_not_met_is_not_met_by_asking_again(node):
     it = node.enforcement()
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     for _ in range(2):
-        with pytest.raises(PrepareError, match="claims have all its CPUs"):
+        with pytest.raises(PrepareError, match="claims hold all its CPUs"):
             await it.demand(CpusetDemand(requests={MINE: parse("0-7")}))
 
 
@@ -270,7 +272,7 @@ async def test_a_plugin_whose_folder_was_removed_before_its_start_makes_cgroups_
         await it.demand(CpusetDemand(requests={}))
     for name in ("burstable", "besteffort", "besteffort/pod2", "besteffort/pod2/other"):
         assert node.cpus(name) == "0-7"
-    assert caplog.text.count("was made anew; cgroups of pods are made wide again") == 1
+    assert caplog.text.count("was created again; restoring all CPUs to the cgroups of pods") == 1
     node.write("besteffort/pod2/other", "5")
     await node.enforcement().demand(CpusetDemand(requests={}))  # the mark is gone, too
     assert node.cpus("besteffort/pod2/other") == "5"
@@ -316,7 +318,7 @@ async def test_owners_keep_their_cpus_though_the_drivers_folder_is_removed(node,
     again = node.enforcement()
     await again.demand(demand)
     assert node.cpus("burstable/pod1/mine") == "2-3"
-    assert caplog.text.count("had been removed, written again from memory") == 1
+    assert caplog.text.count("had been removed; written again from memory") == 1
 
 
 @BOTH
@@ -356,7 +358,7 @@ async def test_a_plugin_that_knows_neither_its_claims_nor_a_demand_touches_nothi
 
 @BOTH
 async def test_claims_on_all_cpus_are_refused(node):
-    with pytest.raises(PrepareError, match=r"containers without claims could not run.*--reserved-cpus"):
+    with pytest.raises(PrepareError, match=r"other containers cannot run; .*--reserved-cpus"):
         await node.enforcement().demand(CpusetDemand(requests={MINE: parse("0-7")}))
 
 
@@ -368,9 +370,9 @@ async def test_a_node_without_a_kubelet_is_refused(node):
 
 @BOTH
 async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
-    node.why_aside = "the kubelet manages CPUs itself"
+    node.why_aside = "the kubelet allocates CPUs"
     it = node.enforcement()
-    with pytest.raises(PrepareError, match="the kubelet manages CPUs itself"):
+    with pytest.raises(PrepareError, match="the kubelet allocates CPUs"):
         await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await it.demand(CpusetDemand(requests={}))
     assert node.cpus("besteffort/pod2/other") == node.untouched
@@ -382,8 +384,8 @@ async def test_for_the_kubelets_static_manager_classes_and_pods_are_made_wide_on
     node.record("mine", MINE)
     await it.demand(demand)
     narrow = node.cpus("besteffort/pod2/other")
-    node.why_aside = "the kubelet manages CPUs itself"
-    with pytest.raises(PrepareError, match="the kubelet manages CPUs itself"):
+    node.why_aside = "the kubelet allocates CPUs"
+    with pytest.raises(PrepareError, match="the kubelet allocates CPUs"):
         await it.demand(demand)
     for name in ("burstable", "burstable/pod1", "besteffort", "besteffort/pod2"):
         assert node.cpus(name) in ("0-7", "")
@@ -405,7 +407,7 @@ async def test_classes_are_made_wide_for_the_kubelet_though_it_is_not_known_whic
     before = node.enforcement()
     await before.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await before.close()
-    node.why_aside = "the kubelet manages CPUs itself"
+    node.why_aside = "the kubelet allocates CPUs"
     await node.enforcement().resume_enforcement()
     assert node.cpus("besteffort") == "0-7"
 
@@ -484,7 +486,7 @@ async def test_cpus_that_were_offline_for_a_while_come_back_to_claims_and_to_eve
     await becomes(lambda: node.cpus("burstable/pod1/mine"), "2-3")
     await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-7")
     assert node.cpus("") == "0-7"
-    assert caplog.text.count("the pods have them again") == 1
+    assert caplog.text.count("restored to the pods") == 1
 
 
 @pytest.mark.parametrize("version", [CgroupVersion.V1])

@@ -251,16 +251,16 @@ async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(mak
     assert names(driver) == []
     assert "policy static" in driver.disabled_reason
     with pytest.raises(
-        PrepareError, match=r"claim ml/b .*no CPUs are given away on this node: the kubelet manages CPUs"
+        PrepareError, match=r"claim ml/b .*no CPUs are allocated on this node: the kubelet allocates CPUs"
     ):
         driver.prepare(asks("b", cpu(3)), [])
     with pytest.raises(PrepareError, match="node: CPUs are not enforced"):
         await driver.enforce([claim])
     await driver.enforce([])
     assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-7\n"
-    assert "no CPUs are given away on this node: the kubelet manages CPUs itself" in driver.degraded_reason
+    assert "no CPUs are allocated on this node: the kubelet allocates CPUs" in driver.degraded_reason
     assert {each.healthy for each in driver.health()} == {False}
-    assert "other containers may run on it: the kubelet manages CPUs itself" in driver.health()[0].message
+    assert "other containers may run on it: the kubelet allocates CPUs" in driver.health()[0].message
 
 
 @pytest.mark.parametrize("mode", list(CpuDeviceMode))

@@ -138,7 +138,9 @@ def pods(tmp_path):
 @pytest.fixture
 async def enforcement(pods):
     it = CpusetEnforcer(
-        pods.records, lambda: find_hierarchy(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), blocked_reason=lambda: None
+        pods.records,
+        lambda: find_hierarchy(ROOT, pods=str(pods.pods.relative_to(mount(pods)))),
+        blocked_reason=lambda: None,
     )
     yield it
     await it.close()
@@ -241,7 +243,7 @@ def test_a_hook_that_cannot_says_so_to_the_pod_and_to_the_plugin(pods):
     beyond = str(max(pods.cpus) + 1)
     found = pods.hook(mine, "uid-1", beyond)
     assert found.returncode == 1
-    assert f"claim uid uid-1: CPUs {beyond} are not given to container mine: " in found.stderr
+    assert f"claim uid uid-1: container mine does not get CPUs {beyond}: " in found.stderr
     assert pods.records.failures() == [found.stderr.strip()]
 
 

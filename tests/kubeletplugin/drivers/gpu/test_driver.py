@@ -189,35 +189,35 @@ def test_a_memory_limit_is_told(allocated, configuration, limit):
         pytest.param(
             [result("gpu-7")],
             [],
-            "claim ml/train: request gpu: device gpu-7 is not on node n1 now (there are: gpu-0, gpu-1); if it does not "
-            "come back, delete the claim or its pods, so that another one is allocated",
+            "claim ml/train: request gpu: device gpu-7 is not on node n1 (present: gpu-0, gpu-1); if it does not "
+            "come back, delete the claim or its pods, so that another device is allocated",
             id="gone",
         ),
         pytest.param(
             [result(pool="n2")],
             [],
-            "claim ml/train: request gpu: device gpu-0 is in pool n2, this is node n1",
+            "claim ml/train: request gpu: device gpu-0 is in pool n2, but this is node n1",
             id="of-another-node",
         ),
         pytest.param(
             [result()],
             [advisory("17Gi")],
-            "claim ml/train: request gpu: GpuConfig.sharing.memory.limit: 17Gi is more than gpu-0 has (17179869184 "
-            "bytes); ask for less",
+            "claim ml/train: request gpu: GpuConfig.sharing.memory.limit: 17Gi exceeds gpu-0 (17179869184 "
+            "bytes); request less",
             id="more-than-there-is",
         ),
         pytest.param(
             [result(share_id="s", consumed_capacity={"memory": "2Gi"})],
             [advisory("3Gi")],
-            "claim ml/train: request gpu: GpuConfig.sharing.memory.limit: 3Gi is more than its share of gpu-0 has "
-            "(2147483648 bytes); ask for less",
+            "claim ml/train: request gpu: GpuConfig.sharing.memory.limit: 3Gi exceeds its share of gpu-0 "
+            "(2147483648 bytes); request less",
             id="more-than-the-share",
         ),
         pytest.param(
             [result(request="a", share_id="s"), result(request="b", share_id="t")],
             [interval("Long", "a"), interval("Short", "b")],
-            "claim ml/train: request b: GpuConfig.sharing.timeSlicingConfig.interval: Short is not possible, who "
-            "shares gpu-0 has set Long; ask for that, or for Default",
+            "claim ml/train: request b: GpuConfig.sharing.timeSlicingConfig.interval: Short conflicts with "
+            "Long, which another claim has set for gpu-0; request Long or Default",
             id="two-minds",
         ),
     ],
@@ -236,16 +236,16 @@ def test_who_shares_a_gpu_agrees_on_its_time_slices():
     mine = result(share_id="t")
     assert prepared(mine, configuration=[interval("Long")], others=[other]).state == {"timeSlices": {"gpu-0": "Long"}}
     assert prepared(mine, others=[other]).state == {}
-    assert "has set Long" in refusal(mine, configuration=[interval("Short")], others=[other])
+    assert "conflicts with Long" in refusal(mine, configuration=[interval("Short")], others=[other])
 
 
 class Unable(SimulatedTimeSlicingManager):
-    unavailable_reason = "there is no nvidia-smi below /"
+    unavailable_reason = "no nvidia-smi found below /"
 
 
 def test_a_time_slice_that_cannot_be_set_is_refused_and_the_default_is_not():
     subject = driver(gpu(0), time_slicing=Unable())
-    with pytest.raises(PrepareError, match="interval: Long cannot be set: there is no nvidia-smi below /"):
+    with pytest.raises(PrepareError, match="interval: Long cannot be set: no nvidia-smi found below /"):
         subject.prepare(ask(result(), configuration=[interval("Long")]), [])
     assert subject.prepare(ask(result(), configuration=[interval("Default")]), []).devices
 
@@ -282,7 +282,7 @@ def test_health_is_told_with_the_reason():
     assert driver(gpu(0), ill, gpu(2, monitored=False)).health() == (
         DeviceHealthState(pool="n1", device="gpu-0", healthy=True),
         DeviceHealthState(pool="n1", device="gpu-1", healthy=False, message="xid 79: off the bus; ecc"),
-        DeviceHealthState(pool="n1", device="gpu-2", healthy=None, message="nobody watches this GPU"),
+        DeviceHealthState(pool="n1", device="gpu-2", healthy=None, message="faults of this GPU are not detected"),
     )
 
 
@@ -295,16 +295,14 @@ async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
     shelf.news.put_nowait((gpu(0), *now))
     await asyncio.wait_for(anext(changes), 10)
     gone = DeviceHealthState(
-        pool="n1", device="gpu-1", healthy=False, message="is not on the node any more, or partitioned"
+        pool="n1", device="gpu-1", healthy=False, message="has vanished from the node, or is partitioned (MIG)"
     )
     assert subject.health() == (DeviceHealthState(pool="n1", device="gpu-0", healthy=True), gone)
 
     again = driver(gpu(0), *now)  # has never seen it
     await again.enforce([claim])
     assert again.health()[-1] == gone
-    with pytest.raises(
-        PrepareError, match=r"claim ml/train .*device gpu-1 (is not on node n1 now|has been partitioned)"
-    ):
+    with pytest.raises(PrepareError, match=r"claim ml/train .*device gpu-1 (is not on node n1|has been partitioned)"):
         again.recheck(claim)
 
 
@@ -315,7 +313,7 @@ def test_another_pod_of_a_claim_on_a_failed_gpu_starts_and_the_log_says_that_it_
     ill.prepare(ask(result("gpu-1"), claim="next"), ())
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
-    assert all("device gpu-1 is unhealthy, its pod starts all the same: xid 79" in each for each in said)
+    assert all("device gpu-1 is unhealthy, its pod starts anyway: xid 79" in each for each in said)
     assert [each.partition(" ")[2].partition(" ")[0].strip(":") for each in said] == ["ml/train", "ml/next"]
 
 

@@ -93,7 +93,7 @@ def test_the_claim_of_the_example_becomes_a_cdi_file():
 
 
 def test_a_word_that_is_no_inventory_is_told(tmp_path):
-    with pytest.raises(UnknownInventoryError, match="inventory 'magic' is not known; there are nvml, sysfs and"):
+    with pytest.raises(UnknownInventoryError, match="inventory 'magic': unknown; use nvml, sysfs or"):
         create_gpu_driver("magic", node="n1", folder=tmp_path)
 
 
@@ -140,7 +140,7 @@ async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_whe
     driver = create_gpu_driver("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
     assert (
         driver.degraded_reason
-        == "node n1: no GPU is offered or prepared, only given back: NVML cannot be loaded: no driver"
+        == "node n1: no GPU is published or prepared, claims are only unprepared: NVML cannot be loaded: no driver"
     )
     assert [pool.devices for pool in driver.pools()] == [()]
     await driver.enforce((held := prepared_before(),))

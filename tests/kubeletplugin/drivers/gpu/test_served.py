@@ -58,7 +58,7 @@ async def test_a_gpu_that_is_gone_is_refused_to_the_pod(node, file):
     async with node.registered(driver(file)) as kubelet:
         claim = await node.claim("train", {"driver": NAME, "device": "gpu-7"})
         (said,) = (await kubelet.prepare(claim)).values()
-    assert "claim default/train: request r: device gpu-7 is not on node n1 now (there are: gpu-0, gpu-1)" in str(said)
+    assert "claim default/train: request r: device gpu-7 is not on node n1 (present: gpu-0, gpu-1)" in str(said)
 
 
 async def test_a_gpu_that_falls_ill_is_tainted_and_told(node, file):

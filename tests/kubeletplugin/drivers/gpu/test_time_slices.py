@@ -68,7 +68,7 @@ async def test_a_failure_to_set_back_is_nobodys_refusal(slicing, smi, caplog, tm
     smi("exit 1")
     with caplog.at_level(logging.WARNING):
         assert await slicing.apply({"GPU-0": DEFAULT}) == {}
-    assert "time slice Default cannot be set: nvidia-smi failed; it is tried again" in caplog.text
+    assert "time slice Default cannot be set: nvidia-smi failed; retrying" in caplog.text
     smi()
     await slicing.apply({"GPU-0": DEFAULT})
     assert len(calls(tmp_path)) == 2, "not every few seconds"
@@ -102,8 +102,8 @@ async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_
 
 async def test_without_the_program_there_is_a_reason(tmp_path):
     slicing = started(tmp_path)
-    assert slicing.unavailable_reason == f"there is no nvidia-smi below {tmp_path}"
-    assert "there is no nvidia-smi" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]
+    assert slicing.unavailable_reason == f"no nvidia-smi found below {tmp_path}"
+    assert "no nvidia-smi found" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]
     assert await slicing.apply({"GPU-0": DEFAULT}) == {}
 
 
@@ -148,6 +148,6 @@ async def test_a_record_that_cannot_be_understood_is_told_and_claims_set_theirs(
     path = tmp_path / "time-slices.json"
     path.write_text(content)
     await slicing.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
-    assert f"file {path}: cannot be understood" in caplog.text
+    assert f"file {path}: cannot be parsed" in caplog.text
     assert calls(tmp_path) == ["compute-policy -i GPU-1 --set-timeslice 3"]
     assert path.stat().st_mode & 0o777 == 0o600
