@@ -32,8 +32,15 @@ pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", "")
 ALL_SEEDS: Final = "0-270"
 
-ALL_SEEDS_BEFORE_36: Final = "0-370"
+ALL_SEEDS_BEFORE_36: Final = "0-390"
 """The stock controller of older versions has more faults, and no claims of extended resources: more is left out."""
+
+KEPT_IN_DOUBT: Final = frozenset({369})
+"""Seeds of scripts that delete a pod by force after its status pointed to another claim.
+
+The entry in the first claim names a pod of which no node is known, and the nodes of the scripts do not report in. Ours
+keeps the entry, since the pod may run there; stock frees the devices (docs/explanation/guarantees.md).
+"""
 
 ENOUGH: Final = 200
 """Scripts that must have been equal to their end."""
@@ -144,8 +151,11 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
             return await Duel(script, (stock, ours), patience=patience).fight()
 
     seeds = [seed for seed in range(first, end) if extended or not _has_extended_claims(scripts.write(seed))]
+    if not SEEDS:
+        seeds = [seed for seed in seeds if seed not in KEPT_IN_DOUBT]
     if not extended:
-        remark(f"differential: {end - first - len(seeds)} left out: the server drops the names of extended claims")
+        left = sum(_has_extended_claims(scripts.write(seed)) for seed in range(first, end))
+        remark(f"differential: {left} left out: the server drops the names of extended claims")
     verdicts = dict(zip(seeds, await asyncio.gather(*(fight(scripts.write(seed)) for seed in seeds)), strict=True))
     once = {seed: verdict for seed, verdict in verdicts.items() if verdict.difference}
     again = dict(zip(once, await asyncio.gather(*(fight(scripts.write(seed)) for seed in once)), strict=True))
