@@ -136,7 +136,7 @@ class Checkpoint(Generic[T]):
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint {self.path}: cannot be written: {error.strerror}; its content is unchanged. "
-                "Free space on the file system, or make it writable; the next call retries"
+                "Free space on the file system, or mount it for writing; the next call retries"
             ) from error
         self._signature, self._known = (state.st_ino, state.st_mtime_ns, state.st_size), True
 

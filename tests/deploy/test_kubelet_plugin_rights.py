@@ -181,7 +181,7 @@ class AttentiveDriver(SmallDriver):
         super().__init__()
         self.kept = []
 
-    def keep(self, annotation, *, allocatable):
+    def apply_node_reservation(self, annotation, *, allocatable):
         assert allocatable == {}
         if annotation == MALFORMED:
             raise MalformedAnnotationError(f"{annotation} is malformed")

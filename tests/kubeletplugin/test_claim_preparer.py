@@ -257,7 +257,7 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     assert answers[a.uid] == prepared(request("a", "gpu-0"))
     assert str(answers[b.uid]) == (
         f"{b}: not prepared: checkpoint {node.checkpoint}: cannot be written: No space left on device; "
-        "its content is unchanged. Free space on the file system, or make it writable; "
+        "its content is unchanged. Free space on the file system, or mount it for writing; "
         "the next call retries"
     )
     assert set(node.remembered) == {a.uid} == node.cdi.uids() == set(driver.enforced)

@@ -274,7 +274,7 @@ async def test_a_call_that_takes_too_long_is_answered_before_its_deadline(node):
     async with node.registered(driver) as kubelet:
         driver.gate = asyncio.Event()
         error = (await kubelet.prepare(claim, within=1.5))[uid(claim)]
-        assert "what was begun goes on, the kubelet asks again" in error
+        assert "it continues, and the kubelet retries" in error
         driver.gate.set()
         assert (await kubelet.prepare(claim))[uid(claim)][0].device_name == "gpu-0"
 

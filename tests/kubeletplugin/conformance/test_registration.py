@@ -74,9 +74,9 @@ async def test_several_drivers_are_registered_each_for_itself(node):
 
 async def test_a_refusal_is_told_with_what_to_do(node, caplog):
     refusals = {
-        "none of services supported by the plugin": "must be 1.34 or newer",
+        "none of services supported by the plugin": "use a kubelet of 1.34 or newer",
         "endpoint /x already registered for DRA driver": "--pod-uid",
-        "create gRPC connection to DRA driver: no such file": "the folder of --plugins must have the same path",
+        "create gRPC connection to DRA driver: no such file": "mount the directory of --plugins into",
         "something else": "see the kubelet's log",
     }
     async with node.plugin() as application, node.kubelet() as kubelet:
@@ -91,7 +91,7 @@ async def test_a_refusal_is_told_with_what_to_do(node, caplog):
 async def test_the_kubelets_folder_is_waited_for(node, caplog):
     node.registry.rmdir()
     async with node.plugin(), node.kubelet() as kubelet:
-        await until(lambda: "waiting until the kubelet has it" in caplog.text, saying="it is told")
+        await until(lambda: "waiting for the kubelet to create it" in caplog.text, saying="it is told")
         assert not node.registry.exists()
         node.registry.mkdir()
         await kubelet.register(NAME)
