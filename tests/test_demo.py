@@ -59,7 +59,7 @@ def test_the_story_is_told_and_the_audit_finds_nothing(environment, tmp_path):
     assert "40 pods on one device" in told
     assert '[{"apiGroup":"batch","name":"train","resource":"jobs","uid":' in told
     assert re.search(r"kubectl get resourceclaims -n demo .*\n +NAME +STATE +AGE\n +next +allocated,reserved", told)
-    assert "the controller is gone" in told
+    assert "the controller was killed" in told
     assert len(re.findall(r"no device was allocated twice, taken from a pod that used it, or leaked", told)) == 2
     assert "\033" not in told
     assert files(tmp_path) == []

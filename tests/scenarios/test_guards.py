@@ -218,7 +218,7 @@ def _template(reference: str) -> Json:
     return template
 
 
-UNREADABLE: Final = r"which is no RESOURCE\[\.GROUP\]/NAME"
+UNREADABLE: Final = r"which is not of the form RESOURCE\[\.GROUP\]/NAME"
 NOWHERE: Final = "which is in no namespace"
 
 

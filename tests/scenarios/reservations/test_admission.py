@@ -123,7 +123,7 @@ MALFORMED: Final = [
     pytest.param(manifest(allocateOnce="yes"), "spec.allocateOnce: Invalid value", id="boolean"),
     pytest.param(manifest(taints=[{"key": "a"}]), "spec.taints[0].effect: Required value", id="taint"),
     pytest.param(manifest(preAllocation=True), "spec.preAllocation: goes with", id="pre-allocation-by-default-policy"),
-    pytest.param(with_metadata(labels={ORDER: "first"}), "reservation-order]: must be a whole", id="order"),
+    pytest.param(with_metadata(labels={ORDER: "first"}), "reservation-order]: must be an integer", id="order"),
     pytest.param(
         with_metadata(labels={"koordinator.sh/priority": "high"}), "priority]: must be an integer", id="priority"
     ),
