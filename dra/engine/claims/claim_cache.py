@@ -388,7 +388,7 @@ class ClaimCache:
         record = self._records.get(key)
         if record is None or record.claim is None:
             return None
-        self._refresh_usable_nodes(record)
+        record.refresh_usable_nodes(self._nodes)
         vanished = vanished_pods.still_running(record, self._nodes, now=now)
         found = record.reservation
         workload = (
@@ -572,18 +572,6 @@ class ClaimCache:
         users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
         found = (*users, *(c for c in self._other_users(record) if c.is_consuming))
         return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
-
-    def _refresh_usable_nodes(self, record: ClaimState) -> None:
-        """Refresh the nodes that the allocation reaches; computed once per change of nodes or allocation."""
-        allocation = record.claim.status.allocation if record.claim is not None else None
-        selector = allocation.node_selector if allocation is not None else None
-        version = (self._nodes.version, selector)
-        if record.usable_nodes_version == version:
-            return
-        record.usable_nodes_version = version
-        record.reachable_nodes, record.usable_nodes = (
-            (None, UsableNodes()) if selector is None else self._nodes.reachable_nodes(selector)
-        )
 
     def _waits_for_other_claim(self, consumer: Consumer, key: Key, now: Instant) -> bool:
         """Return whether another claim of the pod is not ready for the pod.

@@ -273,6 +273,18 @@ class ClaimState:
         self.absent &= listed
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
+    def refresh_usable_nodes(self, nodes: NodeIndex) -> None:
+        """Refresh the nodes that the allocation reaches; computed once per change of nodes or allocation."""
+        allocation = self.claim.status.allocation if self.claim is not None else None
+        selector = allocation.node_selector if allocation is not None else None
+        version = (nodes.version, selector)
+        if self.usable_nodes_version == version:
+            return
+        self.usable_nodes_version = version
+        self.reachable_nodes, self.usable_nodes = (
+            (None, UsableNodes()) if selector is None else nodes.reachable_nodes(selector)
+        )
+
     def _covered(self, claim: ResourceClaim | None) -> frozenset[Uid]:
         """Return the unbound pods that an entry for many pods admits: the entry of a PodGroup, or an entry for any pod.
 
