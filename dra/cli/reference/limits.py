@@ -171,7 +171,7 @@ _CONTROLLER: Final = (
         f"{placement_reader.TIME_BUDGET:g} s",
         "everything else of the controller gets as long; the claim stays reserved; further questions are answered by "
         "the next read, those of namespaces first that have taken less",
-        "Event `AllocationUnusable` on the claim: `takes more than`",
+        "Event `AllocationUnusable` on the claim: `took more than`",
     ),
     ProcessLimit(
         "memory that rule 9 loses for good by selectors which call `quantity`, `semver`, `ip`, `cidr`, `url` or "
