@@ -44,7 +44,7 @@ async def test_what_is_reserved_by_hand_is_held_listed_and_explained(emptied: Ap
     assert "  inside    reservation web" in (await dra(target, "why", "pod/inside", "-n", "default")).stdout
     told = await dra(target, "why", "reservation/web")
     assert (told.exit_code, told.stdout.splitlines()[0]) == (0, "reservation web: Available on node node-1")
-    assert "  used      cpu=12 by 1 pod; cpu=48 left" in told.stdout
+    assert "  used      cpu=12 by 1 pod; cpu=48 free" in told.stdout
 
 
 async def test_a_reservation_without_a_place_says_which_nodes_lack_what(emptied: Api, target: Target) -> None:
