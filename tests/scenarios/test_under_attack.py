@@ -391,7 +391,7 @@ async def test_selectors_that_take_time_or_memory(stage: Stage, remark: Told, ki
         pytest.skip("a plane of ours has one process for the API and for the scheduler, which asks the selectors, too")
     own = stage.own
     for node in ("node-000", "node-001", "node-002"):
-        offered = await own.offer_devices(24, node=node)  # a third of that takes a fast machine less than ten seconds
+        offered = await own.offer_devices(8, node=node)
     claim = objects.claim("slow", device_class=offered, reserved_for="jobs.batch/none")
     selectors = [{"cel": {"expression": loops % number}} for number in range(24)]
     claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors
