@@ -168,9 +168,11 @@ else
 endif
 
 .PHONY: test-plane
-test-plane: $(STAMP) ## the same scenarios on our own control plane, --api stock and kep, with kwok's nodes (Go, kubectl)
-	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios $(ARGS)
-	env -u KUBECONFIG DRA_CLUSTER=plane-kep $(BIN)/pytest tests/scenarios $(ARGS)
+test-plane: test-plane-stock test-plane-kep ## the same scenarios on our own control plane, --api stock and kep, with kwok's nodes (Go, kubectl)
+
+.PHONY: test-plane-stock test-plane-kep
+test-plane-stock test-plane-kep: test-%: $(STAMP)
+	env -u KUBECONFIG DRA_CLUSTER=$* $(BIN)/pytest tests/scenarios $(ARGS)
 
 .PHONY: test-upgrade
 test-upgrade: export DRA_KUBERNETES := $(VERSION)
