@@ -148,4 +148,4 @@ class Life:
     async def _scheduler(self) -> None:
         await self._go.wait()
         client, chance = self._plane.client(components.SCHEDULER), Random(3)  # noqa: S311
-        await Scheduler(client, clock=self._plane.clock, chance=chance).run()
+        await Scheduler(client, clock=self._plane.clock, random=chance).run()

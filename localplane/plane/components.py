@@ -49,7 +49,7 @@ def component_starters(
         await Scheduler(
             client(SCHEDULER),
             clock=clock,
-            chance=dice[SCHEDULER],
+            random=dice[SCHEDULER],
             release=options.release,
             profiles=extension.profiles,
             extender=extension.extender,

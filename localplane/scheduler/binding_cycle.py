@@ -56,50 +56,52 @@ class Binder:
     """Carries out node assignments: reserves the claims and binds the pod."""
 
     def __init__(
-        self, client: Client, holdings: ClaimTracker, *, clock: Clock, chance: Random, extender: Extender | None = None
+        self, client: Client, claims: ClaimTracker, *, clock: Clock, random: Random, extender: Extender | None = None
     ) -> None:
         """Take ``extender``, which binds pods if it is given."""
         self._extender = extender
         self._client = client
-        self._holdings = holdings
+        self._claims = claims
         self._clock = clock
-        self._chance = chance
-        self._turns: dict[Uid, asyncio.Lock] = {}
+        self._random = random
+        self._claim_locks: dict[Uid, asyncio.Lock] = {}
         """Locks that allow one writer per claim at a time, so that the scheduler's own writes do not conflict."""
 
-    def forget(self, uid: Uid) -> None:
+    def forget_claim(self, uid: Uid) -> None:
         """Remove the lock of a deleted claim."""
-        self._turns.pop(uid, None)
+        self._claim_locks.pop(uid, None)
 
-    async def bind(self, pod: SchedulerPod, placement: NodeAssignment, *, labels: dict[str, str]) -> None:
+    async def bind(self, pod: SchedulerPod, assignment: NodeAssignment, *, labels: dict[str, str]) -> None:
         """Reserve the claims and bind the pod; raises BindingError."""
-        for claim, allocation in placement.claims:
-            async with self._turns.setdefault(claim.metadata.uid, asyncio.Lock()):
-                await self._reserve(claim, pod, allocation, node=(placement.node, labels))
-        if placement.through_claims:
-            await self._tell(pod, placement.through_claims)
+        for claim, allocation in assignment.claims:
+            async with self._claim_locks.setdefault(claim.metadata.uid, asyncio.Lock()):
+                await self._reserve(claim, pod, allocation, node=(assignment.node, labels))
+        if assignment.node_allocatable_statuses:
+            await self._patch_node_allocatable(pod, assignment.node_allocatable_statuses)
         if self._extender is None:
-            await self._bind(pod, placement.node)
+            await self._post_binding(pod, assignment.node)
         else:
-            await self._bind_by_extender(self._extender, pod, placement.node)
+            await self._bind_by_extender(self._extender, pod, assignment.node)
 
-    async def unreserve(self, pod: SchedulerPod, placement: NodeAssignment) -> None:
+    async def unreserve(self, pod: SchedulerPod, assignment: NodeAssignment) -> None:
         """Remove the pod's entries from its claims; allocations stay without an entry.
 
         When this method returns, the removal has happened or can no longer happen: a removal that arrived after a new
         reservation of the pod would take away the new entry. Hence the resourceVersion, which upstream omits.
         """
-        if placement.through_claims:
+        if assignment.node_allocatable_statuses:
             with suppress(BindingError):  # the pod is gone, or the next attempt writes the field again
-                await self._tell(pod, ())
+                await self._patch_node_allocatable(pod, ())
         entry = {"$patch": "delete", "uid": pod.metadata.uid}
-        for decided, _ in placement.claims:
-            claim = self._holdings.get(decided.metadata.key)
+        for decided, _ in assignment.claims:
+            claim = self._claims.get(decided.metadata.key)
             while claim is not None and claim.metadata.uid == decided.metadata.uid and _is_reserved_for(claim, pod):
                 try:
-                    await self._change(claim, {"status": {"reservedFor": [entry]}}, "status", strategic=True)
+                    await self._patch_until_definite(
+                        claim, {"status": {"reservedFor": [entry]}}, "status", strategic=True
+                    )
                 except Conflict:
-                    claim = await self._look(decided.metadata.key)
+                    claim = await self._read_claim(decided.metadata.key)
                 except ApiError:  # the claim is gone, or access was denied: the claim controller removes the entry
                     break
                 else:
@@ -108,7 +110,7 @@ class Binder:
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Remove an allocation without users; raises ApiError, after which the removal can no longer happen."""
         body = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
-        await self._change(claim, body, "status")
+        await self._patch_until_definite(claim, body, "status")
 
     async def fence(self, claim: ResourceClaim) -> None:
         """Block late writes of allocations that an earlier run of this scheduler has sent.
@@ -121,9 +123,9 @@ class Binder:
         while found is not None and found.status.allocation is None and found.protected and not found.metadata.deleting:
             kept = [name for name in found.metadata.finalizers or () if name != DELETE_PROTECTION]
             try:
-                await self._change(found, {"metadata": {"finalizers": kept or None}}, None)
+                await self._patch_until_definite(found, {"metadata": {"finalizers": kept or None}}, None)
             except Conflict:
-                found = await self._look(claim.metadata.key)
+                found = await self._read_claim(claim.metadata.key)
             except ApiError:
                 return
             else:
@@ -139,11 +141,11 @@ class Binder:
     ) -> None:
         """Write what the claim lacks for the pod to use it."""
         key = decided.metadata.key
-        claim = self._holdings.get(key)
+        claim = self._claims.get(key)
         if allocation is not None:
             stamp = rfc3339(self._clock.wall())
             allocation = msgspec.structs.replace(allocation, allocation_timestamp=stamp)
-        attempts = _WriteAttempts(Backoff(random=self._chance))
+        attempts = _WriteAttempts(Backoff(random=self._random))
         while True:
             claim = _check_claim(claim, decided, allocation, node)
             if _may_use_claim(claim, pod):
@@ -155,8 +157,8 @@ class Binder:
             else:
                 return
             await asyncio.sleep(delay)
-            claim = await self._look(key)
-            attempts.looked(claim)
+            claim = await self._read_claim(key)
+            attempts.claim_read(claim)
 
     async def _write(self, claim: ResourceClaim, pod: SchedulerPod, allocation: AllocationResult | None) -> None:
         new = allocation if claim.status.allocation is None else None
@@ -179,25 +181,25 @@ class Binder:
             uid=meta.uid,
             strategic=strategic,
         )
-        self._holdings.observe(written)
+        self._claims.observe(written)
         return written
 
-    async def _change(
+    async def _patch_until_definite(
         self, claim: ResourceClaim, body: dict[str, Any], subresource: str | None, *, strategic: bool = False
     ) -> None:
         """Patch until the outcome is definite; a `Conflict` may mean that an earlier attempt has succeeded."""
         await self._retry_until_definite(lambda: self._patch(claim, body, subresource, strategic=strategic))
 
-    async def _look(self, key: Key) -> ResourceClaim | None:
+    async def _read_claim(self, key: Key) -> ResourceClaim | None:
         """Read the claim from the API server; return None if it does not exist."""
         try:
             claim = await self._retry_until_definite(lambda: self._client.get(CLAIMS, key, ResourceClaim))
         except NotFound:
             return None
-        self._holdings.observe(claim)
+        self._claims.observe(claim)
         return claim
 
-    async def _tell(self, pod: SchedulerPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
+    async def _patch_node_allocatable(self, pod: SchedulerPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
         """Write the node resources that a pod gets through its claims into its status; raises BindingError."""
         body = {"status": {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)}}
         key, uid = pod.metadata.key, pod.metadata.uid
@@ -208,7 +210,7 @@ class Binder:
         except ApiError as error:
             raise BindingError(str(error)) from error
 
-    async def _bind(self, pod: SchedulerPod, node: str) -> None:
+    async def _post_binding(self, pod: SchedulerPod, node: str) -> None:
         """Bind the pod; a repeated request is harmless, so it is sent until the outcome is definite."""
         meta = pod.metadata
         body = {
@@ -266,16 +268,16 @@ class Binder:
 
         Once an attempt may still arrive, an error of a busy or unreachable server is not definite.
         """
-        backoff = Backoff(random=self._chance)
-        doubt = False
+        backoff = Backoff(random=self._random)
+        may_arrive = False
         while True:
             try:
                 return await send()
             except _DEFINITE_ERRORS:
                 raise
             except ApiError as error:
-                doubt = doubt or error.ambiguous
-                if not doubt:
+                may_arrive = may_arrive or error.ambiguous
+                if not may_arrive:
                     raise
             await asyncio.sleep(backoff.next())
 
@@ -290,8 +292,8 @@ class _WriteAttempts:
 
     backoff: Backoff
     conflicts: int = 0
-    unsure: bool = False
-    doubt: str = ""
+    outcome_unknown: bool = False
+    uncertain_version: str = ""
     """The resourceVersion that an attempt with an unknown outcome may still change."""
 
     def failed(self, error: ApiError, claim: ResourceClaim) -> float:
@@ -302,15 +304,15 @@ class _WriteAttempts:
                 raise BindingError(f"claim {'/'.join(claim.metadata.key)}: too many conflicts") from error
             return 0.0
         if error.ambiguous:
-            self.unsure = True
-        elif self.doubt != claim.metadata.resource_version:
+            self.outcome_unknown = True
+        elif self.uncertain_version != claim.metadata.resource_version:
             raise BindingError(str(error)) from error
         return self.backoff.next()
 
-    def looked(self, claim: ResourceClaim | None) -> None:
+    def claim_read(self, claim: ResourceClaim | None) -> None:
         """Record a read of the claim after a failed attempt."""
-        if self.unsure and claim is not None:
-            self.unsure, self.doubt = False, claim.metadata.resource_version
+        if self.outcome_unknown and claim is not None:
+            self.outcome_unknown, self.uncertain_version = False, claim.metadata.resource_version
 
 
 def _check_claim(

@@ -28,7 +28,7 @@ class ClaimTracker:
         """Return the newest known version of a claim."""
         return self._claims.get(key)
 
-    def in_flight(self, uid: Uid) -> bool:
+    def is_in_flight(self, uid: Uid) -> bool:
         """Report whether an allocation of the claim is decided but not yet written."""
         return uid in self._in_flight
 
@@ -42,7 +42,7 @@ class ClaimTracker:
             elif is_older(meta.resource_version, known.metadata.resource_version):
                 return False
         self._claims[meta.key] = claim
-        return self._account(claim)
+        return self._track_devices(claim)
 
     def forget(self, claim: ResourceClaim) -> bool:
         """Remove a deleted claim; return whether devices may have become free."""
@@ -56,20 +56,20 @@ class ClaimTracker:
         """Reserve the devices of a decided allocation, so that no other claim gets them."""
         self._in_flight[claim.metadata.uid] = allocation
         self.shares.put(claim.metadata.uid, allocation)
-        self._hold(_holder(claim), allocated_devices(allocation))
+        self._hold_devices(_holder(claim), allocated_devices(allocation))
 
-    def settle(self, claim: ResourceClaim) -> bool:
+    def remove_pending_allocation(self, claim: ResourceClaim) -> bool:
         """End an in-flight allocation, written or given up; return whether devices may have become free."""
         self._in_flight.pop(claim.metadata.uid, None)
         known = self._claims.get(claim.metadata.key)
         if known is None or known.metadata.uid != claim.metadata.uid:
             return self._release(claim.metadata.uid)
-        return self._account(known)
+        return self._track_devices(known)
 
     def __iter__(self) -> Iterator[ResourceClaim]:
         return iter(tuple(self._claims.values()))
 
-    def _account(self, claim: ResourceClaim) -> bool:
+    def _track_devices(self, claim: ResourceClaim) -> bool:
         allocation = claim.status.allocation
         if allocation is None:
             if claim.metadata.uid in self._in_flight:
@@ -80,10 +80,10 @@ class ClaimTracker:
         before = self.ledger.items(claim.metadata.uid)
         if before == items:
             return False
-        self._hold(_holder(claim), items)
+        self._hold_devices(_holder(claim), items)
         return bool(before - items)
 
-    def _hold(self, holder: Holder, items: frozenset[DeviceID]) -> None:
+    def _hold_devices(self, holder: Holder, items: frozenset[DeviceID]) -> None:
         self._contested.pop(holder.uid, None)
         if self.ledger.hold(holder, items) is None:
             return
@@ -96,7 +96,7 @@ class ClaimTracker:
         self.shares.put(uid, None)
         freed = self.ledger.release(uid)
         for holder, items in tuple(self._contested.values()):
-            self._hold(holder, items)
+            self._hold_devices(holder, items)
         return bool(freed)
 
 

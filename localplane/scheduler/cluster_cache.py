@@ -30,60 +30,60 @@ class ClusterCache:
         self.inventory = ResourceSliceTracker()
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
-        self._rooms: dict[str, NodeInfo] = {}
+        self._nodes: dict[str, NodeInfo] = {}
         self._order: tuple[NodeInfo, ...] | None = None
-        self._places: dict[Uid, str] = {}
+        self._node_of_pod: dict[Uid, str] = {}
 
     @property
-    def rooms(self) -> tuple[NodeInfo, ...]:
+    def nodes(self) -> tuple[NodeInfo, ...]:
         """Return all nodes, in an order that changes only when nodes are added or removed."""
         if self._order is None:
-            self._order = tuple(room for room in self._rooms.values() if room.known)
+            self._order = tuple(node_info for node_info in self._nodes.values() if node_info.known)
         return self._order
 
-    def room(self, name: str) -> NodeInfo | None:
+    def node_info(self, name: str) -> NodeInfo | None:
         """Return a known node by name."""
-        room = self._rooms.get(name)
-        return room if room is not None and room.known else None
+        node_info = self._nodes.get(name)
+        return node_info if node_info is not None and node_info.known else None
 
-    def allocate(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> Solution | AllocationFailure:
+    def allocate(self, claims: Sequence[ClaimToAllocate], node_info: NodeInfo) -> Solution | AllocationFailure:
         """Allocate devices of a node for all claims at once, or return the reason of the failure."""
-        offer = self.inventory.offer(room.name, room.labels)
+        offer = self.inventory.offer(node_info.name, node_info.labels)
         ledger, shares = self.claims.ledger, self.claims.shares
-        return allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=self.conditional)
+        return allocate(claims, offer=offer, ledger=ledger, shares=shares, conditional=self.conditional)
 
-    def observe_host(self, host: SchedulerNode) -> NodeInfo | None:
+    def update_node(self, node: SchedulerNode) -> NodeInfo | None:
         """Store a node; return the node if the change may make a pod schedulable."""
-        name = host.metadata.name
-        room = self._rooms.setdefault(name, NodeInfo(name))
-        if not room.known:
+        name = node.metadata.name
+        node_info = self._nodes.setdefault(name, NodeInfo(name))
+        if not node_info.known:
             self._order = None
-        return room if room.observe(host) else None
+        return node_info if node_info.observe(node) else None
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its pods stay until their own deletion is observed."""
-        room = self._rooms.get(name)
-        if room is not None:
-            room.forget()
+        node_info = self._nodes.get(name)
+        if node_info is not None:
+            node_info.forget()
             self._order = None
-            if not room.pods:
-                del self._rooms[name]
+            if not node_info.pods:
+                del self._nodes[name]
 
-    def place(self, pod: SchedulerPod, node: str) -> None:
+    def add_pod(self, pod: SchedulerPod, node: str) -> None:
         """Count a pod on a node that the pod runs on or is assumed to run on."""
         uid = pod.metadata.uid
-        if self._places.get(uid) == node:
+        if self._node_of_pod.get(uid) == node:
             return
-        self.displace(uid)
-        self._places[uid] = node
-        self._rooms.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod))
+        self.remove_pod(uid)
+        self._node_of_pod[uid] = node
+        self._nodes.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod))
 
-    def displace(self, uid: Uid) -> bool:
+    def remove_pod(self, uid: Uid) -> bool:
         """Remove a pod from its node; return whether that frees resources."""
-        node = self._places.pop(uid, None)
-        return node is not None and self._rooms[node].remove(uid)
+        node = self._node_of_pod.pop(uid, None)
+        return node is not None and self._nodes[node].remove(uid)
 
-    def observe_class(self, found: DeviceClass) -> bool:
+    def update_class(self, found: DeviceClass) -> bool:
         """Store a device class; return whether its spec is new."""
         name = found.metadata.name
         before = self.classes.get(name)
@@ -93,7 +93,7 @@ class ClusterCache:
         self.classes_version += 1
         return True
 
-    def forget_class(self, name: str) -> None:
+    def remove_class(self, name: str) -> None:
         """Remove a device class that was deleted."""
         if self.classes.pop(name, None) is not None:
             self.classes_version += 1

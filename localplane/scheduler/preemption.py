@@ -47,7 +47,7 @@ class PreemptionCandidate:
     victims: tuple[SchedulerPod, ...]
     """Pods to be evicted, the most important first."""
 
-    violating: frozenset[Uid] = frozenset()
+    pdb_violations: frozenset[Uid] = frozenset()
     """Victims whose eviction violates a budget."""
 
 
@@ -61,16 +61,16 @@ def preempt(
     *,
     pods: Mapping[Uid, SchedulerPod],
     budgets: Sequence[PodDisruptionBudget] = (),
-    start: int = 0,
-    veto: ProcessPreemption | None = None,
+    start_index: int = 0,
+    process_preemption: ProcessPreemption | None = None,
 ) -> PreemptionCandidate | None:
     """Return the best preemption candidate for a pod that fits on no node; None if there is none.
 
-    `pods` are the pods on all nodes; the search begins at node number `start`.
+    `pods` are the pods on all nodes; the search begins at node number `start_index`.
     """
-    found = find_candidates(entry, cluster, pods=pods, budgets=budgets, start=start)
-    if found and veto is not None:
-        found = list(veto(entry.pod, found))
+    found = find_candidates(entry, cluster, pods=pods, budgets=budgets, start_index=start_index)
+    if found and process_preemption is not None:
+        found = list(process_preemption(entry.pod, found))
     return min(found, key=candidate_cost, default=None)
 
 
@@ -80,7 +80,7 @@ def find_candidates(
     *,
     pods: Mapping[Uid, SchedulerPod],
     budgets: Sequence[PodDisruptionBudget] = (),
-    start: int = 0,
+    start_index: int = 0,
 ) -> list[PreemptionCandidate]:
     """Return a candidate for each node where preemption would help."""
     pod = entry.pod
@@ -89,15 +89,15 @@ def find_candidates(
     claims = find_pod_claims(entry, cluster)
     if not isinstance(claims, PodClaims):
         return []
-    rooms = cluster.rooms
-    first = start % len(rooms) if rooms else 0
+    nodes = cluster.nodes
+    first = start_index % len(nodes) if nodes else 0
     found: list[PreemptionCandidate] = []
-    for room in (*rooms[first:], *rooms[:first]):
-        there = [pods[uid] for uid in room.pods if uid in pods]
-        eviction = _select_victims(room, entry.demand, there, budgets)
-        if eviction is not None and _devices_available(room, claims, cluster):
+    for node_info in (*nodes[first:], *nodes[:first]):
+        pods_on_node = [pods[uid] for uid in node_info.pods if uid in pods]
+        eviction = _select_victims(node_info, entry.demand, pods_on_node, budgets)
+        if eviction is not None and _devices_available(node_info, claims, cluster):
             found.append(eviction)
-            if len(found) >= MIN_FEASIBLE_NODES and any(not each.violating for each in found):
+            if len(found) >= MIN_FEASIBLE_NODES and any(not each.pdb_violations for each in found):
                 break
     return found
 
@@ -109,11 +109,11 @@ def importance_key(pod: SchedulerPod) -> tuple[int, str]:
 
 def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
     """Report whether victims of the pod are terminating already, on its nominated node."""
-    room = cluster.room(pod.status.nominated_node_name)
-    if room is None:
+    node_info = cluster.node_info(pod.status.nominated_node_name)
+    if node_info is None:
         return False
-    there = (pods[uid] for uid in room.pods if uid in pods)
-    return any(each.spec.priority < pod.spec.priority and _is_terminating_by_preemption(each) for each in there)
+    pods_on_node = (pods[uid] for uid in node_info.pods if uid in pods)
+    return any(each.spec.priority < pod.spec.priority and _is_terminating_by_preemption(each) for each in pods_on_node)
 
 
 def _is_terminating_by_preemption(pod: SchedulerPod) -> bool:
@@ -123,33 +123,36 @@ def _is_terminating_by_preemption(pod: SchedulerPod) -> bool:
 
 
 def _select_victims(
-    room: NodeInfo, demand: PodRequests, there: Iterable[SchedulerPod], budgets: Sequence[PodDisruptionBudget]
+    node_info: NodeInfo,
+    demand: PodRequests,
+    pods_on_node: Iterable[SchedulerPod],
+    budgets: Sequence[PodDisruptionBudget],
 ) -> PreemptionCandidate | None:
     """Return the victims on a node; None if their eviction would not help or is not needed."""
-    if unresolvable_reason(room, demand) is not None or not insufficient_resources(room, demand):
+    if unresolvable_reason(node_info, demand) is not None or not insufficient_resources(node_info, demand):
         return None
-    lower = sorted((each for each in there if each.spec.priority < demand.pod.spec.priority), key=importance_key)
-    bare = _copy_node(room)
-    amounts = {each.metadata.uid: room.pods[each.metadata.uid] for each in lower}
+    lower = sorted((each for each in pods_on_node if each.spec.priority < demand.pod.spec.priority), key=importance_key)
+    without_lower = _copy_node(node_info)
+    amounts = {each.metadata.uid: node_info.pods[each.metadata.uid] for each in lower}
     for uid in amounts:
-        bare.remove(uid)
-    if not lower or insufficient_resources(bare, demand):
+        without_lower.remove(uid)
+    if not lower or insufficient_resources(without_lower, demand):
         return None
     violating = _pods_violating_budgets(lower, budgets)
     victims = []
     for each in sorted(lower, key=lambda pod: pod.metadata.uid not in violating):
         uid = each.metadata.uid
-        bare.add(uid, amounts[uid])
-        if insufficient_resources(bare, demand):
-            bare.remove(uid)
+        without_lower.add(uid, amounts[uid])
+        if insufficient_resources(without_lower, demand):
+            without_lower.remove(uid)
             victims.append(each)
     uids = {each.metadata.uid for each in victims}
-    return PreemptionCandidate(room.name, tuple(sorted(victims, key=importance_key)), frozenset(violating & uids))
+    return PreemptionCandidate(node_info.name, tuple(sorted(victims, key=importance_key)), frozenset(violating & uids))
 
 
-def _copy_node(room: NodeInfo) -> NodeInfo:
-    found = copy(room)
-    found.pods = dict(room.pods)
+def _copy_node(node_info: NodeInfo) -> NodeInfo:
+    found = copy(node_info)
+    found.pods = dict(node_info.pods)
     return found
 
 
@@ -165,14 +168,14 @@ def _pods_violating_budgets(lower: Iterable[SchedulerPod], budgets: Sequence[Pod
     return found
 
 
-def _devices_available(room: NodeInfo, claims: PodClaims, cluster: ClusterCache) -> bool:
+def _devices_available(node_info: NodeInfo, claims: PodClaims, cluster: ClusterCache) -> bool:
     """Report whether the pod's devices are available on a node in the current state."""
-    if not all(claim_fits_node(each, room) for each in claims.placed):
+    if not all(claim_fits_node(each, node_info) for each in claims.pinned):
         return False
-    if not claims.wanted:
+    if not claims.unallocated:
         return True
-    wanted = [each for _, each in claims.wanted]
-    return not isinstance(cluster.allocate(wanted, room), AllocationFailure)
+    to_allocate = [each for _, each in claims.unallocated]
+    return not isinstance(cluster.allocate(to_allocate, node_info), AllocationFailure)
 
 
 class _LatestFirst(str):
@@ -189,4 +192,4 @@ def candidate_cost(found: PreemptionCandidate) -> tuple[int, int, int, int, _Lat
     highest = found.victims[0].spec.priority
     total = sum(each.spec.priority + _PRIORITY_OFFSET for each in found.victims)
     began = min(each.status.start_time or _NOT_STARTED for each in found.victims if each.spec.priority == highest)
-    return (len(found.violating), highest, total, len(found.victims), _LatestFirst(began))
+    return (len(found.pdb_violations), highest, total, len(found.victims), _LatestFirst(began))

@@ -18,21 +18,25 @@ from typing import Any, Final
 from dra.engine.instants import NEVER
 from dra.engine.scheduling.node_info import unresolvable_reason
 from dra.kube.client import Client
-from dra.kube.clock import SYSTEM, Clock
+from dra.kube.clock import SYSTEM, Clock, rfc3339
 from dra.kube.errors import ApiError
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import EventHandlerFuncs
+from dra.kube.events import EventRecorder
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES, TAINT_RULES, Resource
 from dra.kube.store import ServerRestoredError
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.event_type import EventType
+from dra.model.meta import PartialObjectMetadata
+from dra.model.pods import POD_SCHEDULED
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from localplane.scheduler.binding_cycle import Binder, BindingError, BoundElsewhereError
 from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.scheduler_events import SCHEDULER_ERROR, SchedulerEvents
 from localplane.scheduler.scheduler_extender import Extender
 from localplane.scheduler.scheduling_cycle import Deallocation, NodeAssignment, Pending, Unschedulable, decide
 from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
@@ -43,6 +47,9 @@ MAX_CONCURRENT_BINDINGS: Final = 100
 
 YIELD_EVERY: Final = 20
 """Number of decisions after which other tasks get to run."""
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -55,7 +62,7 @@ class Scheduler:
         client: Client,
         *,
         clock: Clock = SYSTEM,
-        chance: Random,
+        random: Random,
         release: Release = NEWEST,
         name: str = DEFAULT_SCHEDULER,
         profiles: Collection[str] = (),
@@ -64,7 +71,7 @@ class Scheduler:
         """Take ``profiles``, further scheduler names to serve, and ``extender``, which filters nodes and binds."""
         self._client = client
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._release = release
         self._profiles = (name, *profiles)
         self._extender = extender
@@ -73,10 +80,10 @@ class Scheduler:
         """Schedule until cancelled; start over with an empty cache when the server was restored from a backup."""
         while True:
             try:
-                life = _SchedulerRun(
-                    self._client, self._clock, self._chance, self._release, self._profiles, self._extender
+                scheduler_run = _SchedulerRun(
+                    self._client, self._clock, self._random, self._release, self._profiles, self._extender
                 )
-                await life.run()
+                await scheduler_run.run()
             except* ServerRestoredError as errors:
                 _log.warning("%s", errors.exceptions[0])
 
@@ -88,38 +95,42 @@ class _SchedulerRun:
         self,
         client: Client,
         clock: Clock,
-        chance: Random,
+        random: Random,
         release: Release,
         profiles: Sequence[str],
         extender: Extender | None,
     ) -> None:
         self._client = client
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._profiles = frozenset(profiles)
         self._extender = extender
         self._cluster = ClusterCache(release=release)
         self._queue = SchedulingQueue()
-        self._binder = Binder(client, self._cluster.claims, clock=clock, chance=chance, extender=extender)
-        self._reports = SchedulerEvents(client, clock=clock, name=profiles[0])
-        self._news = asyncio.Event()
-        self._free = asyncio.Semaphore(MAX_CONCURRENT_BINDINGS)
+        self._binder = Binder(client, self._cluster.claims, clock=clock, random=random, extender=extender)
+        self._events = _SchedulerEvents(client, clock=clock, name=profiles[0])
+        self._wakeup = asyncio.Event()
+        self._binding_slots = asyncio.Semaphore(MAX_CONCURRENT_BINDINGS)
         self._tasks = asyncio.TaskGroup()
-        self._start = 0
+        self._next_start_index = 0
         served = release.traits.device_taint_rules
         self._reflectors = Informers(
-            self._reflector(NODES, SchedulerNode, self._host, self._host_gone),
-            self._reflector(SLICES, ResourceSlice, self._slice, self._slice_gone),
-            self._reflector(DEVICE_CLASSES, DeviceClass, self._class, self._class_gone),
-            self._reflector(CLAIMS, ResourceClaim, self._claim, self._claim_gone),
-            self._reflector(PODS, SchedulerPod, self._pod, self._pod_gone),
-            *([self._reflector(TAINT_RULES, DeviceTaintRule, self._rule, self._rule_gone)] if served else []),
+            self._reflector(NODES, SchedulerNode, self._update_node, self._delete_node),
+            self._reflector(SLICES, ResourceSlice, self._update_slice, self._delete_slice),
+            self._reflector(DEVICE_CLASSES, DeviceClass, self._update_device_class, self._delete_device_class),
+            self._reflector(CLAIMS, ResourceClaim, self._update_claim, self._delete_claim),
+            self._reflector(PODS, SchedulerPod, self._update_pod, self._delete_pod),
+            *(
+                [self._reflector(TAINT_RULES, DeviceTaintRule, self._update_taint_rule, self._delete_taint_rule)]
+                if served
+                else []
+            ),
         )
 
     async def run(self) -> None:
         """Schedule until cancelled, after fencing all claims."""
         async with self._tasks:
-            self._tasks.create_task(self._reports.recorder.run())
+            self._tasks.create_task(self._events.recorder.run())
             self._tasks.create_task(self._reflectors.run())
             await self._reflectors.synced()
             for claim in self._cluster.claims:
@@ -127,185 +138,231 @@ class _SchedulerRun:
             await self._loop()
 
     async def _loop(self) -> None:
-        taken = 0
+        decided = 0
         while True:
-            await self._free.acquire()
-            if self._extender is not None and not self._extender.ready:
-                await self._extender.wait()
+            await self._binding_slots.acquire()
+            if self._extender is not None and not self._extender.is_ready:
+                await self._extender.wait_ready()
             entry = self._queue.pop(now=self._clock.now())
             if entry is None:
-                self._free.release()
+                self._binding_slots.release()
                 await self._wait()
                 continue
             self._schedule_one(entry)
-            taken += 1
-            if taken % YIELD_EVERY == 0:
+            decided += 1
+            if decided % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
         """Wait until there may be a pod to schedule."""
-        self._news.clear()
+        self._wakeup.clear()
         now = self._clock.now()
-        due = self._queue.next_at(now=now)
+        due = self._queue.next_due(now=now)
         if due <= now:
             return
         try:
             async with asyncio.timeout(None if due == NEVER else due - now):
-                await self._news.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return
 
     def _schedule_one(self, entry: QueuedPodInfo) -> None:
-        """Decide about a pod and start a task for the outcome; `_free` is released when the task is done."""
-        verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._extender)
+        """Decide about a pod and start a task for the outcome; `_binding_slots` is released when the task is done."""
+        result = decide(
+            entry, self._cluster, start_index=self._next_start_index, random=self._random, extender=self._extender
+        )
         now = self._clock.now()
-        match verdict:
-            case Pending(needs=needs):
-                self._queue.wait(entry, needs, now=now, tried=False)
-                self._free.release()
-            case Unschedulable(message=message, needs=needs):
+        match result:
+            case Pending(events=events):
+                self._queue.add_unschedulable(entry, events, now=now, tried=False)
+                self._binding_slots.release()
+            case Unschedulable(message=message, events=events):
                 pod = entry.pod
-                self._queue.wait(entry, needs, now=now)
-                self._begin(self._reports.refused(pod, message))
+                self._queue.add_unschedulable(entry, events, now=now)
+                self._start_task(self._events.failed(pod, message))
             case Deallocation():
-                self._begin(self._deallocate(entry, verdict))
+                self._start_task(self._deallocate(entry, result))
             case NodeAssignment(node=node):
-                self._start += 1
-                self._cluster.place(verdict.of(entry.pod), node)
-                for claim, allocation in verdict.claims:
+                self._next_start_index += 1
+                self._cluster.add_pod(result.assigned_pod(entry.pod), node)
+                for claim, allocation in result.claims:
                     if allocation is not None:
                         self._cluster.claims.assume(claim, allocation)
-                self._begin(self._bind(entry, verdict))
+                self._start_task(self._bind(entry, result))
 
-    def _begin(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
-        self._tasks.create_task(work).add_done_callback(lambda _: self._free.release())
+    def _start_task(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
+        self._tasks.create_task(work).add_done_callback(lambda _: self._binding_slots.release())
 
-    async def _bind(self, entry: QueuedPodInfo, placement: NodeAssignment) -> None:
+    async def _bind(self, entry: QueuedPodInfo, assignment: NodeAssignment) -> None:
         pod = entry.pod
-        room = self._cluster.room(placement.node)
+        node_info = self._cluster.node_info(assignment.node)
         error: BindingError | None = None
         try:
-            await self._binder.bind(pod, placement, labels=room.labels if room is not None else {})
+            await self._binder.bind(pod, assignment, labels=node_info.labels if node_info is not None else {})
         except BindingError as failed:
             error = failed
             if not isinstance(failed, BoundElsewhereError):
-                await self._binder.unreserve(pod, placement)
+                await self._binder.unreserve(pod, assignment)
         now = self._clock.now()
         freed = False
-        for claim, allocation in placement.claims:
+        for claim, allocation in assignment.claims:
             if allocation is not None:
-                freed |= self._cluster.claims.settle(claim)
-                self._queue.wake_for([claim.metadata.key], now=now)
+                freed |= self._cluster.claims.remove_pending_allocation(claim)
+                self._queue.move_claim_users([claim.metadata.key], now=now)
         if freed:
-            self._queue.wake(ClusterEvent.DEVICE, now=now)
-        self._news.set()
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=now)
+        self._wakeup.set()
         if error is None:
-            self._reports.scheduled(pod, placement.node)
+            self._events.scheduled(pod, assignment.node)
             return
-        self._cluster.displace(pod.metadata.uid)
-        self._queue.wake(ClusterEvent.ROOM, now=now)
-        await self._reports.refused(pod, str(error), reason=SCHEDULER_ERROR)
-        self._queue.retry(entry, now=self._clock.now())
-        self._news.set()
+        self._cluster.remove_pod(pod.metadata.uid)
+        self._queue.move_all_to_active_or_backoff(ClusterEvent.ASSIGNED_POD_DELETED, now=now)
+        await self._events.failed(pod, str(error), reason=SCHEDULER_ERROR)
+        self._queue.requeue(entry, now=self._clock.now())
+        self._wakeup.set()
 
-    async def _deallocate(self, entry: QueuedPodInfo, verdict: Deallocation) -> None:
+    async def _deallocate(self, entry: QueuedPodInfo, result: Deallocation) -> None:
         pod = entry.pod
         try:
-            await self._binder.deallocate(verdict.claim)
+            await self._binder.deallocate(result.claim)
         except ApiError as error:
-            await self._reports.refused(pod, str(error), reason=SCHEDULER_ERROR)
-            self._queue.retry(entry, now=self._clock.now())
+            await self._events.failed(pod, str(error), reason=SCHEDULER_ERROR)
+            self._queue.requeue(entry, now=self._clock.now())
         else:
             now = self._clock.now()
-            self._queue.wait(entry, ClusterEvent.DEVICE | ClusterEvent.CLAIM, now=now)
-            self._queue.wake(ClusterEvent.DEVICE, now=now)
-            self._queue.wake_for([verdict.claim.metadata.key], now=now)
-            await self._reports.refused(pod, verdict.message)
-        self._news.set()
+            self._queue.add_unschedulable(entry, ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.CLAIM, now=now)
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=now)
+            self._queue.move_claim_users([result.claim.metadata.key], now=now)
+            await self._events.failed(pod, result.message)
+        self._wakeup.set()
 
     def _reflector(
-        self, resource: Resource, model: type[Any], put: Callable[[Any], None], gone: Callable[[Any], None]
+        self, resource: Resource, model: type[Any], on_upsert: Callable[[Any], None], on_delete: Callable[[Any], None]
     ) -> Reflector[Any]:
         return Reflector(
             self._client,
             resource,
             model,
-            handler=EventHandlerFuncs(on_upsert=put, on_delete=gone, on_batch_end=self._news.set),
+            handler=EventHandlerFuncs(on_upsert=on_upsert, on_delete=on_delete, on_batch_end=self._wakeup.set),
             clock=self._clock,
-            random=Random(self._chance.random()),  # noqa: S311
+            random=Random(self._random.random()),  # noqa: S311
         )
 
-    def _host(self, host: SchedulerNode) -> None:
-        room = self._cluster.observe_host(host)
-        if room is not None:
+    def _update_node(self, node: SchedulerNode) -> None:
+        node_info = self._cluster.update_node(node)
+        if node_info is not None:
             now = self._clock.now()
-            for entry in self._queue.waiting():
+            for entry in self._queue.unschedulable_pods():
                 if (
-                    entry.needs & (ClusterEvent.NODE | ClusterEvent.ROOM | ClusterEvent.DEVICE)
-                    and unresolvable_reason(room, entry.demand) is None
+                    entry.events
+                    & (ClusterEvent.NODE | ClusterEvent.ASSIGNED_POD_DELETED | ClusterEvent.DEVICE_AVAILABLE)
+                    and unresolvable_reason(node_info, entry.demand) is None
                 ):
-                    self._queue.wake_entry(entry, now=now)
+                    self._queue.move_pod(entry, now=now)
 
-    def _host_gone(self, host: SchedulerNode) -> None:
-        self._cluster.remove_node(host.metadata.name)
+    def _delete_node(self, node: SchedulerNode) -> None:
+        self._cluster.remove_node(node.metadata.name)
 
-    def _slice(self, found: ResourceSlice) -> None:
+    def _update_slice(self, found: ResourceSlice) -> None:
         before = self._cluster.inventory.version
         self._cluster.inventory.observe(found)
         if self._cluster.inventory.version != before:
-            self._queue.wake(ClusterEvent.DEVICE, now=self._clock.now())
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now())
 
-    def _slice_gone(self, found: ResourceSlice) -> None:
+    def _delete_slice(self, found: ResourceSlice) -> None:
         self._cluster.inventory.forget(found.metadata.name)
-        self._queue.wake(
-            ClusterEvent.DEVICE, now=self._clock.now()
+        self._queue.move_all_to_active_or_backoff(
+            ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now()
         )  # a claim with allocationMode All may have waited for this pool
 
-    def _rule(self, rule: DeviceTaintRule) -> None:
+    def _update_taint_rule(self, rule: DeviceTaintRule) -> None:
         before = self._cluster.inventory.version
         self._cluster.inventory.observe_rule(rule)
         if self._cluster.inventory.version != before:
-            self._queue.wake(ClusterEvent.DEVICE, now=self._clock.now())
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now())
 
-    def _rule_gone(self, rule: DeviceTaintRule) -> None:
+    def _delete_taint_rule(self, rule: DeviceTaintRule) -> None:
         self._cluster.inventory.forget_rule(rule.metadata.name)
-        self._queue.wake(ClusterEvent.DEVICE, now=self._clock.now())
+        self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now())
 
-    def _class(self, found: DeviceClass) -> None:
-        if self._cluster.observe_class(found):
-            self._queue.wake(ClusterEvent.CLASS, now=self._clock.now())
+    def _update_device_class(self, found: DeviceClass) -> None:
+        if self._cluster.update_class(found):
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_CLASS, now=self._clock.now())
 
-    def _class_gone(self, found: DeviceClass) -> None:
-        self._cluster.forget_class(found.metadata.name)
+    def _delete_device_class(self, found: DeviceClass) -> None:
+        self._cluster.remove_class(found.metadata.name)
 
-    def _claim(self, claim: ResourceClaim) -> None:
+    def _update_claim(self, claim: ResourceClaim) -> None:
         now = self._clock.now()
         if self._cluster.claims.observe(claim):
-            self._queue.wake(ClusterEvent.DEVICE, now=now)
-        self._queue.wake_for([claim.metadata.key], now=now)
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=now)
+        self._queue.move_claim_users([claim.metadata.key], now=now)
 
-    def _claim_gone(self, claim: ResourceClaim) -> None:
-        self._binder.forget(claim.metadata.uid)
+    def _delete_claim(self, claim: ResourceClaim) -> None:
+        self._binder.forget_claim(claim.metadata.uid)
         now = self._clock.now()
         if self._cluster.claims.forget(claim):
-            self._queue.wake(ClusterEvent.DEVICE, now=now)
-        self._queue.wake_for([claim.metadata.key], now=now)
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=now)
+        self._queue.move_claim_users([claim.metadata.key], now=now)
 
-    def _pod(self, pod: SchedulerPod) -> None:
+    def _update_pod(self, pod: SchedulerPod) -> None:
         now = self._clock.now()
         if pod.spec.node_name or pod.terminal:
             self._queue.remove(pod.metadata.uid)
             if pod.spec.node_name and not pod.terminal:
-                self._cluster.place(pod, pod.spec.node_name)
-            elif self._cluster.displace(pod.metadata.uid):
-                self._queue.wake(ClusterEvent.ROOM, now=now)
+                self._cluster.add_pod(pod, pod.spec.node_name)
+            elif self._cluster.remove_pod(pod.metadata.uid):
+                self._queue.move_all_to_active_or_backoff(ClusterEvent.ASSIGNED_POD_DELETED, now=now)
         elif pod.spec.scheduler_name in self._profiles:
             if pod.metadata.deleting:
                 self._queue.remove(pod.metadata.uid)
             else:
-                self._queue.put(pod, now=now)
+                self._queue.add_or_update(pod, now=now)
 
-    def _pod_gone(self, pod: SchedulerPod) -> None:
+    def _delete_pod(self, pod: SchedulerPod) -> None:
         self._queue.remove(pod.metadata.uid)
-        if self._cluster.displace(pod.metadata.uid):
-            self._queue.wake(ClusterEvent.ROOM, now=self._clock.now())
+        if self._cluster.remove_pod(pod.metadata.uid):
+            self._queue.move_all_to_active_or_backoff(ClusterEvent.ASSIGNED_POD_DELETED, now=self._clock.now())
+
+
+class _SchedulerEvents:
+    """Reports scheduling results of pods; best effort, since nothing depends on the reports."""
+
+    def __init__(self, client: Client, *, clock: Clock, name: str = DEFAULT_SCHEDULER) -> None:
+        self.recorder = EventRecorder(client, instance=f"{name}-local", controller=name, clock=clock)
+        self._client = client
+        self._clock = clock
+
+    def scheduled(self, pod: SchedulerPod, node: str) -> None:
+        """Record an event that the pod is bound."""
+        meta = pod.metadata
+        note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
+        self._record(pod, EventType.NORMAL, "Scheduled", "Binding", note)
+
+    async def failed(self, pod: SchedulerPod, message: str, *, reason: str = UNSCHEDULABLE) -> None:
+        """Record an event that the pod is not bound, and write the condition if it differs."""
+        self._record(pod, EventType.WARNING, "FailedScheduling", "Scheduling", message)
+        known = pod.condition(POD_SCHEDULED)
+        if known is not None and (known.status, known.reason, known.message) == ("False", reason, message):
+            return
+        condition = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": message}
+        if known is None or known.status != "False":
+            condition["lastTransitionTime"] = rfc3339(self._clock.wall())
+        try:
+            await self._client.merge_patch(
+                PODS,
+                pod.metadata.key,
+                {"status": {"conditions": [condition]}},
+                model=PartialObjectMetadata,
+                subresource="status",
+                uid=pod.metadata.uid,
+                strategic=True,
+            )
+        except ApiError:
+            return  # the pod is gone, or the next attempt reports again
+
+    def _record(self, pod: SchedulerPod, severity: EventType, reason: str, action: str, note: str) -> None:
+        regarding = Regarding.of(PODS, pod.metadata)
+        self.recorder.record(
+            EventRecord(regarding=regarding, severity=severity, reason=reason, action=action, note=note)
+        )

@@ -25,7 +25,7 @@ class FilterExtender(Protocol):
         """Return the nodes on which the pod cannot run, each with the reason."""
         ...
 
-    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+    def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes; they outweigh all scores of the scheduler."""
         ...
 
@@ -34,11 +34,11 @@ class Extender(FilterExtender, Protocol):
     """Filters and prioritizes nodes, and binds pods."""
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Report whether the extender can be called."""
         ...
 
-    async def wait(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until the extender can be called."""
         ...
 

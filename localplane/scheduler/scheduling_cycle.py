@@ -59,14 +59,14 @@ class NodeAssignment:
 
     node: str
     claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
-    through_claims: tuple[NodeAllocatableClaimStatus, ...] = ()
+    node_allocatable_statuses: tuple[NodeAllocatableClaimStatus, ...] = ()
     """Resources of the node itself that the pod gets through its claims (DRANodeAllocatableResources)."""
 
-    def of(self, pod: SchedulerPod) -> SchedulerPod:
+    def assigned_pod(self, pod: SchedulerPod) -> SchedulerPod:
         """Return the assigned pod, with the resources that it gets through its claims."""
         return (
-            node_allocatable.with_node_allocatable_statuses(pod, list(self.through_claims))
-            if self.through_claims
+            node_allocatable.with_node_allocatable_statuses(pod, list(self.node_allocatable_statuses))
+            if self.node_allocatable_statuses
             else pod
         )
 
@@ -81,18 +81,18 @@ class Deallocation:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """The result for a pod that fits on no node until one of the events in `needs` happens."""
+    """The result for a pod that fits on no node until one of the `events` happens."""
 
     message: str
-    needs: ClusterEvent
+    events: ClusterEvent
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """The result for a pod that waits for work under way; users need no report."""
 
-    why: str
-    needs: ClusterEvent = ClusterEvent.CLAIM
+    reason: str
+    events: ClusterEvent = ClusterEvent.CLAIM
 
 
 _NodeScore: TypeAlias = tuple[float, float, NodeInfo]
@@ -105,34 +105,39 @@ ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | Pend
 class PodClaims:
     """The claims of a pod, sorted by what is left to do for them."""
 
-    all: list[ResourceClaim] = field(default_factory=list)
-    wanted: list[tuple[ResourceClaim, ClaimToAllocate]] = field(default_factory=list)
-    placed: list[ResourceClaim] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
+    unallocated: list[tuple[ResourceClaim, ClaimToAllocate]] = field(default_factory=list)
+    pinned: list[ResourceClaim] = field(default_factory=list)
     """Claims whose allocation restricts the nodes."""
-    unshared: str = ""
+    not_shareable: str = ""
     """Reason why no node fits: other pods use a claim that only one pod can use."""
 
 
 def decide(
-    entry: QueuedPodInfo, cluster: ClusterCache, *, start: int, chance: Random, extender: FilterExtender | None = None
+    entry: QueuedPodInfo,
+    cluster: ClusterCache,
+    *,
+    start_index: int,
+    random: Random,
+    extender: FilterExtender | None = None,
 ) -> ScheduleResult:
-    """Decide about one pod; the search for nodes begins at node number `start`."""
+    """Decide about one pod; the search for nodes begins at node number `start_index`."""
     pod = entry.pod
     if pod.spec.scheduling_gates:
         return Pending("has scheduling gates", ClusterEvent.POD)
     claims = find_pod_claims(entry, cluster)
     if not isinstance(claims, PodClaims):
         return claims
-    rooms = cluster.rooms
-    if not rooms:
+    nodes = cluster.nodes
+    if not nodes:
         return Unschedulable("no nodes available to schedule pods", ClusterEvent.NODE)
-    nominated = cluster.room(pod.status.nominated_node_name)
+    nominated = cluster.node_info(pod.status.nominated_node_name)
     if nominated is not None:  # victims have made room for the pod there
-        placement = _find_node(entry, cluster, claims, (nominated,), chance, extender)
-        if isinstance(placement, NodeAssignment):
-            return placement
-    first = start % len(rooms)
-    return _find_node(entry, cluster, claims, (*rooms[first:], *rooms[:first]), chance, extender)
+        assignment = _find_node(entry, cluster, claims, (nominated,), random, extender)
+        if isinstance(assignment, NodeAssignment):
+            return assignment
+    first = start_index % len(nodes)
+    return _find_node(entry, cluster, claims, (*nodes[first:], *nodes[:first]), random, extender)
 
 
 def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | Unschedulable | Pending:
@@ -142,7 +147,7 @@ def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | 
         claim = _find_claim(entry.pod, each, cluster)
         if isinstance(claim, Pending | Unschedulable):
             return claim
-        if claim is None or any(known is claim for known in found.all):
+        if claim is None or any(known is claim for known in found.claims):
             continue
         problem = _add_claim(found, claim, entry, cluster)
         if problem is not None:
@@ -158,8 +163,8 @@ def _find_claim(
     if name is None:
         made = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
         if made is None:
-            why = "waiting for dynamic resource controller to create the resourceclaim for pod"
-            return Pending(f'{why} "{namespace}/{pod.metadata.name}"', ClusterEvent.CLAIM | ClusterEvent.POD)
+            reason = "waiting for dynamic resource controller to create the resourceclaim for pod"
+            return Pending(f'{reason} "{namespace}/{pod.metadata.name}"', ClusterEvent.CLAIM | ClusterEvent.POD)
         name = made.resource_claim_name
         if name is None:
             return None
@@ -175,29 +180,29 @@ def _find_claim(
 def _add_claim(
     found: PodClaims, claim: ResourceClaim, entry: QueuedPodInfo, cluster: ClusterCache
 ) -> Unschedulable | Pending | None:
-    found.all.append(claim)
+    found.claims.append(claim)
     allocation = claim.status.allocation
     if allocation is not None:
         if cluster.inventory.allocatable and node_allocatable.is_reserved_for_another_pod(
             claim, entry.pod, cluster.inventory.device
         ):
             cannot = "has a mapped device and cannot be shared across pods"
-            found.unshared = f"node allocatable resource claim {claim.metadata.name} {cannot}"
+            found.not_shareable = f"node allocatable resource claim {claim.metadata.name} {cannot}"
         if allocation.node_selector is not None:
-            found.placed.append(claim)
+            found.pinned.append(claim)
         return None
-    if cluster.claims.in_flight(claim.metadata.uid):
+    if cluster.claims.is_in_flight(claim.metadata.uid):
         return Pending(f'resourceclaim "{claim.metadata.name}" is in the process of being allocated')
-    known = entry.wanted.get(claim.metadata.uid)
+    known = entry.claims_to_allocate.get(claim.metadata.uid)
     if known is None or known[0] != cluster.classes_version:
         try:
             known = (cluster.classes_version, claim_to_allocate(claim, cluster.classes))
         except UnsatisfiableError as error:
             return Unschedulable(
-                f"0/{len(cluster.rooms)} nodes are available: {error}.", ClusterEvent.CLASS | ClusterEvent.CLAIM
+                f"0/{len(cluster.nodes)} nodes are available: {error}.", ClusterEvent.DEVICE_CLASS | ClusterEvent.CLAIM
             )
-        entry.wanted[claim.metadata.uid] = known
-    found.wanted.append((claim, known[1]))
+        entry.claims_to_allocate[claim.metadata.uid] = known
+    found.unallocated.append((claim, known[1]))
     return None
 
 
@@ -205,101 +210,107 @@ def _find_node(
     entry: QueuedPodInfo,
     cluster: ClusterCache,
     claims: PodClaims,
-    rooms: Sequence[NodeInfo],
-    chance: Random,
+    nodes: Sequence[NodeInfo],
+    random: Random,
     extender: FilterExtender | None,
 ) -> ScheduleResult:
     """Return an assignment to the best node that has all the pod needs, searching the nodes in the given order."""
     demand = entry.demand
     reasons: Counter[str] = Counter()
-    needs = ClusterEvent.NODE
-    fitting: list[NodeInfo] = []
-    elsewhere: list[ResourceClaim] = []
-    for room in rooms:
-        why = unresolvable_reason(room, demand)
-        if why is not None:
-            reasons[why] += 1
+    events = ClusterEvent.NODE
+    feasible: list[NodeInfo] = []
+    unavailable_claims: list[ResourceClaim] = []
+    for node_info in nodes:
+        reason = unresolvable_reason(node_info, demand)
+        if reason is not None:
+            reasons[reason] += 1
             continue
-        lacking = insufficient_resources(room, demand)
-        if lacking:
-            reasons.update(lacking)
-            needs |= ClusterEvent.ROOM
+        insufficient = insufficient_resources(node_info, demand)
+        if insufficient:
+            reasons.update(insufficient)
+            events |= ClusterEvent.ASSIGNED_POD_DELETED
             continue
-        away = [c for c in claims.placed if not claim_fits_node(c, room)] if claims.placed else ()
-        if away or claims.unshared:
-            reasons[_CLAIM_NOT_ON_NODE if away else claims.unshared] += 1
-            needs |= ClusterEvent.CLAIM
-            elsewhere += away
+        unavailable = [c for c in claims.pinned if not claim_fits_node(c, node_info)] if claims.pinned else ()
+        if unavailable or claims.not_shareable:
+            reasons[_CLAIM_NOT_ON_NODE if unavailable else claims.not_shareable] += 1
+            events |= ClusterEvent.CLAIM
+            unavailable_claims += unavailable
             continue
-        fitting.append(room)
-        if len(fitting) >= MIN_FEASIBLE_NODES and extender is None:
-            placement = _select_node(entry.pod, _prioritize(fitting, entry, chance), cluster, claims, reasons, chance)
-            if placement is not None:
-                return placement
-            fitting = []
+        feasible.append(node_info)
+        if len(feasible) >= MIN_FEASIBLE_NODES and extender is None:
+            assignment = _select_node(entry.pod, _prioritize(feasible, entry, random), cluster, claims, reasons, random)
+            if assignment is not None:
+                return assignment
+            feasible = []
     if extender is None:
-        rated = _prioritize(fitting, entry, chance)
+        scored = _prioritize(feasible, entry, random)
     else:
-        rated, refused = _ask_extender(fitting, entry, chance, extender)
-        reasons.update(refused)
-        needs |= ClusterEvent.ROOM if refused else ClusterEvent.NOTHING
-    placement = _select_node(entry.pod, rated, cluster, claims, reasons, chance) if rated else None
-    if placement is not None:
-        return placement
-    needs |= _claim_events(claims, cluster)
-    return _post_filter(entry.pod, claims, reasons, needs, elsewhere, cluster)
+        scored, failed_nodes = _ask_extender(feasible, entry, random, extender)
+        reasons.update(failed_nodes)
+        events |= ClusterEvent.ASSIGNED_POD_DELETED if failed_nodes else ClusterEvent.NOTHING
+    assignment = _select_node(entry.pod, scored, cluster, claims, reasons, random) if scored else None
+    if assignment is not None:
+        return assignment
+    events |= _claim_events(claims, cluster)
+    return _post_filter(entry.pod, claims, reasons, events, unavailable_claims, cluster)
 
 
 def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
     """Return the cluster events that a pod may have to wait for because of its claims."""
-    needs = ClusterEvent.DEVICE | ClusterEvent.CLASS if claims.wanted else ClusterEvent.NOTHING
-    return needs | ClusterEvent.ROOM | ClusterEvent.DEVICE if cluster.inventory.allocatable and claims.all else needs
+    events = ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.DEVICE_CLASS if claims.unallocated else ClusterEvent.NOTHING
+    return (
+        events | ClusterEvent.ASSIGNED_POD_DELETED | ClusterEvent.DEVICE_AVAILABLE
+        if cluster.inventory.allocatable and claims.claims
+        else events
+    )
 
 
 def _prioritize(
-    fitting: list[NodeInfo], entry: QueuedPodInfo, chance: Random, points: Mapping[str, int] = MappingProxyType({})
+    feasible: list[NodeInfo], entry: QueuedPodInfo, random: Random, scores: Mapping[str, int] = MappingProxyType({})
 ) -> list[_NodeScore]:
     return [
-        (points.get(room.name, 0) + least_allocated_score(room, entry.demand), chance.random(), room)
-        for room in fitting
+        (scores.get(node_info.name, 0) + least_allocated_score(node_info, entry.demand), random.random(), node_info)
+        for node_info in feasible
     ]
 
 
 def _ask_extender(
-    fitting: list[NodeInfo], entry: QueuedPodInfo, chance: Random, extender: FilterExtender
+    feasible: list[NodeInfo], entry: QueuedPodInfo, random: Random, extender: FilterExtender
 ) -> tuple[list[_NodeScore], Collection[str]]:
     """Return the nodes that pass the extender with their scores, and its reasons against each of the others."""
-    names = [room.name for room in fitting]
-    refused = extender.filter(entry.pod, names) if names else {}
-    left = [room for room in fitting if room.name not in refused]
-    points = extender.scores(entry.pod, [room.name for room in left]) if left else {}
-    return _prioritize(left, entry, chance, points), refused.values()
+    names = [node_info.name for node_info in feasible]
+    failed_nodes = extender.filter(entry.pod, names) if names else {}
+    left = [node_info for node_info in feasible if node_info.name not in failed_nodes]
+    scores = extender.prioritize(entry.pod, [node_info.name for node_info in left]) if left else {}
+    return _prioritize(left, entry, random, scores), failed_nodes.values()
 
 
 def _select_node(
     pod: SchedulerPod,
-    rated: list[_NodeScore],
+    scored: list[_NodeScore],
     cluster: ClusterCache,
     claims: PodClaims,
     reasons: Counter[str],
-    chance: Random,
+    random: Random,
 ) -> NodeAssignment | None:
     """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
-    counted = cluster.inventory.allocatable and bool(claims.all)
-    if not claims.wanted and not counted:
-        _, _, room = max(rated)
-        return NodeAssignment(room.name, tuple((claim, None) for claim in claims.all))
-    rated.sort(key=_score_key, reverse=True)
-    wanted = [each for _, each in claims.wanted]
-    for _, _, room in rated:
-        solution = cluster.allocate(wanted, room) if wanted else ()
+    has_node_allocatable = cluster.inventory.allocatable and bool(claims.claims)
+    if not claims.unallocated and not has_node_allocatable:
+        _, _, node_info = max(scored)
+        return NodeAssignment(node_info.name, tuple((claim, None) for claim in claims.claims))
+    scored.sort(key=_score_key, reverse=True)
+    to_allocate = [each for _, each in claims.unallocated]
+    for _, _, node_info in scored:
+        solution = cluster.allocate(to_allocate, node_info) if to_allocate else ()
         if isinstance(solution, AllocationFailure):
             reasons[solution.text] += 1
             continue
-        made = allocation_results(wanted, solution, node=room.name, share_id=partial(_share_id, chance))
-        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.wanted, made, strict=True)}
-        placement = NodeAssignment(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
-        found = _account_node_allocatable(pod, placement, room, cluster) if counted else placement
+        made = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
+        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, made, strict=True)}
+        assignment = NodeAssignment(
+            node_info.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.claims)
+        )
+        found = _account_node_allocatable(pod, assignment, node_info, cluster) if has_node_allocatable else assignment
         if isinstance(found, NodeAssignment):
             return found
         reasons.update(found)
@@ -307,45 +318,49 @@ def _select_node(
 
 
 def _account_node_allocatable(
-    pod: SchedulerPod, placement: NodeAssignment, room: NodeInfo, cluster: ClusterCache
+    pod: SchedulerPod, assignment: NodeAssignment, node_info: NodeInfo, cluster: ClusterCache
 ) -> NodeAssignment | Sequence[str]:
     """Return an assignment with the node resources of the pod's claims, or the resources that the node lacks."""
     try:
-        found = node_allocatable.node_allocatable_statuses(pod, placement.claims, cluster.inventory.device)
+        found = node_allocatable.node_allocatable_statuses(pod, assignment.claims, cluster.inventory.device)
     except UnaccountableError as error:
         return [str(error)]
-    placement = replace(placement, through_claims=tuple(found))
-    return (insufficient_with_claims(room, placement.of(pod)) if found else ()) or placement
+    assignment = replace(assignment, node_allocatable_statuses=tuple(found))
+    return (insufficient_with_claims(node_info, assignment.assigned_pod(pod)) if found else ()) or assignment
 
 
-def _share_id(chance: Random) -> str:
-    return str(UUID(int=chance.getrandbits(128), version=4))
+def _share_id(random: Random) -> str:
+    return str(UUID(int=random.getrandbits(128), version=4))
 
 
-def _score_key(rated: _NodeScore) -> tuple[float, float]:
-    return rated[:2]
+def _score_key(node_score: _NodeScore) -> tuple[float, float]:
+    return node_score[:2]
 
 
-def claim_fits_node(claim: ResourceClaim, room: NodeInfo) -> bool:
+def claim_fits_node(claim: ResourceClaim, node_info: NodeInfo) -> bool:
     """Report whether a claim can be used on a node."""
     allocation = claim.status.allocation
-    return allocation is None or matches_node_selector(allocation.node_selector, name=room.name, labels=room.labels)
+    return allocation is None or matches_node_selector(
+        allocation.node_selector, name=node_info.name, labels=node_info.labels
+    )
 
 
 def _post_filter(
     pod: SchedulerPod,
     claims: PodClaims,
     reasons: Counter[str],
-    needs: ClusterEvent,
-    elsewhere: list[ResourceClaim],
+    events: ClusterEvent,
+    unavailable_claims: list[ResourceClaim],
     cluster: ClusterCache,
 ) -> Unschedulable | Deallocation:
     texts = sorted(f"{times} {reason}" for reason, times in reasons.items())
-    message = f"0/{len(cluster.rooms)} nodes are available: {', '.join(texts)}."
-    for claim in elsewhere:
+    message = f"0/{len(cluster.nodes)} nodes are available: {', '.join(texts)}."
+    for claim in unavailable_claims:
         if _can_deallocate(claim, pod):
             return Deallocation(claim, f"{message} deallocation of ResourceClaim completed")
-    return Unschedulable(f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.all else message, needs)
+    return Unschedulable(
+        f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.claims else message, events
+    )
 
 
 def _can_deallocate(claim: ResourceClaim, pod: SchedulerPod) -> bool:

@@ -34,9 +34,9 @@ class ClusterEvent(Flag):
 
     NOTHING = 0
     NODE = auto()  # a node is added or changes
-    ROOM = auto()  # a pod ends on some node
-    DEVICE = auto()  # a device becomes free or is published
-    CLASS = auto()  # a device class is added or changes
+    ASSIGNED_POD_DELETED = auto()  # a pod ends on some node
+    DEVICE_AVAILABLE = auto()  # a device becomes free or is published
+    DEVICE_CLASS = auto()  # a device class is added or changes
     CLAIM = auto()  # one of the pod's claims changes
     POD = auto()  # the pod itself changes, for example its scheduling gates
 
@@ -46,9 +46,9 @@ class QueuedPodState(Enum):
 
     ACTIVE = auto()
     BACKOFF = auto()
-    WAITING = auto()
-    BUSY = auto()  # being scheduled or bound
-    GONE = auto()
+    UNSCHEDULABLE = auto()
+    IN_FLIGHT = auto()  # being scheduled or bound
+    REMOVED = auto()
 
 
 @dataclass(slots=True, eq=False)
@@ -56,15 +56,15 @@ class QueuedPodInfo:
     """A pod in the queue, with its attempts and the events that it waits for."""
 
     demand: PodRequests
-    place: QueuedPodState = QueuedPodState.GONE
+    state: QueuedPodState = QueuedPodState.REMOVED
     number: int = 0
     """Number of the pod's current heap entry, which distinguishes it from outdated entries."""
 
     attempts: int = 0
-    tried_at: Instant = -NEVER
-    waiting_since: Instant = 0.0
-    needs: ClusterEvent = ClusterEvent.NOTHING
-    wanted: dict[Uid, tuple[int, ClaimToAllocate]] = field(default_factory=dict)
+    last_attempt: Instant = -NEVER
+    unschedulable_since: Instant = 0.0
+    events: ClusterEvent = ClusterEvent.NOTHING
+    claims_to_allocate: dict[Uid, tuple[int, ClaimToAllocate]] = field(default_factory=dict)
     """Allocation requests of the pod's claims, with the version of the device classes that they were made from."""
 
     @property
@@ -78,11 +78,11 @@ class QueuedPodInfo:
         return self.pod.metadata.uid
 
     @property
-    def ready_at(self) -> Instant:
+    def backoff_until(self) -> Instant:
         """Return the time when the pod's backoff is over."""
         if not self.attempts:
             return -NEVER
-        return self.tried_at + min(POD_MAX_BACKOFF, POD_INITIAL_BACKOFF * 2.0 ** (self.attempts - 1))
+        return self.last_attempt + min(POD_MAX_BACKOFF, POD_INITIAL_BACKOFF * 2.0 ** (self.attempts - 1))
 
 
 class SchedulingQueue:
@@ -93,14 +93,14 @@ class SchedulingQueue:
         self._numbers = itertools.count(1)
         self._active: list[tuple[int, int, QueuedPodInfo]] = []
         self._backoff: list[tuple[Instant, int, QueuedPodInfo]] = []
-        self._waiting: dict[Uid, QueuedPodInfo] = {}
+        self._unschedulable: dict[Uid, QueuedPodInfo] = {}
         self._by_claim: dict[Key, dict[Uid, QueuedPodInfo]] = {}
         self._flushed_at: Instant = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, pod: SchedulerPod, *, now: Instant) -> None:
+    def add_or_update(self, pod: SchedulerPod, *, now: Instant) -> None:
         """Add a pod, or store a new version of a queued pod."""
         uid = pod.metadata.uid
         entry = self._entries.get(uid)
@@ -114,101 +114,107 @@ class SchedulingQueue:
         entry.demand = PodRequests.from_pod(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
         self._index(entry)
         changed = before.spec != pod.spec or before.status.resource_claim_statuses != pod.status.resource_claim_statuses
-        asked = before.metadata.annotation(ANNOTATION_LOOK_AGAIN) != pod.metadata.annotation(ANNOTATION_LOOK_AGAIN)
-        if entry.place is QueuedPodState.WAITING and (changed or asked):
-            self._wake(entry, now)
+        rescheduling_requested = before.metadata.annotation(ANNOTATION_LOOK_AGAIN) != pod.metadata.annotation(
+            ANNOTATION_LOOK_AGAIN
+        )
+        if entry.state is QueuedPodState.UNSCHEDULABLE and (changed or rescheduling_requested):
+            self._move(entry, now)
 
     def remove(self, uid: Uid) -> None:
         """Remove a pod that is bound, deleted, or another scheduler's."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._unindex(entry)
-            self._waiting.pop(uid, None)
-            entry.place = QueuedPodState.GONE
+            self._unschedulable.pop(uid, None)
+            entry.state = QueuedPodState.REMOVED
 
     def pop(self, *, now: Instant) -> QueuedPodInfo | None:
         """Return the next pod to schedule, if any; the pod is busy until it is queued again or removed."""
         if (
             now >= self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS
-        ):  # the same sum as in `next_at`: else rounding may make them differ
+        ):  # the same sum as in `next_due`: else rounding may make them differ
             self._flushed_at = now
-            for entry in [e for e in self._waiting.values() if now - e.waiting_since >= POD_MAX_IN_UNSCHEDULABLE_PODS]:
-                self._wake(entry, now)
+            for entry in [
+                e for e in self._unschedulable.values() if now - e.unschedulable_since >= POD_MAX_IN_UNSCHEDULABLE_PODS
+            ]:
+                self._move(entry, now)
         while self._backoff and self._backoff[0][0] <= now:
             _, number, entry = heapq.heappop(self._backoff)
-            if entry.number == number and entry.place is QueuedPodState.BACKOFF:
+            if entry.number == number and entry.state is QueuedPodState.BACKOFF:
                 self._activate(entry)
         while self._active:
             _, number, entry = heapq.heappop(self._active)
-            if entry.number == number and entry.place is QueuedPodState.ACTIVE:
-                entry.place = QueuedPodState.BUSY
+            if entry.number == number and entry.state is QueuedPodState.ACTIVE:
+                entry.state = QueuedPodState.IN_FLIGHT
                 return entry
         return None
 
-    def next_at(self, *, now: Instant) -> Instant:
+    def next_due(self, *, now: Instant) -> Instant:
         """Return the time of the next `pop` that may return a pod, if no event happens."""
-        due = self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS if self._waiting else NEVER
-        while self._backoff and (self._backoff[0][2].number, self._backoff[0][2].place) != (
+        due = self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS if self._unschedulable else NEVER
+        while self._backoff and (self._backoff[0][2].number, self._backoff[0][2].state) != (
             self._backoff[0][1],
             QueuedPodState.BACKOFF,
         ):
             heapq.heappop(self._backoff)
         return max(now, min(due, self._backoff[0][0] if self._backoff else NEVER))
 
-    def wait(self, entry: QueuedPodInfo, needs: ClusterEvent, *, now: Instant, tried: bool = True) -> None:
+    def add_unschedulable(
+        self, entry: QueuedPodInfo, events: ClusterEvent, *, now: Instant, tried: bool = True
+    ) -> None:
         """Make a pod wait for cluster events; unless `tried`, the wait costs the pod no backoff."""
-        if entry.place is QueuedPodState.GONE:
+        if entry.state is QueuedPodState.REMOVED:
             return
         if tried:
             entry.attempts += 1
-            entry.tried_at = now
-        entry.needs, entry.waiting_since = needs, now
-        entry.place = QueuedPodState.WAITING
-        self._waiting[entry.uid] = entry
+            entry.last_attempt = now
+        entry.events, entry.unschedulable_since = events, now
+        entry.state = QueuedPodState.UNSCHEDULABLE
+        self._unschedulable[entry.uid] = entry
 
-    def retry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
+    def requeue(self, entry: QueuedPodInfo, *, now: Instant) -> None:
         """Queue a pod again after an error: the pod is retried after its backoff without a cluster event."""
-        if entry.place is QueuedPodState.GONE:
+        if entry.state is QueuedPodState.REMOVED:
             return
         entry.attempts += 1
-        entry.tried_at = now
+        entry.last_attempt = now
         self._back_off(entry)
 
-    def wake(self, needs: ClusterEvent, *, now: Instant) -> None:
+    def move_all_to_active_or_backoff(self, events: ClusterEvent, *, now: Instant) -> None:
         """Retry the pods that wait for one of these cluster events."""
-        for entry in [e for e in self._waiting.values() if e.needs & needs]:
-            self._wake(entry, now)
+        for entry in [e for e in self._unschedulable.values() if e.events & events]:
+            self._move(entry, now)
 
-    def wake_for(self, claims: Iterable[Key], *, now: Instant) -> None:
+    def move_claim_users(self, claims: Iterable[Key], *, now: Instant) -> None:
         """Retry the pods that use one of these changed claims."""
         for key in claims:
             for entry in tuple(self._by_claim.get(key, {}).values()):
-                if entry.place is QueuedPodState.WAITING:
-                    self._wake(entry, now)
+                if entry.state is QueuedPodState.UNSCHEDULABLE:
+                    self._move(entry, now)
 
-    def waiting(self) -> Iterable[QueuedPodInfo]:
+    def unschedulable_pods(self) -> Iterable[QueuedPodInfo]:
         """Return the pods that wait for a cluster event."""
-        return tuple(self._waiting.values())
+        return tuple(self._unschedulable.values())
 
-    def wake_entry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
+    def move_pod(self, entry: QueuedPodInfo, *, now: Instant) -> None:
         """Retry one pod that waits for a cluster event."""
-        if entry.place is QueuedPodState.WAITING:
-            self._wake(entry, now)
+        if entry.state is QueuedPodState.UNSCHEDULABLE:
+            self._move(entry, now)
 
-    def _wake(self, entry: QueuedPodInfo, now: Instant) -> None:
-        del self._waiting[entry.uid]
-        if entry.ready_at <= now:
+    def _move(self, entry: QueuedPodInfo, now: Instant) -> None:
+        del self._unschedulable[entry.uid]
+        if entry.backoff_until <= now:
             self._activate(entry)
         else:
             self._back_off(entry)
 
     def _activate(self, entry: QueuedPodInfo) -> None:
-        entry.place, entry.number = QueuedPodState.ACTIVE, next(self._numbers)
+        entry.state, entry.number = QueuedPodState.ACTIVE, next(self._numbers)
         heapq.heappush(self._active, (-entry.pod.spec.priority, entry.number, entry))
 
     def _back_off(self, entry: QueuedPodInfo) -> None:
-        entry.place, entry.number = QueuedPodState.BACKOFF, next(self._numbers)
-        heapq.heappush(self._backoff, (entry.ready_at, entry.number, entry))
+        entry.state, entry.number = QueuedPodState.BACKOFF, next(self._numbers)
+        heapq.heappush(self._backoff, (entry.backoff_until, entry.number, entry))
 
     def _index(self, entry: QueuedPodInfo) -> None:
         for key in _claim_keys(entry.pod):

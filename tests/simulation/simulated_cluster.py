@@ -180,7 +180,7 @@ class SimulatedSystem:
         return tuple(each for each in running if not each._watches.troubles())
 
     async def _scheduler(self, transport: Transport) -> None:
-        await Scheduler(self._client(transport), clock=self.clock, chance=self._chance).run()
+        await Scheduler(self._client(transport), clock=self.clock, random=self._chance).run()
 
     async def _workloads(self, transport: Transport) -> None:
         await ControllerManager(self._client(transport), clock=self.clock, chance=self._chance).run()

@@ -118,7 +118,7 @@ async def _run_until_cancelled(
 async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:
     await plane.ready()
     if extender is not None:
-        await extender.wait()
+        await extender.wait_ready()
 
 
 class _PlaneRecordWriter:

@@ -58,8 +58,8 @@ class PlaneExtender:
 
     def __init__(self, plane: LocalPlane) -> None:
         self._plane = plane
-        self._present: Extender | None = None
-        self._lives = 0
+        self._extender: Extender | None = None
+        self._runs = 0
         self._binding: set[asyncio.Task[None]] = set()
         """Bindings under way: they end with the extender, and outlive the scheduler that called them."""
 
@@ -68,16 +68,16 @@ class PlaneExtender:
         await self._define()
         while True:
             # A write of an earlier run may still be under way; a write of another process cannot.
-            quiet = WRITE_TIMEOUT if self._lives else 0.0
-            self._lives += 1
+            quiet = WRITE_TIMEOUT if self._runs else 0.0
+            self._runs += 1
             transport = LocalTransport(self._plane.way(EXTENDER_COMPONENT))
-            self._present = Extender(EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
+            self._extender = Extender(EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
             try:
-                await self._present.work()
+                await self._extender.work()
             except* ServerRestoredError as errors:
                 _log.warning("%s", errors.exceptions[0])
             finally:
-                self._present = None
+                self._extender = None
                 for task in self._binding:
                     task.cancel()
 
@@ -91,35 +91,35 @@ class PlaneExtender:
             await client.merge_patch(_CRDS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the extender answers calls."""
-        return self._present is not None and not self._present.troubles()
+        return self._extender is not None and not self._extender.troubles()
 
-    async def wait(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until the extender is ready."""
-        while not self.ready:  # noqa: ASYNC110 - three watches and a start make it so, none of which tells
+        while not self.is_ready:  # noqa: ASYNC110 - three watches and a start make it so, none of which tells
             await asyncio.sleep(_POLL_INTERVAL)
 
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
-        if self._present is None:
+        if self._extender is None:
             return dict.fromkeys(nodes, "the extender does not run")
-        found = self._present.calls.filter(pod, nodes)
+        found = self._extender.calls.filter(pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
-    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+    def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
-        if self._present is None:
+        if self._extender is None:
             return {}
-        return {each.host: each.score for each in self._present.calls.prioritize(pod, nodes)}
+        return {each.host: each.score for each in self._extender.calls.prioritize(pod, nodes)}
 
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
         """Bind a pod to a node; raise ExtenderRefusedError or ExtenderUnansweredError."""
-        if self._present is None:
+        if self._extender is None:
             raise scheduler_extender.ExtenderRefusedError("the extender does not run")
         meta = pod.metadata
         call = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
-        task = asyncio.ensure_future(self._present.calls.bind(call))
+        task = asyncio.ensure_future(self._extender.calls.bind(call))
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
         await asyncio.wait((task,))

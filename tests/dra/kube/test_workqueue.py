@@ -205,15 +205,6 @@ async def test_keys_are_handled_in_order_of_time_then_of_arrival():
     assert work.handled == [(0.0, "b"), (0.0, "a"), (5.0, "late")]
 
 
-async def test_an_earlier_time_counts():
-    async with Work() as work:
-        work.queue.add_at("a", 5.0)
-        work.queue.add_at("a", 2.0)
-        work.queue.add_at("a", 9.0)
-        await asyncio.sleep(10)
-    assert work.handled == [(2.0, "a")]
-
-
 async def test_a_handler_may_ask_for_its_key_again():
     async def twice(_, work):
         return work.clock.now() + 3.0 if len(work.handled) < 2 else None

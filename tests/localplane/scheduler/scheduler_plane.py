@@ -122,9 +122,9 @@ class SchedulerPlane(Plane):
 
     def another_scheduler(self, seed=2):
         client = Client(LocalTransport(self.way), RateLimiter(1e6, 1e6, clock=self.clock), clock=self.clock)
-        return Scheduler(client, clock=self.clock, chance=seeded(seed), release=self.release)
+        return Scheduler(client, clock=self.clock, random=seeded(seed), release=self.release)
 
-    async def host(self, name, *, devices=0, **how):
+    async def add_node(self, name, *, devices=0, **how):
         body = node(name, **how)
         await self.user.create("nodes", body)
         await self.user.patch("nodes", name, {"status": body["status"]}, subresource="status")
@@ -132,12 +132,12 @@ class SchedulerPlane(Plane):
         if devices:
             await self.user.create("resourceslices", slice_of(name, devices))
 
-    async def gpus(self, nodes=2, devices=2):
+    async def add_gpu_nodes(self, nodes=2, devices=2):
         await self.user.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", body=device_class())
         for i in range(nodes):
-            await self.host(f"n{i}", devices=devices)
+            await self.add_node(f"n{i}", devices=devices)
 
-    async def where(self, name):
+    async def node_of(self, name):
         return (await self.user.get("pods", name))["spec"].get("nodeName", "")
 
     async def placed(self):
@@ -150,7 +150,7 @@ class SchedulerPlane(Plane):
         results = found.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
         return [f"{r['pool']}/{r['device']}" for r in results]
 
-    async def listed(self, name):
+    async def reserved_for(self, name):
         """Return whom a claim is reserved for."""
         found = await self.user.get("resourceclaims", name)
         return [f"{e['resource']}/{e['name']}" for e in found.get("status", {}).get("reservedFor", [])]
@@ -185,6 +185,6 @@ class SchedulerPlane(Plane):
         await self.user.patch("resourceclaims", name, {"status": status}, subresource="status")
 
 
-async def later(seconds=5.0):
+async def sleep(seconds=5.0):
     """Let everybody work for a while."""
     await asyncio.sleep(seconds)

@@ -25,44 +25,44 @@ def claim(name, version, *devices, uid=""):
 
 
 def test_an_older_version_is_no_news():
-    holdings = ClaimTracker()
-    holdings.observe(claim("a", 2, "d"))
+    tracker = ClaimTracker()
+    tracker.observe(claim("a", 2, "d"))
 
-    assert not holdings.observe(claim("a", 1))
-    assert holdings.get(("ml", "a")).metadata.resource_version == "2"
+    assert not tracker.observe(claim("a", 1))
+    assert tracker.get(("ml", "a")).metadata.resource_version == "2"
 
 
 def test_an_allocation_in_flight_is_not_freed_by_what_the_watch_shows():
-    holdings = ClaimTracker()
-    holdings.observe(claim("a", 1))
-    holdings.assume(claim("a", 1), allocation("d"))
+    tracker = ClaimTracker()
+    tracker.observe(claim("a", 1))
+    tracker.assume(claim("a", 1), allocation("d"))
 
-    holdings.observe(claim("a", 2))
-    assert holdings.in_flight("a")
-    assert not holdings.ledger.is_free(item("d"))
-    assert holdings.settle(claim("a", 1))
-    assert holdings.ledger.is_free(item("d"))
+    tracker.observe(claim("a", 2))
+    assert tracker.is_in_flight("a")
+    assert not tracker.ledger.is_free(item("d"))
+    assert tracker.remove_pending_allocation(claim("a", 1))
+    assert tracker.ledger.is_free(item("d"))
 
 
 def test_a_device_with_two_owners_is_free_when_both_have_left():
-    holdings = ClaimTracker()
-    holdings.observe(claim("a", 1, "d"))
-    holdings.observe(claim("b", 2, "d", "e"))
+    tracker = ClaimTracker()
+    tracker.observe(claim("a", 1, "d"))
+    tracker.observe(claim("b", 2, "d", "e"))
 
-    assert not holdings.ledger.is_free(item("e"))
-    holdings.observe(claim("a", 3))
-    assert not holdings.ledger.is_free(item("d"))
-    assert holdings.forget(claim("b", 4))
-    assert holdings.ledger.is_free(item("d"))
-    assert holdings.ledger.is_free(item("e"))
+    assert not tracker.ledger.is_free(item("e"))
+    tracker.observe(claim("a", 3))
+    assert not tracker.ledger.is_free(item("d"))
+    assert tracker.forget(claim("b", 4))
+    assert tracker.ledger.is_free(item("d"))
+    assert tracker.ledger.is_free(item("e"))
 
 
 def test_another_claim_under_the_name_frees_the_former():
-    holdings = ClaimTracker()
-    holdings.observe(claim("a", 1, "d"))
-    holdings.observe(claim("a", 2, uid="new"))
+    tracker = ClaimTracker()
+    tracker.observe(claim("a", 1, "d"))
+    tracker.observe(claim("a", 2, uid="new"))
 
-    assert holdings.ledger.is_free(item("d"))
-    assert [each.metadata.uid for each in holdings] == ["new"]
-    holdings.forget(claim("a", 1, "d"))
-    assert holdings.get(("ml", "a")) is not None
+    assert tracker.ledger.is_free(item("d"))
+    assert [each.metadata.uid for each in tracker] == ["new"]
+    tracker.forget(claim("a", 1, "d"))
+    assert tracker.get(("ml", "a")) is not None

@@ -42,23 +42,27 @@ def left_for(cpu, *running, priority=100, budgets=(), claims=(), nodes=("n1", "n
     """Who leaves for a pod; the node, and the names sorted by importance. None: nobody."""
     cluster, pods = ClusterCache(), {}
     for name in nodes:
-        cluster.observe_host(msgspec.convert(cluster_states.node(name), SchedulerNode))
+        cluster.update_node(msgspec.convert(cluster_states.node(name), SchedulerNode))
         cluster.inventory.observe(msgspec.convert(cluster_states.offer(name), ResourceSlice))
-    cluster.observe_class(msgspec.convert({"metadata": {"name": cluster_states.DRIVER}}, DeviceClass))
+    cluster.update_class(msgspec.convert({"metadata": {"name": cluster_states.DRIVER}}, DeviceClass))
     for each in claims:
         cluster.claims.observe(msgspec.convert(each, ResourceClaim))
     for each in running:
         pod = msgspec.convert(each, SchedulerPod)
         pods[pod.metadata.uid] = pod
-        cluster.place(pod, pod.spec.node_name)
+        cluster.add_pod(pod, pod.spec.node_name)
     asked = on("", "new", cpu, priority, status=status or {}, **spec)
     entry = QueuedPodInfo(PodRequests.from_pod(msgspec.convert(asked, SchedulerPod)))
     found = preempt(
-        entry, cluster, pods=pods, budgets=msgspec.convert(list(budgets), list[PodDisruptionBudget]), veto=veto
+        entry,
+        cluster,
+        pods=pods,
+        budgets=msgspec.convert(list(budgets), list[PodDisruptionBudget]),
+        process_preemption=veto,
     )
     if found is None:
         return None
-    violating = "!" if found.violating else ""
+    violating = "!" if found.pdb_violations else ""
     return (found.node + violating, *(each.metadata.name for each in found.victims))
 
 

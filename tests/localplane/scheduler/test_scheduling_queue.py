@@ -27,7 +27,7 @@ def pod(name, *, priority=0, claims=(), gates=(), version="1"):
 def queue(*pods):
     found = SchedulingQueue()
     for each in pods:
-        found.put(each, now=0.0)
+        found.add_or_update(each, now=0.0)
     return found
 
 
@@ -43,17 +43,22 @@ def test_high_priority_first_then_in_order_of_arrival():
 
 
 @pytest.mark.parametrize(
-    ("needs", "event", "woken"),
+    ("awaited", "event", "woken"),
     [
-        pytest.param(ClusterEvent.DEVICE, ClusterEvent.DEVICE, True, id="what-it-waits-for"),
-        pytest.param(ClusterEvent.NODE | ClusterEvent.ROOM, ClusterEvent.ROOM, True, id="one-of-several"),
-        pytest.param(ClusterEvent.NODE, ClusterEvent.DEVICE, False, id="something-else"),
+        pytest.param(ClusterEvent.DEVICE_AVAILABLE, ClusterEvent.DEVICE_AVAILABLE, True, id="what-it-waits-for"),
+        pytest.param(
+            ClusterEvent.NODE | ClusterEvent.ASSIGNED_POD_DELETED,
+            ClusterEvent.ASSIGNED_POD_DELETED,
+            True,
+            id="one-of-several",
+        ),
+        pytest.param(ClusterEvent.NODE, ClusterEvent.DEVICE_AVAILABLE, False, id="something-else"),
     ],
 )
-def test_only_what_could_help_wakes_a_pod(needs, event, woken):
+def test_only_what_could_help_wakes_a_pod(awaited, event, woken):
     found = queue(pod("a"))
-    found.wait(found.pop(now=0.0), needs, now=0.0)
-    found.wake(event, now=50.0)
+    found.add_unschedulable(found.pop(now=0.0), awaited, now=0.0)
+    found.move_all_to_active_or_backoff(event, now=50.0)
 
     assert popped(found, 50.0) == (["a"] if woken else [])
 
@@ -63,26 +68,26 @@ def test_a_pod_comes_back_after_its_backoff_which_doubles_up_to_ten_seconds():
     now, waits = 0.0, []
     for _ in range(6):
         entry = found.pop(now=now)
-        found.wait(entry, ClusterEvent.DEVICE, now=now)
-        found.wake(ClusterEvent.DEVICE, now=now)
+        found.add_unschedulable(entry, ClusterEvent.DEVICE_AVAILABLE, now=now)
+        found.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=now)
         assert found.pop(now=now) is None
-        waits.append(found.next_at(now=now) - now)
-        now = found.next_at(now=now)
+        waits.append(found.next_due(now=now) - now)
+        now = found.next_due(now=now)
 
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
 def test_waiting_for_somebody_elses_write_costs_no_backoff():
     found = queue(pod("a", claims=["c"]))
-    found.wait(found.pop(now=0.0), ClusterEvent.CLAIM, now=0.0, tried=False)
-    found.wake_for([("ml", "c")], now=0.0)
+    found.add_unschedulable(found.pop(now=0.0), ClusterEvent.CLAIM, now=0.0, tried=False)
+    found.move_claim_users([("ml", "c")], now=0.0)
 
     assert popped(found) == ["a"]
 
 
 def test_a_pod_that_failed_comes_back_by_itself():
     found = queue(pod("a"))
-    found.retry(found.pop(now=0.0), now=0.0)
+    found.requeue(found.pop(now=0.0), now=0.0)
 
     assert popped(found, 0.5) == []
     assert popped(found, 1.0) == ["a"]
@@ -92,7 +97,7 @@ def test_who_waits_too_long_is_looked_at_anyway():
     found = queue(pod("a"))
     found.pop(now=0.0)
     found = queue(pod("a"))
-    found.wait(found.pop(now=0.0), ClusterEvent.NODE, now=0.0)
+    found.add_unschedulable(found.pop(now=0.0), ClusterEvent.NODE, now=0.0)
 
     assert popped(found, POD_MAX_IN_UNSCHEDULABLE_PODS - 1.0) == []
     assert popped(found, POD_MAX_IN_UNSCHEDULABLE_PODS + 60.0) == ["a"]
@@ -100,11 +105,11 @@ def test_who_waits_too_long_is_looked_at_anyway():
 
 def test_a_change_of_the_pod_wakes_it_and_its_status_does_not():
     found = queue(pod("a", gates=["x"]))
-    found.wait(found.pop(now=0.0), ClusterEvent.POD, now=0.0, tried=False)
-    found.put(pod("a", gates=["x"], version="2"), now=0.0)
+    found.add_unschedulable(found.pop(now=0.0), ClusterEvent.POD, now=0.0, tried=False)
+    found.add_or_update(pod("a", gates=["x"], version="2"), now=0.0)
     assert popped(found) == []
 
-    found.put(pod("a", version="3"), now=0.0)
+    found.add_or_update(pod("a", version="3"), now=0.0)
     assert popped(found) == ["a"]
 
 
@@ -112,9 +117,9 @@ def test_a_pod_that_is_gone_never_comes_back():
     found = queue(pod("a", claims=["c"]), pod("b"))
     entry = found.pop(now=0.0)
     found.remove("a")
-    found.wait(entry, ClusterEvent.CLAIM, now=0.0)
-    found.retry(entry, now=0.0)
-    found.wake_for([("ml", "c")], now=99.0)
+    found.add_unschedulable(entry, ClusterEvent.CLAIM, now=0.0)
+    found.requeue(entry, now=0.0)
+    found.move_claim_users([("ml", "c")], now=99.0)
     found.remove("a")
 
     assert popped(found, 99.0) == ["b"]
@@ -128,8 +133,8 @@ UNEVEN = 495.43508709194094
 def test_when_it_is_worth_asking_again_asking_changes_something():
     """Else the scheduler's loop would never wait: simulation seed 5."""
     found = queue(pod("a"))
-    found.wait(found.pop(now=UNEVEN), ClusterEvent.NODE, now=UNEVEN)
+    found.add_unschedulable(found.pop(now=UNEVEN), ClusterEvent.NODE, now=UNEVEN)
 
-    assert found.next_at(now=UNEVEN) == UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS
+    assert found.next_due(now=UNEVEN) == UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS
     assert found.pop(now=UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS) is None
-    assert found.next_at(now=UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS) > UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS
+    assert found.next_due(now=UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS) > UNEVEN + FLUSH_UNSCHEDULABLE_SECONDS

@@ -4,7 +4,7 @@ import pytest
 
 from localplane.schemas.releases import Release
 from tests.localplane.components import pod
-from tests.localplane.scheduler.scheduler_plane import DRIVER, SchedulerPlane, claim, device_class, later, slice_of
+from tests.localplane.scheduler.scheduler_plane import DRIVER, SchedulerPlane, claim, device_class, sleep, slice_of
 
 VIRTUAL_TIME = True
 
@@ -19,20 +19,20 @@ def asking(name, cpu="4", **spec):
 
 
 async def test_a_refusal_counts_nodes_by_reason_in_upstreams_words():
-    world = SchedulerPlane()
-    await world.host("small", cpu="1")
-    await world.host("tainted", taints=[TAINT])
-    await world.host("cordoned", unschedulable=True)
-    await world.host("full", cpu="4", pods="0")
-    async with world.scheduling():
-        await world.user.create("pods", asking("a"))
-        await later()
+    plane = SchedulerPlane()
+    await plane.add_node("small", cpu="1")
+    await plane.add_node("tainted", taints=[TAINT])
+    await plane.add_node("cordoned", unschedulable=True)
+    await plane.add_node("full", cpu="4", pods="0")
+    async with plane.scheduling():
+        await plane.user.create("pods", asking("a"))
+        await sleep()
 
-    assert await world.scheduled("a") == (
+    assert await plane.scheduled("a") == (
         "0/4 nodes are available: 1 Insufficient cpu, 1 Too many pods, "
         "1 node(s) had untolerated taint {dedicated: ml}, 1 node(s) were unschedulable."
     )
-    events = [(e["reason"], e["type"]) for e in await world.user.list("events")]
+    events = [(e["reason"], e["type"]) for e in await plane.user.list("events")]
     assert ("FailedScheduling", "Warning") in events
 
 
@@ -49,105 +49,105 @@ async def test_a_refusal_counts_nodes_by_reason_in_upstreams_words():
     ],
 )
 async def test_a_pod_fits_a_node(how, spec, fits):
-    world = SchedulerPlane()
-    await world.host("n", **how)
-    async with world.scheduling():
-        await world.user.create("pods", asking("a", **spec))
-        await later()
+    plane = SchedulerPlane()
+    await plane.add_node("n", **how)
+    async with plane.scheduling():
+        await plane.user.create("pods", asking("a", **spec))
+        await sleep()
 
-    assert bool(await world.where("a")) is fits
+    assert bool(await plane.node_of("a")) is fits
 
 
 async def test_a_pod_waits_for_its_claim_and_says_nothing():
-    world = SchedulerPlane()
-    await world.gpus()
-    async with world.scheduling():
-        await world.user.create("pods", pod("a", claims=["c"]))
-        await later()
-        assert await world.scheduled("a") is None
-        await world.user.create("resourceclaims", claim("c"))
-        await later(1)
+    plane = SchedulerPlane()
+    await plane.add_gpu_nodes()
+    async with plane.scheduling():
+        await plane.user.create("pods", pod("a", claims=["c"]))
+        await sleep()
+        assert await plane.scheduled("a") is None
+        await plane.user.create("resourceclaims", claim("c"))
+        await sleep(1)
 
-    assert await world.where("a")
+    assert await plane.node_of("a")
 
 
 @pytest.mark.parametrize("what", ["room", "node", "device", "class", "gate"])
 async def test_a_waiting_pod_is_looked_at_when_that_comes(what):  # noqa: C901 - one case per kind of event
-    world = SchedulerPlane()
-    await world.host("n", cpu="4")
-    await world.user.create("resourceclaims", claim("c"))
+    plane = SchedulerPlane()
+    await plane.add_node("n", cpu="4")
+    await plane.user.create("resourceclaims", claim("c"))
     body = asking("a", claims=["c"] if what in {"device", "class"} else [])
     if what == "gate":
         body["spec"]["schedulingGates"] = [{"name": "x"}]
     if what == "node":
         body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "other"}
     if what != "class":
-        await world.user.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", body=device_class())
+        await plane.user.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", body=device_class())
     if what == "class":
-        await world.user.create("resourceslices", slice_of("n"))
+        await plane.user.create("resourceslices", slice_of("n"))
     if what == "room":
-        await world.user.create("pods", asking("first", node="n"))
-    async with world.scheduling():
-        await world.user.create("pods", body)
-        await later(20)
-        assert not await world.where("a")
+        await plane.user.create("pods", asking("first", node="n"))
+    async with plane.scheduling():
+        await plane.user.create("pods", body)
+        await sleep(20)
+        assert not await plane.node_of("a")
         match what:
             case "room":
-                await world.user.delete("pods", "first", gracePeriodSeconds=0)
+                await plane.user.delete("pods", "first", gracePeriodSeconds=0)
             case "node":
-                await world.host("other", labels={"kubernetes.io/hostname": "other"})
+                await plane.add_node("other", labels={"kubernetes.io/hostname": "other"})
             case "device":
-                await world.user.create("resourceslices", slice_of("n"))
+                await plane.user.create("resourceslices", slice_of("n"))
             case "class":
-                await world.user.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", body=device_class())
+                await plane.user.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", body=device_class())
             case "gate":
-                await world.user.patch("pods", "a", {"spec": {"schedulingGates": None}})
-        await later(15)
+                await plane.user.patch("pods", "a", {"spec": {"schedulingGates": None}})
+        await sleep(15)
 
-    assert await world.where("a")
+    assert await plane.node_of("a")
 
 
 async def test_pods_of_high_priority_go_first():
-    world = SchedulerPlane()
-    await world.host("n", pods="1")
+    plane = SchedulerPlane()
+    await plane.add_node("n", pods="1")
     priority = {"metadata": {"name": "urgent"}, "value": 1000}
-    await world.user.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
-    await world.user.create("pods", pod("low"))
-    await world.user.create("pods", pod("high", priorityClassName="urgent"))
-    async with world.scheduling():
-        await later()
+    await plane.user.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
+    await plane.user.create("pods", pod("low"))
+    await plane.user.create("pods", pod("high", priorityClassName="urgent"))
+    async with plane.scheduling():
+        await sleep()
 
-    assert (await world.placed()) == {"low": "", "high": "n"}
+    assert (await plane.placed()) == {"low": "", "high": "n"}
 
 
 async def test_a_missing_class_is_named():
-    world = SchedulerPlane()
-    await world.host("n", devices=1)
-    await world.user.create("resourceclaims", claim("c"))
-    async with world.scheduling():
-        await world.user.create("pods", pod("a", claims=["c"]))
-        await later()
+    plane = SchedulerPlane()
+    await plane.add_node("n", devices=1)
+    await plane.user.create("resourceclaims", claim("c"))
+    async with plane.scheduling():
+        await plane.user.create("pods", pod("a", claims=["c"]))
+        await sleep()
 
     text = f"0/1 nodes are available: request gpu: device class {DRIVER} does not exist."
-    assert await world.scheduled("a") == text
+    assert await plane.scheduled("a") == text
 
 
 async def test_a_device_taint_rule_keeps_a_device_until_it_is_gone():
-    world = SchedulerPlane()
-    await world.gpus(nodes=1, devices=1)
+    plane = SchedulerPlane()
+    await plane.add_gpu_nodes(nodes=1, devices=1)
     taint = {"key": "service", "effect": "NoSchedule"}
-    await world.user.create(
+    await plane.user.create(
         "devicetaintrules", {"metadata": {"name": "r"}, "spec": {"deviceSelector": {}, "taint": taint}}
     )
-    async with world.scheduling():
-        await world.user.create("resourceclaims", claim("c"))
-        await world.user.create("pods", pod("a", claims=["c"]))
-        await later()
-        assert await world.scheduled("a") == "0/1 nodes are available: 1 cannot allocate all claims."
-        await world.user.delete("devicetaintrules", "r")
-        await later()
+    async with plane.scheduling():
+        await plane.user.create("resourceclaims", claim("c"))
+        await plane.user.create("pods", pod("a", claims=["c"]))
+        await sleep()
+        assert await plane.scheduled("a") == "0/1 nodes are available: 1 cannot allocate all claims."
+        await plane.user.delete("devicetaintrules", "r")
+        await sleep()
 
-    assert await world.devices("c") == ["n0/gpu-0"]
+    assert await plane.devices("c") == ["n0/gpu-0"]
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ async def test_a_device_taint_rule_keeps_a_device_until_it_is_gone():
     ],
 )
 async def test_what_post_filter_adds_where_no_claim_can_be_deallocated(release, ending):
-    world = SchedulerPlane(release=release)
-    await world.gpus(nodes=1, devices=1)
-    async with world.scheduling():
-        await world.user.create("resourceclaims", claim("c", count=2))
-        await world.user.create("pods", pod("a", claims=["c"]))
-        await later()
+    plane = SchedulerPlane(release=release)
+    await plane.add_gpu_nodes(nodes=1, devices=1)
+    async with plane.scheduling():
+        await plane.user.create("resourceclaims", claim("c", count=2))
+        await plane.user.create("pods", pod("a", claims=["c"]))
+        await sleep()
 
-    assert (await world.scheduled("a")).endswith(ending)
+    assert (await plane.scheduled("a")).endswith(ending)

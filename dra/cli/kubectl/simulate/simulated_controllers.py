@@ -166,7 +166,7 @@ class SimulatedReservations:
         found = verbs.filter_nodes(self._picture, pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
-    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+    def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
         return {each.host: each.score for each in verbs.prioritize_nodes(self._picture, pod, nodes)}
 
@@ -178,7 +178,7 @@ class SimulatedReservations:
         asked = {
             each.node: MetaVictims(
                 pods=[MetaPod(uid=victim.metadata.uid) for victim in each.victims],
-                num_pdb_violations=len(each.violating),
+                num_pdb_violations=len(each.pdb_violations),
             )
             for each in evictions
         }

@@ -114,18 +114,18 @@ class _SchedulingSimulation:
         self._reserving: SimulatedReservations | None = None
         self._unread: list[str] = []
         for host in self._snapshot.nodes:
-            self._cluster.observe_host(host)
+            self._cluster.update_node(host)
         for rule in self._snapshot.rules:
             self._cluster.inventory.observe_rule(rule)
         for each in self._snapshot.slices:
             self._cluster.inventory.observe(each)
         for found in self._snapshot.classes:
-            self._cluster.observe_class(found)
+            self._cluster.update_class(found)
         for claim in self._snapshot.claims:
             self._cluster.claims.observe(claim)
         for pod in self._pods.values():
             if pod.spec.node_name and not pod.terminal:
-                self._cluster.place(pod, pod.spec.node_name)
+                self._cluster.add_pod(pod, pod.spec.node_name)
         if self._snapshot.reservations:
             self._reserve(self._snapshot.reservations)
         self._order = tuple(self._pods)
@@ -214,8 +214,8 @@ class _SchedulingSimulation:
                 self._cluster,
                 pods=self._pods,
                 budgets=self._snapshot.budgets,
-                start=self._start,
-                veto=self._veto if self._reserving is not None else None,
+                start_index=self._start,
+                process_preemption=self._veto if self._reserving is not None else None,
             )
             if eviction is not None:
                 self._evict(eviction)
@@ -231,7 +231,9 @@ class _SchedulingSimulation:
     def _verdict(self, entry: QueuedPodInfo) -> ScheduleResult:
         """Return the decision about one pod, after deallocating claims that no pod can use any more."""
         while True:
-            verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._reserving)
+            verdict = decide(
+                entry, self._cluster, start_index=self._start, random=self._chance, extender=self._reserving
+            )
             if not isinstance(verdict, Deallocation):
                 return verdict
             self._observe(verdict.claim, None, ())
@@ -241,7 +243,7 @@ class _SchedulingSimulation:
         uid = pod.metadata.uid
         fate = self._fate(pod)
         if not isinstance(verdict, NodeAssignment):
-            waits = verdict.why if isinstance(verdict, Pending) else verdict.message
+            waits = verdict.reason if isinstance(verdict, Pending) else verdict.message
             self._fates[uid] = replace(fate, why=waits)
             return False
         why = self._full(verdict, pod)
@@ -266,7 +268,7 @@ class _SchedulingSimulation:
             pod,
             new=uid in self._new or name in self._first,
             victims=eviction.victims if eviction is not None else (),
-            violating=eviction.violating if eviction is not None else frozenset(),
+            violating=eviction.pdb_violations if eviction is not None else frozenset(),
             reservation=name,
         )
 
@@ -287,7 +289,7 @@ class _SchedulingSimulation:
         """Remove preempted pods, and deallocate claims that only they used."""
         for victim in eviction.victims:
             meta = victim.metadata
-            self._cluster.displace(meta.uid)
+            self._cluster.remove_pod(meta.uid)
             del self._pods[meta.uid]
             self._generation.forget(victim)
             if self._reserving is not None:
@@ -328,8 +330,8 @@ class _SchedulingSimulation:
     def _carried_out(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
         entry = ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         spec = msgspec.structs.replace(pod.spec, node_name=placement.node)
-        self._pods[pod.metadata.uid] = bound = placement.of(msgspec.structs.replace(pod, spec=spec))
-        self._cluster.place(bound, placement.node)
+        self._pods[pod.metadata.uid] = bound = placement.assigned_pod(msgspec.structs.replace(pod, spec=spec))
+        self._cluster.add_pod(bound, placement.node)
         return tuple(self._observe(*each, (entry,)) for each in placement.claims)
 
     def _observe(

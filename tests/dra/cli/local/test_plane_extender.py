@@ -77,7 +77,7 @@ async def site():
     made = Site()
     running = asyncio.ensure_future(made.plane.run())
     await made.plane.ready()
-    await made.extender.wait()
+    await made.extender.wait_ready()
     try:
         yield made
         if running.done():
@@ -134,7 +134,7 @@ async def test_pods_wait_while_the_extender_is_down_and_go_on_after_it(site):
     await site.pod("waits", "1")
     await asyncio.sleep(0.9)
     assert await site.node("waits") == ""
-    await site.extender.wait()
+    await site.extender.wait_ready()
     await asyncio.sleep(2)
     assert await site.node("waits")
 
