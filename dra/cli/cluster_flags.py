@@ -19,7 +19,7 @@ class ClusterFlags:
 
 
 def cluster_options(command: Command) -> Command:
-    """Add ``--kubeconfig`` and ``--context``; the command gets both as `place`."""
+    """Add ``--kubeconfig`` and ``--context``; the command gets both as `cluster_flags`."""
 
     @click.option(
         "--kubeconfig",
@@ -29,6 +29,6 @@ def cluster_options(command: Command) -> Command:
     @click.option("--context", help="Name of the kubeconfig context to use.")
     @functools.wraps(command)
     def wrapped(*, kubeconfig: str | None, context: str | None, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(place=ClusterFlags(kubeconfig=kubeconfig, context=context), **rest)
+        return command(cluster_flags=ClusterFlags(kubeconfig=kubeconfig, context=context), **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added

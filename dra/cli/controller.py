@@ -27,13 +27,13 @@ from dra.telemetry import logs
     type=click.Choice([mode.value for mode in ControllerMode]),
     help="replace: the stock resourceclaim-controller is disabled; alongside: it runs as well.",
 )
-def controller(*, place: ClusterFlags, config: Path | None, mode: str | None) -> None:
+def controller(*, cluster_flags: ClusterFlags, config: Path | None, mode: str | None) -> None:
     """Run the ResourceClaim controller."""
     configuration = read_configuration(config, mode=mode)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context))
+        transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context))
         application = Application(configuration, transport)
         asyncio.run(run_until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use

@@ -225,26 +225,26 @@ def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict
 
     node, claim = _node_name(options), found.preparation.claim
     try:
-        there = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
-        users = manual_release.pods_using_claim(claim, there, node=node, own=options["pod_uid"])
+        pod_list = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
+        users = manual_release.pods_using_claim(claim, pod_list, node=node, own=options["pod_uid"])
     except (ApiError, ValueError, OSError) as error:
-        doubt = f"the pods that use it on node {node} are unknown: {error_text(error)}"
-        way_out = (
+        reason = f"the pods that use it on node {node} are unknown: {error_text(error)}"
+        remedy = (
             f"Pass the pods: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
             f"dra-reserve kubelet-plugin release --claim-uid {claim.uid} --pods - in the plugin's pod"
         )
     else:
         if not users:
             return f"no pod on node {node} uses it"
-        doubt = f"is used on node {node} by {', '.join(users)}"
-        way_out = "It is released when they end"
+        reason = f"is used on node {node} by {', '.join(users)}"
+        remedy = "It is released when they end"
     if not force:
         raise click.ClickException(
-            f"{claim}: {doubt}. Nothing was released. {way_out}. To release it anyway, use --force; a device that is "
+            f"{claim}: {reason}. Nothing was released. {remedy}. To release it anyway, use --force; a device that is "
             "still in use is then used twice"
         )
-    click.echo(f"{claim}: {doubt}; released anyway.", err=True)
-    return f"by force: {doubt}"
+    click.echo(f"{claim}: {reason}; released anyway.", err=True)
+    return f"by force: {reason}"
 
 
 def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
@@ -258,7 +258,9 @@ def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     from kubeletplugin import manual_release  # noqa: PLC0415
 
     async def ask() -> "tuple[Pod, ...]":
-        transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
+        transport = HttpTransport(
+            credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
+        )
         try:
             return await manual_release.list_pods_on_node(Client(transport, RateLimiter(10, 10)), node)
         finally:
@@ -297,7 +299,9 @@ def _published_slices(options: dict[str, Any], node: str) -> bytes:
     from dra.kube.transport import Request  # noqa: PLC0415
 
     async def ask() -> bytes:
-        transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
+        transport = HttpTransport(
+            credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
+        )
         query = {"fieldSelector": f"spec.nodeName={node}"}
         try:
             return (await transport.send(Request(method="GET", path=SLICES.path(), query=query, timeout=10.0))).body
@@ -352,7 +356,9 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         metrics=_parse_endpoint("--metrics", options["metrics"]),
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
-    transport = HttpTransport(credentials.find(options["place"].kubeconfig, context=options["place"].context))
+    transport = HttpTransport(
+        credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
+    )
     return PluginApplication(drivers, transport, settings)
 
 

@@ -19,30 +19,30 @@ LazySubcommands: TypeAlias = Mapping[str, tuple[str, str]]
 class _LazyCommands(MutableMapping[str, click.Command]):
     """The mapping of names to commands, each imported when it is looked up."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = dict(places)
+    def __init__(self, import_paths: Mapping[str, str]) -> None:
+        self._import_paths = dict(import_paths)
         self._found: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._found:
-            module, _, attribute = self._places[name].partition(":")
+            module, _, attribute = self._import_paths[name].partition(":")
             with without_gc():
                 self._found[name] = getattr(import_module(module), attribute)
         return self._found[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:
         self._found[name] = command
-        self._places.setdefault(name, "")
+        self._import_paths.setdefault(name, "")
 
     def __delitem__(self, name: str) -> None:
-        del self._places[name]
+        del self._import_paths[name]
         self._found.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._import_paths)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._import_paths)
 
 
 @contextmanager
@@ -60,30 +60,32 @@ def without_gc() -> Iterator[None]:
 class LazyGroup(click.Group):
     """A group that lists its commands without importing them; subclasses name the commands."""
 
-    places: ClassVar[LazySubcommands] = {}
+    lazy_subcommands: ClassVar[LazySubcommands] = {}
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Headings of the list, and the commands below each; without headings, one list in alphabetical order."""
 
     def __init__(self, name: str | None = None, **settings: object) -> None:
-        settings["commands"] = _LazyCommands({each: place for each, (place, _) in self.places.items()})
+        settings["commands"] = _LazyCommands(
+            {each: import_path for each, (import_path, _) in self.lazy_subcommands.items()}
+        )
         super().__init__(name, **settings)  # type: ignore[arg-type] # click's own, passed through
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, in sections."""
         del ctx
-        sections = self.sections or {"Commands": sorted(self.places)}
-        told = {heading: self._told(names) for heading, names in sections.items()}
-        widest = max((len(name) for lines in told.values() for name in lines), default=0)
-        for heading, lines in told.items():
+        sections = self.sections or {"Commands": sorted(self.lazy_subcommands)}
+        help_texts = {heading: self._help_texts(names) for heading, names in sections.items()}
+        widest = max((len(name) for lines in help_texts.values() for name in lines), default=0)
+        for heading, lines in help_texts.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(widest), text) for name, text in lines.items()])
 
-    def _told(self, names: Sequence[str]) -> dict[str, str]:
+    def _help_texts(self, names: Sequence[str]) -> dict[str, str]:
         """Return names and descriptions; several names of one command share a line."""
         same: dict[tuple[str, str], list[str]] = {}
         for name in names:
-            same.setdefault(self.places[name], []).append(name)
+            same.setdefault(self.lazy_subcommands[name], []).append(name)
         return {", ".join(each): text for (_, text), each in same.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -99,6 +101,8 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions of a word; commands are not imported, so that the user does not wait."""
         found = [
-            CompletionItem(each, help=text) for each, (_, text) in self.places.items() if each.startswith(incomplete)
+            CompletionItem(each, help=text)
+            for each, (_, text) in self.lazy_subcommands.items()
+            if each.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)

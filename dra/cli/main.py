@@ -25,7 +25,7 @@ COMMANDS: Final[LazySubcommands] = {
 
 
 class _ComponentGroup(LazyGroup):
-    places = COMMANDS
+    lazy_subcommands = COMMANDS
 
 
 @click.group(cls=_ComponentGroup, context_settings={"help_option_names": ["-h", "--help"]})

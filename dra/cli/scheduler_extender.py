@@ -23,13 +23,13 @@ from dra.telemetry import logs
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=("Path to the configuration file.")
 )
-def scheduler_extender(*, place: ClusterFlags, config: Path | None) -> None:
+def scheduler_extender(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     """Run the scheduler extender for Reservations, which filters nodes and binds pods."""
     configuration = server_process.load_configuration(config, ExtenderConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context))
+        transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context))
         asyncio.run(run_until_stopped(Extender(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

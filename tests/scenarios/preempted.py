@@ -37,7 +37,7 @@ def difference(
     if (said.node, _victims(said)) == (node, ended):
         return None
     told = (
-        f"said {said.node or said.why!r}, ending {sorted(_victims(said))}; is on {node or 'no node'}, "
+        f"said {said.node or said.reason!r}, ending {sorted(_victims(said))}; is on {node or 'no node'}, "
         f"ended {sorted(ended)}"
     )
     if bool(said.node) != bool(node) or bool(said.victims) != bool(ended):
@@ -68,7 +68,7 @@ def _fates(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: s
     others = tuple(each for each in snapshot.pods if each.spec.node_name != node)
     for order in orders(there):
         found = msgspec.structs.replace(snapshot, pods=(*others, *order))
-        yield simulated.fate(simulated.only(found, node), manifest, namespace=namespace)
+        yield simulated.simulate_pod(simulated.only(found, node), manifest, namespace=namespace)
 
 
 def _numbered(pod: SchedulerPod, number: int) -> SchedulerPod:
@@ -78,10 +78,10 @@ def _numbered(pod: SchedulerPod, number: int) -> SchedulerPod:
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, start_time=f"{began}{number:03d}"))
 
 
-def _victims(fate: PodOutcome) -> set[str]:
-    return {each.metadata.name for each in fate.victims}
+def _victims(outcome: PodOutcome) -> set[str]:
+    return {each.metadata.name for each in outcome.victims}
 
 
-def _cost(fate: PodOutcome) -> tuple[Any, ...]:
-    *numbers, began = candidate_cost(PreemptionCandidate(fate.node, fate.victims, fate.violating))
+def _cost(outcome: PodOutcome) -> tuple[Any, ...]:
+    *numbers, began = candidate_cost(PreemptionCandidate(outcome.node, outcome.victims, outcome.pdb_violations))
     return (*numbers, type(began)(str(began)[:SECOND]))

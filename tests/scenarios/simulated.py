@@ -34,13 +34,14 @@ async def look(kubeconfig: Path, *, nodes: Collection[str]) -> Snapshot:
     )
 
 
-def fate(snapshot: Snapshot, manifest: Json, *, namespace: str) -> PodOutcome:
+def simulate_pod(snapshot: Snapshot, manifest: Json, *, namespace: str) -> PodOutcome:
     """Return what is said to become of the one object of a manifest."""
-    wishes = parse_manifests([manifest], namespace=namespace)
-    wishes.pods = [
-        with_priority(pod, wishes.priorities.get(pod.metadata.key, ""), snapshot.priorities) for pod in wishes.pods
+    manifests = parse_manifests([manifest], namespace=namespace)
+    manifests.pods = [
+        with_priority(pod, manifests.priority_class_names.get(pod.metadata.key, ""), snapshot.priorities)
+        for pod in manifests.pods
     ]
-    (found,) = (each for each in simulate_scheduling(snapshot, wishes).fates if each.new)
+    (found,) = (each for each in simulate_scheduling(snapshot, manifests).outcomes if each.is_from_manifests)
     return found
 
 

@@ -170,13 +170,13 @@ async def _told(target: Target, namespace: str, manifest: Path, taken: Path, *, 
         options = (f"--filename={manifest}", f"--namespace={namespace}", "--output=json")
         _, text = await plugin_of_kubectl.dra(target.admin, "simulate", *options)
         return {each["metadata"]["name"] for each in json.loads(text)["items"] if each["placed"]}
-    wishes = parse_manifests(
+    manifests = parse_manifests(
         [json.loads(await asyncio.to_thread(manifest.read_text, encoding="utf-8"))], namespace=namespace
     )
     return {
         each.pod.metadata.name
-        for each in simulate_scheduling(bundle_file.read_bundle(taken), wishes).fates
-        if each.new and each.node
+        for each in simulate_scheduling(bundle_file.read_bundle(taken), manifests).outcomes
+        if each.is_from_manifests and each.node
     }
 
 
@@ -197,30 +197,30 @@ def _differences(
     allocated = {each["metadata"]["name"]: msgspec.convert(each, ResourceClaim) for each in claims}
     for manifest in case.pods:
         name, node = manifest["metadata"]["name"], bound[manifest["metadata"]["name"]]
-        wishes = parse_manifests([manifest], namespace=namespace)
-        (fate,) = (each for each in simulate_scheduling(snapshot, wishes).fates if each.new)
-        if bool(fate.node) != bool(node):
-            found.append(f"{name}: said {fate.node or fate.why!r}, is on {node or 'no node'!r}")
-        elif node and fate.node != node and not _possible(snapshot, wishes, node):
+        manifests = parse_manifests([manifest], namespace=namespace)
+        (outcome,) = (each for each in simulate_scheduling(snapshot, manifests).outcomes if each.is_from_manifests)
+        if bool(outcome.node) != bool(node):
+            found.append(f"{name}: said {outcome.node or outcome.reason!r}, is on {node or 'no node'!r}")
+        elif node and outcome.node != node and not _possible(snapshot, manifests, node):
             found.append(f"{name}: is on {node}, where it could not be")
         if node:
-            snapshot = _after(snapshot, wishes, node, allocated)
+            snapshot = _after(snapshot, manifests, node, allocated)
     return found
 
 
-def _possible(snapshot: Snapshot, wishes: Manifests, node: str) -> bool:
+def _possible(snapshot: Snapshot, manifests: Manifests, node: str) -> bool:
     """Whether a pod could be placed on that node."""
     only = tuple(each for each in snapshot.nodes if each.metadata.name == node)
     return any(
         each.node
-        for each in simulate_scheduling(msgspec.structs.replace(snapshot, nodes=only), wishes).fates
-        if each.new
+        for each in simulate_scheduling(msgspec.structs.replace(snapshot, nodes=only), manifests).outcomes
+        if each.is_from_manifests
     )
 
 
-def _after(snapshot: Snapshot, wishes: Manifests, node: str, allocated: dict[str, ResourceClaim]) -> Snapshot:
+def _after(snapshot: Snapshot, manifests: Manifests, node: str, allocated: dict[str, ResourceClaim]) -> Snapshot:
     """Return the cluster with the pod where the scheduler has put it, and its claims as they were then."""
-    (pod,) = wishes.pods
+    (pod,) = manifests.pods
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
     used = {each.resource_claim_name for each in pod.spec.resource_claims or ()}
     claims = tuple(

@@ -114,7 +114,7 @@ async def _played(target: Target, team: Namespace, nodes: list[str], seed: int, 
             await _counted(namespace, len(case.budgets))
             await _caught_up(namespace)
             snapshot = await simulated.look(target.admin, nodes=nodes)
-            said = simulated.fate(snapshot, each, namespace=namespace.name)
+            said = simulated.simulate_pod(snapshot, each, namespace=namespace.name)
             before = {pod["metadata"]["name"] for pod in await namespace.all(PODS)}
             name = each["metadata"]["name"]
             await namespace.create(each)

@@ -55,12 +55,12 @@ class DemoScene:
         """Create an object on the plane."""
         return await self.plane.request("POST", path, obj)
 
-    async def furnish(self) -> None:
+    async def create_device(self) -> None:
         """Create the device that all claims of the demo share."""
         for path, obj in demo_manifests.shared_device():
             await self.create(path, obj)
 
-    async def follow(self, job: str, claim: str, until: Callable[[], bool], *, pods: int) -> None:
+    async def show_progress(self, job: str, claim: str, until: Callable[[], bool], *, pods: int) -> None:
         """Show progress of a Job's pods and of its claim's list until a condition holds; raise DemoStepError."""
         key = (NAMESPACE, claim)
         clock = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ class DemoScene:
             phases = self.history.phases(NAMESPACE, job)
             ended = sum(phases[phase] for phase in TERMINAL_PHASES)
             running = phases["Running"]
-            text = f"running {running:,} · ended {ended:,} of {pods:,} · list: {self.history.listed(key)}"
+            text = f"running {running:,} · ended {ended:,} of {pods:,} · list: {self.history.list_summary(key)}"
             self.screen.progress(running + ended, pods, text)
             if until():
                 return
@@ -102,7 +102,7 @@ async def show_kep_field(scene: DemoScene) -> None:
     """Show the first chapter: the field of KEP-5194, on a server that has the field."""
     screen, pods = scene.screen, scene.pods
     screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
-    await scene.furnish()
+    await scene.create_device()
     made = await scene.create(
         JOBS_PATH, demo_manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=False)
     )
@@ -112,16 +112,18 @@ async def show_kep_field(scene: DemoScene) -> None:
         ("kind: ResourceClaim", "spec:", "  reservedFor: {apiGroup: batch, resource: jobs, name: train, uid: …}")
     )
     began = asyncio.get_running_loop().time()
-    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    await scene.show_progress("train", "train", lambda: scene.started("train") >= pods, pods=pods)
     took = asyncio.get_running_loop().time() - began
-    if most := max(version.pods_listed for version in scene.history.of_claim("train")):
+    if most := max(version.pods_listed for version in scene.history.claim_versions("train")):
         raise DemoStepError(
             f"claim train on api {scene.plane.api}: {most} pods were in its list, which must contain only the Job"
         )
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s; the list has never held a pod:")
-    await scene.show.value(scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor")
+    await scene.show.print_field(
+        scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor"
+    )
     await create_waiting_claim(scene, "next")
-    await scene.follow("train", "train", lambda: not scene.reserved("train"), pods=pods)
+    await scene.show_progress("train", "train", lambda: not scene.reserved("train"), pods=pods)
     screen.good(
         "The Job has finished, and its entry is removed. A scheduler that read the claim before may still bind a pod "
         "to it,"
@@ -131,34 +133,34 @@ async def show_kep_field(scene: DemoScene) -> None:
     )
 
 
-async def create_waiting_claim(scene: DemoScene, heir: str) -> None:
+async def create_waiting_claim(scene: DemoScene, claim_name: str) -> None:
     """Create a claim that needs the shared device, and a pod that uses the claim."""
-    await scene.create(CLAIMS_PATH, demo_manifests.claim(heir))
-    await scene.create(PODS_PATH, demo_manifests.pod(heir, claim_name=heir, seconds=1))
-    scene.screen.say(f"Claim {heir} waits for the same device.")
+    await scene.create(CLAIMS_PATH, demo_manifests.claim(claim_name))
+    await scene.create(PODS_PATH, demo_manifests.pod(claim_name, claim_name=claim_name, seconds=1))
+    scene.screen.say(f"Claim {claim_name} waits for the same device.")
 
 
 async def show_next_claim(scene: DemoScene) -> None:
     """Show that claim next gets the device once the device is free."""
-    await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
+    await scene.show_progress("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
     scene.screen.good("The Job has finished, and claim next has the device:")
-    await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
+    await scene.show.print_table(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
 async def show_annotation(scene: DemoScene) -> None:
     """Show the second chapter: the same with an annotation, on the API of Kubernetes 1.36."""
     screen, pods = scene.screen, scene.pods
     screen.title("2  The same on the API of Kubernetes 1.36: an annotation, and a window that moves through the list")
-    await scene.furnish()
+    await scene.create_device()
     await scene.create(CLAIMS_PATH, demo_manifests.claim("train", annotation="jobs.batch/train"))
     screen.code(("kind: ResourceClaim", "metadata:", "  annotations: {reserve.dra/reserved-for: jobs.batch/train}"))
     await scene.create(
         JOBS_PATH, demo_manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=True)
     )
     began = asyncio.get_running_loop().time()
-    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    await scene.show_progress("train", "train", lambda: scene.started("train") >= pods, pods=pods)
     took = asyncio.get_running_loop().time() - began
-    versions = scene.history.of_claim("train")
+    versions = scene.history.claim_versions("train")
     most = max(version.pods_listed for version in versions)
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s. The list takes 256 entries;")
     screen.say(f"  it held {most} pods at most, others moved up as they started: {len(versions)} writes of the claim.")
@@ -176,18 +178,18 @@ async def show_failures(scene: DemoScene) -> None:
     await scene.create(
         JOBS_PATH, demo_manifests.job("again", pods=pods, claim_name="again", seconds=scene.seconds, gated=True)
     )
-    await scene.follow("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
+    await scene.show_progress("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
     pid = plane.kill_controller()
     screen.bad(f"kill -9 {pid}: the controller was killed, with {scene.started('again'):,} pods started")
     async with asyncio.TaskGroup() as group:
-        coming = group.create_task(plane.controller_after(pid))
-        await scene.follow("again", "again", coming.done, pods=pods)
+        coming = group.create_task(plane.wait_new_controller(pid))
+        await scene.show_progress("again", "again", coming.done, pods=pods)
     screen.good(f"A new controller (pid {coming.result()}) has read the cluster and continues.")
-    await scene.follow("again", "again", lambda: scene.ended("again") >= pods, pods=pods)
+    await scene.show_progress("again", "again", lambda: scene.ended("again") >= pods, pods=pods)
     counts = (await plane.request("GET", "/dra/faults"))["counts"]
     await plane.request("DELETE", "/dra/faults")
-    told = ", ".join(f"{counts.get(name, 0)} × {what}" for name, what in _FAULT_TEXTS.items())
-    screen.good(f"All pods have finished, despite a crash, {told}.")
+    faults = ", ".join(f"{counts.get(name, 0)} × {what}" for name, what in _FAULT_TEXTS.items())
+    screen.good(f"All pods have finished, despite a crash, {faults}.")
     screen.say(
         "  The new process found a guard in the list. Pods that were deleted by force before may still run: claim"
     )
@@ -235,7 +237,7 @@ def _print_verdict(scene: DemoScene, verdict: SafetyVerdict, screen: Screen) -> 
     if well:
         figures = f"{verdict.writes:,} writes, {verdict.pods:,} pods"
         screen.good(f"{api} {figures}: no device was allocated twice, taken from a pod that used it, or leaked")
-    figures = f"{verdict.allocations} allocations, the longest list had {verdict.longest_list} entries"
+    figures = f"{verdict.allocations} allocations, the longest list had {verdict.max_list_length} entries"
     screen.say(f"  {' ' * len(api)} {figures}")
     return well
 

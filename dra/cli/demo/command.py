@@ -36,7 +36,7 @@ def demo(pods: int, seconds: float, *, keep: bool) -> None:
     """Run a demonstration on temporary local planes: it takes a minute and needs no cluster."""
     screen = Screen()
     screen.say("dra-reserve: devices for workloads. Three nodes, no cluster; Ctrl-C stops the demo and cleans up.")
-    if keep and PlaneFolder(DEFAULT_FOLDER).taken:
+    if keep and PlaneFolder(DEFAULT_FOLDER).is_in_use:
         raise click.ClickException(
             f"folder {DEFAULT_FOLDER.absolute()}: a plane already runs here; --keep needs this folder. Stop it first: "
             f"{dra_reserve_command()} local down"
@@ -69,8 +69,8 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
     show = object_printers.create_printer(screen)
     async with AsyncExitStack() as stack:
         kep = DemoPlane(folder / "kep", api="kep", nodes=NODE_COUNT, devices=DEVICES_PER_NODE)
-        place = DEFAULT_FOLDER.absolute() if keep else folder / "stock"
-        stock = DemoPlane(place, api="stock", nodes=NODE_COUNT, devices=DEVICES_PER_NODE, stays=keep)
+        path = DEFAULT_FOLDER.absolute() if keep else folder / "stock"
+        stock = DemoPlane(path, api="stock", nodes=NODE_COUNT, devices=DEVICES_PER_NODE, detached=keep)
         for plane in (kep, stock):
             stack.push_async_callback(plane.stop)
         screen.title("Two control planes: one with the API of KEP-5194, one with that of Kubernetes 1.36")
@@ -98,7 +98,7 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
         well = await chapters.show_safety_check(scenes, screen)
         screen.say(f"The demo took {SYSTEM.now() - began:.0f} s.")
         if keep:
-            stock.keep()
+            stock.keep_running()
             _print_next_steps(screen, stock)
     return well
 

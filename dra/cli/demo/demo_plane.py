@@ -38,13 +38,13 @@ class DemoPlaneError(RuntimeError):
 class DemoPlane:
     """A local plane that the demo starts, asks and stops."""
 
-    def __init__(self, path: Path, *, api: str, nodes: int, devices: int, stays: bool = False) -> None:
+    def __init__(self, path: Path, *, api: str, nodes: int, devices: int, detached: bool = False) -> None:
         """Prepare a plane; with ``stays`` it can be kept, otherwise it ends with this process, however that ends."""
         self.folder = PlaneFolder(path)
         self.api = api
         shape = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
         self._arguments = (*shape, "--no-reservations")  # the demo shows only claims
-        self._stays = stays
+        self._detached = detached
         self._kept = False
         self._process: Process | None = None
         self._starting: asyncio.Task[PlaneRecord] | None = None
@@ -65,7 +65,7 @@ class DemoPlane:
 
     async def start(self) -> None:
         """Start the plane and wait until its nodes and its controller are ready; raise DemoPlaneError."""
-        if self._stays:
+        if self._detached:
             self._starting = asyncio.create_task(
                 asyncio.to_thread(detached_plane.start_detached, self.folder, self._arguments)
             )
@@ -73,7 +73,7 @@ class DemoPlane:
         else:
             await self._start_tethered()
         self._transport = HttpTransport(credentials.find(str(self.kubeconfig)), agent=USER_AGENT)
-        await self.controller_is_ready()
+        await self.wait_controller_ready()
 
     async def _start_tethered(self) -> None:
         self.folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,15 +85,15 @@ class DemoPlane:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the demo, which then stops the plane
             )
-        await self._until(self._is_up, within=START_TIMEOUT, saying="is up")
+        await self._wait_until(self._is_up, within=START_TIMEOUT, saying="is up")
 
-    def keep(self) -> None:
+    def keep_running(self) -> None:
         """Let the plane run on when the demo ends."""
         self._kept = True
 
-    async def controller_is_ready(self) -> None:
+    async def wait_controller_ready(self) -> None:
         """Wait until the controller has read the cluster and acts; raise DemoPlaneError."""
-        await self._until(self._controller_answers, within=READY_TIMEOUT, saying="has a controller that is ready")
+        await self._wait_until(self._controller_answers, within=READY_TIMEOUT, saying="has a controller that is ready")
 
     async def stop(self) -> None:
         """Stop the plane, unless it is kept."""
@@ -139,15 +139,15 @@ class DemoPlane:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    async def controller_after(self, pid: int) -> int:
+    async def wait_new_controller(self, pid: int) -> int:
         """Return the pid of the controller that replaces a killed one, once the new controller is ready."""
-        await self._until(
+        await self._wait_until(
             lambda: self.record.controller_pid not in (pid, None), within=READY_TIMEOUT, saying="has another one"
         )
-        await self.controller_is_ready()
+        await self.wait_controller_ready()
         return self.record.controller_pid or 0
 
-    async def _until(self, holds: Any, *, within: float, saying: str) -> None:  # noqa: ANN401 - sync or async
+    async def _wait_until(self, holds: Any, *, within: float, saying: str) -> None:  # noqa: ANN401 - sync or async
         deadline = asyncio.get_running_loop().time() + within
         while not (await found if asyncio.iscoroutine(found := holds()) else found):
             if self._process is not None and self._process.returncode is not None:

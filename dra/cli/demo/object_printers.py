@@ -25,11 +25,11 @@ _COLLECTION_PATHS: Final = {
 class ObjectPrinter(Protocol):
     """A printer that shows objects of a plane."""
 
-    async def get(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
+    async def print_table(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
         """Show the objects of a kind as a table."""
         ...
 
-    async def value(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
+    async def print_field(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
         """Show one field of an object: ``status.reservedFor``."""
         ...
 
@@ -41,11 +41,11 @@ class KubectlPrinter:
         self._program = program
         self._screen = screen
 
-    async def get(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
+    async def print_table(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
         """Show the objects of a kind as a table."""
         await self._run(plane, "get", kind, "-n", namespace)
 
-    async def value(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
+    async def print_field(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
         """Show one field of an object."""
         await self._run(plane, "get", kind.removesuffix("s"), name, "-n", namespace, "-o", f"jsonpath={{.{field}}}")
 
@@ -68,7 +68,7 @@ class ApiPrinter:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
-    async def get(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
+    async def print_table(self, plane: DemoPlane, kind: str, *, namespace: str) -> None:
         """Show the objects of a kind as a table."""
         try:
             table = await plane.table(_COLLECTION_PATHS[kind].format(namespace=namespace))
@@ -77,7 +77,7 @@ class ApiPrinter:
             output = str(error)
         self._screen.command(f"kubectl get {kind} -n {namespace}   # asked over the API: no such program here", output)
 
-    async def value(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
+    async def print_field(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
         """Show one field of an object."""
         found: Any = await plane.request("GET", f"{_COLLECTION_PATHS[kind].format(namespace=namespace)}/{name}")
         for step in field.split("."):

@@ -56,7 +56,7 @@ class SafetyVerdict:
     deallocations: int = 0
     pods: int = 0
     """Pods that have used a claim."""
-    longest_list: int = 0
+    max_list_length: int = 0
 
 
 def check_safety(
@@ -66,15 +66,15 @@ def check_safety(
 
     A claim of ``guarded`` may keep its devices at the end, as long as its list has only a guard entry.
     """
-    play = _HistoryReplay(guarded)
+    replay = _HistoryReplay(guarded)
     for version in sorted(versions, key=attrgetter("revision")):
-        play.verdict.writes += 1
+        replay.verdict.writes += 1
         if isinstance(version, ClaimVersion):
-            play.claim(version)
+            replay.observe_claim(version)
         else:
-            play.pod(version)
-    play.end()
-    return play.verdict
+            replay.observe_pod(version)
+    replay.finish()
+    return replay.verdict
 
 
 class _HistoryReplay:
@@ -88,17 +88,17 @@ class _HistoryReplay:
         self._users: dict[Key, dict[str, PodVersion]] = {}
         self._served: set[str] = set()
 
-    def claim(self, now: ClaimVersion) -> None:
+    def observe_claim(self, now: ClaimVersion) -> None:
         before = self._claims.get(now.key)
         had = before.devices if before is not None else frozenset()
         has = frozenset[DeviceName]() if now.gone else now.devices
-        self.verdict.longest_list = max(self.verdict.longest_list, now.entries)
+        self.verdict.max_list_length = max(self.verdict.max_list_length, now.entries)
         if had and has != had:
             self.verdict.deallocations += 1
             if users := self._users.get(now.key):
                 first = next(iter(users.values()))
                 others = f" and {len(users) - 1} others" if len(users) > 1 else ""
-                self._wrong(now, f"taken from pod {_format_key(first.key)}{others}, which used it")
+                self._add_violation(now, f"taken from pod {_format_key(first.key)}{others}, which used it")
         for device in had - has:
             if before is not None and self._held.get(device) == before.uid:
                 del self._held[device]
@@ -107,13 +107,13 @@ class _HistoryReplay:
         for device in sorted(has - had):
             holder = self._held.setdefault(device, now.uid)
             if holder != now.uid:
-                self._wrong(now, f"got device {device}, which another claim has (uid {holder})")
+                self._add_violation(now, f"got device {device}, which another claim has (uid {holder})")
         if now.gone:
             self._claims.pop(now.key, None)
         else:
             self._claims[now.key] = now
 
-    def pod(self, now: PodVersion) -> None:
+    def observe_pod(self, now: PodVersion) -> None:
         for name in now.claims:
             key = (now.key[0], name)
             users = self._users.setdefault(key, {})
@@ -127,7 +127,7 @@ class _HistoryReplay:
             users[now.uid] = now
             self._served.add(now.uid)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         self.verdict.pods = len(self._served)
         for key, claim in sorted(self._claims.items()):
             if key in self._guarded and (claim.entries, claim.pods_listed) == (1, 0):
@@ -143,7 +143,7 @@ class _HistoryReplay:
         for users in self._users.values():
             self.verdict.violations += [f"pod {_format_key(pod.key)}: has not ended" for pod in users.values()]
 
-    def _wrong(self, claim: ClaimVersion, what: str) -> None:
+    def _add_violation(self, claim: ClaimVersion, what: str) -> None:
         self.verdict.violations.append(f"revision {claim.revision}: claim {_format_key(claim.key)}: {what}")
 
 

@@ -67,7 +67,7 @@ class WriteHistory:
         """Return a claim as it is now, or None."""
         return self._claims.objects.get(key)
 
-    def of_claim(self, name: str) -> list[ClaimVersion]:
+    def claim_versions(self, name: str) -> list[ClaimVersion]:
         """Return all versions of a claim."""
         return [each for each in self.versions if isinstance(each, ClaimVersion) and each.key[1] == name]
 
@@ -76,7 +76,7 @@ class WriteHistory:
         pod = self._pods.objects.get(key)
         return pod is not None and pod.status.phase in TERMINAL_PHASES
 
-    def listed(self, key: Key) -> str:
+    def list_summary(self, key: Key) -> str:
         """Return a short text of the entries in a claim's list."""
         claim = self.claim(key)
         if claim is None or not claim.entries:

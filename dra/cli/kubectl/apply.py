@@ -79,12 +79,12 @@ class ApplyOptions:
     """The checked options of ``kubectl dra apply``."""
 
     namespace: str
-    given: str | None
+    requested_namespace: str | None
     """The namespace of the command line; None without -n."""
 
-    dry: DryRunStrategy
-    force: bool
-    manager: str
+    dry_run: DryRunStrategy
+    force_conflicts: bool
+    field_manager: str
 
 
 @click.command()
@@ -109,20 +109,19 @@ class ApplyOptions:
 @click.option(
     "-o",
     "--output",
-    "style",
     type=OutputParam(RESULT_FORMATS),
     default=OutputFormat.TABLE.value,
     help="Output format.",
 )
 def apply(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
-    place: ClusterFlags,
+    filenames: tuple[str, ...],
+    cluster_flags: ClusterFlags,
     namespace: str | None,
     dry_run: str,
     force_conflicts: bool,
     field_manager: str,
-    style: PrintOptions,
+    output: PrintOptions,
 ) -> None:
     """Apply manifests that use spec.reservedFor (KEP-5194) to any API server.
 
@@ -131,20 +130,20 @@ def apply(  # noqa: PLR0913 - one for each option
     none could be.
     """
     try:
-        manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(paths))]
+        manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(filenames))]
     except MalformedManifestError as error:
         raise FailedError(str(error)) from error
     if not manifests:
         raise FailedError("no objects passed to apply")
-    order = ApplyOptions(
-        namespace=SnapshotSource(place=place, given=namespace).namespace,
-        given=namespace,
-        dry=DryRunStrategy(dry_run),
-        force=force_conflicts,
-        manager=field_manager,
+    options = ApplyOptions(
+        namespace=SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace).namespace,
+        requested_namespace=namespace,
+        dry_run=DryRunStrategy(dry_run),
+        force_conflicts=force_conflicts,
+        field_manager=field_manager,
     )
-    applied, failures = run(place, lambda connection: _apply_all(connection, manifests, order))
-    _print_applied(applied, order, style)
+    applied, failures = run(cluster_flags, lambda connection: _apply_all(connection, manifests, options))
+    _print_applied(applied, options, output)
     for failure in failures:
         print_to_stderr(f"error: {failure}")
     if failures:
@@ -163,7 +162,7 @@ def _validate_manifest(manifest: Json) -> Json:
 
 
 async def _apply_all(
-    connection: Connection, manifests: Sequence[Json], order: ApplyOptions
+    connection: Connection, manifests: Sequence[Json], options: ApplyOptions
 ) -> tuple[list[tuple[Resource, Json]], list[str]]:
     """Apply each manifest; return the applied objects, and the errors of all others."""
     known: dict[tuple[str, str], Resource] = {}
@@ -181,7 +180,7 @@ async def _apply_all(
                 print_to_stderr(
                     f"{where}: spec.reservedFor is applied as an annotation: the API server does not know the field"
                 )
-            applied.append((resource, await _apply_one(connection, resource, content, order)))
+            applied.append((resource, await _apply_one(connection, resource, content, options)))
         except Conflict as error:
             failures.append(f"{error}; use --force-conflicts to take over the fields")
         except (MalformedReservedForError, MalformedManifestError, InvalidNameError) as error:
@@ -191,21 +190,21 @@ async def _apply_all(
     return applied, failures
 
 
-async def _apply_one(connection: Connection, resource: Resource, content: Json, order: ApplyOptions) -> Json:
+async def _apply_one(connection: Connection, resource: Resource, content: Json, options: ApplyOptions) -> Json:
     meta = content["metadata"]
-    namespace = str(meta.get("namespace") or order.namespace) if resource.namespaced else ""
-    if resource.namespaced and order.given and namespace != order.given:
-        raise MalformedManifestError(f"namespace {namespace} does not match --namespace {order.given}")
-    if order.dry is DryRunStrategy.CLIENT:
+    namespace = str(meta.get("namespace") or options.namespace) if resource.namespaced else ""
+    if resource.namespaced and options.requested_namespace and namespace != options.requested_namespace:
+        raise MalformedManifestError(f"namespace {namespace} does not match --namespace {options.requested_namespace}")
+    if options.dry_run is DryRunStrategy.CLIENT:
         return {**content, "metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
     found = await connection.client.apply(
         resource,
         (namespace, str(meta["name"])),
         content,
         model=UnstructuredObject,
-        manager=order.manager,
-        force=order.force,
-        dry_run=order.dry is DryRunStrategy.SERVER,
+        manager=options.field_manager,
+        force=options.force_conflicts,
+        dry_run=options.dry_run is DryRunStrategy.SERVER,
     )
     return found.content
 
@@ -233,15 +232,15 @@ async def _serves_reserved_for(connection: Connection) -> bool:
     return schema is not None and RESERVED_FOR_FIELD in schema.properties
 
 
-def _print_applied(applied: Sequence[tuple[Resource, Json]], order: ApplyOptions, style: PrintOptions) -> None:
-    if style.as_data:
+def _print_applied(applied: Sequence[tuple[Resource, Json]], options: ApplyOptions, output: PrintOptions) -> None:
+    if output.is_structured:
         objects = [content for _, content in applied]
         if objects:
-            style.write(objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects})
+            output.print(objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects})
         return
     for resource, content in applied:
         name = f"{_resource_name(resource)}/{content['metadata']['name']}"
-        click.echo(name if style.output is OutputFormat.NAME else f"{name} {_OPERATION_TEXTS[order.dry]}")
+        click.echo(name if output.format is OutputFormat.NAME else f"{name} {_OPERATION_TEXTS[options.dry_run]}")
 
 
 def _resource_name(resource: Resource) -> str:

@@ -15,14 +15,14 @@ class CheckState(StrEnum):
     """The state that a check has found."""
 
     OK = "ok"
-    LEFT = "missing"  # work remains to be done
+    MISSING = "missing"  # work remains to be done
     WARNING = "warning"  # works, with restrictions
     UNKNOWN = "unknown"  # the check could not be made
 
 
 _STATE_COLOURS: Final = {
     CheckState.OK: "green",
-    CheckState.LEFT: "red",
+    CheckState.MISSING: "red",
     CheckState.WARNING: "yellow",
     CheckState.UNKNOWN: "yellow",
 }
@@ -33,38 +33,38 @@ class CheckResult:
     """The result of a check, with a remedy if one is needed."""
 
     check: str
-    verdict: CheckState
+    state: CheckState
     detail: str
-    sure: str = ""
-    """Evidence for the result, where it is not a plain answer of the API server."""
+    certainty: str = ""
+    """How certain the result is, where it is not a plain answer of the API server."""
 
     remedy: Remedy | None = None
     """Next command or decision; None if there is nothing to do."""
 
-    def content(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return the result as data for JSON and YAML."""
-        told = {"check": self.check, "verdict": self.verdict.value, "detail": self.detail}
-        return {**told, **({"sure": self.sure} if self.sure else {}), **printers.remedy_data(self.remedy)}
+        result = {"check": self.check, "verdict": self.state.value, "detail": self.detail}
+        return {**result, **({"sure": self.certainty} if self.certainty else {}), **printers.remedy_data(self.remedy)}
 
 
 def is_ready(findings: Iterable[CheckResult]) -> bool:
     """Report whether no check has work left."""
-    return all(finding.verdict is not CheckState.LEFT for finding in findings)
+    return all(finding.state is not CheckState.MISSING for finding in findings)
 
 
-def format_checklist(findings: Sequence[CheckResult], style: PrintOptions) -> str:
+def format_checklist(findings: Sequence[CheckResult], output: PrintOptions) -> str:
     """Return the checklist: a table with the remedies below it, or all of it as data."""
-    if style.output is not OutputFormat.TABLE:
-        return style.data({"ready": is_ready(findings), "checks": [each.content() for each in findings]})
+    if output.format is not OutputFormat.TABLE:
+        return output.render({"ready": is_ready(findings), "checks": [each.to_data() for each in findings]})
     rows = [
         (
             each.check,
-            coloured(each.verdict.value, _STATE_COLOURS[each.verdict]),
-            f"{each.detail} ({each.sure})" if each.sure else each.detail,
+            coloured(each.state.value, _STATE_COLOURS[each.state]),
+            f"{each.detail} ({each.certainty})" if each.certainty else each.detail,
         )
         for each in findings
     ]
-    text = format_table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
+    text = format_table(("CHECK", "STATE", "DETAIL"), rows, headers=output.headers)
     for title, kind in (("To do", SafeCommand), ("To decide", WeighedChoice)):
         todo = [
             f"  {each.check}: {printers.remedy_text(each.remedy)}" for each in findings if isinstance(each.remedy, kind)

@@ -53,32 +53,32 @@ class ReleaseOptions:
 
     key: Key
     lease: Key
-    within: float
-    dry: bool = False
-    unused: bool = False
+    timeout: float
+    dry_run: bool = False
+    if_unused: bool = False
     """Whether to refuse where anything keeps the claim: the user does not vouch, and the command may be an old one."""
 
 
-async def release_claim(connection: Connection, wish: ReleaseOptions, *, say: Callable[[str], None]) -> str:
+async def release_claim(connection: Connection, options: ReleaseOptions, *, report: Callable[[str], None]) -> str:
     """Release a claim and return what was done.
 
     Raises ReleaseRefusedError if the rules forbid it, and FailedError if the time is up.
     """
-    name = "/".join(wish.key)
-    reader = partial(SnapshotReader, connection, namespace=wish.key[0], lease=wish.lease)
+    name = "/".join(options.key)
+    reader = partial(SnapshotReader, connection, namespace=options.key[0], lease=options.lease)
     snapshot = await reader().read(SnapshotScope.ALL)
-    claim = _find_claim(snapshot, wish.key)
+    claim = _find_claim(snapshot, options.key)
     if claim is None:
         raise FailedError(f"claim {name}: not found")
     if claim.status.allocation is None:
         return f"claim {name}: has no devices"
-    if wish.unused and (kept := _keeping_text(snapshot, wish.key)):
+    if options.if_unused and (kept := _keeping_text(snapshot, options.key)):
         raise ReleaseRefusedError(
-            f"claim {name}: not unused: {kept}. See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
+            f"claim {name}: not unused: {kept}. See: kubectl dra explain claim {options.key[1]} -n {options.key[0]}"
         )
     if snapshot.leader.presence is ControllerPresence.RUNNING:
-        return await _release_by_controller(connection, wish, claim, snapshot)
-    return await _release_directly(connection, wish, reader=reader, first=snapshot, say=say)
+        return await _release_by_controller(connection, options, claim, snapshot)
+    return await _release_directly(connection, options, reader=reader, first=snapshot, report=report)
 
 
 def _find_claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
@@ -90,73 +90,74 @@ def _keeping_text(snapshot: Snapshot, key: Key) -> str:
 
     Vanished pods do not count here: `decide` reports when their wait is over.
     """
-    scene = ClusterState(snapshot)
-    view = scene.view(key)
+    cluster_state = ClusterState(snapshot)
+    view = cluster_state.view(key)
     if view is None:
         return ""
-    found = set(claims.holds_of(scene, view))
+    found = set(claims.holds_of(cluster_state, view))
     if AllocationHold.NOTHING in found and view.unfinished:
         return "pending pods reference it"
     return ", ".join(sorted(found - {AllocationHold.NOTHING, AllocationHold.TIME, AllocationHold.VANISHED}))
 
 
 async def _release_by_controller(
-    connection: Connection, wish: ReleaseOptions, claim: ResourceClaim, snapshot: Snapshot
+    connection: Connection, options: ReleaseOptions, claim: ResourceClaim, snapshot: Snapshot
 ) -> str:
     """Request the release from the controller and wait for it.
 
     A request that the controller would certainly refuse is not made.
     """
-    name = "/".join(wish.key)
-    plan = _decide(snapshot, ClaimCache(), wish, now=connection.clock.now())
+    name = "/".join(options.key)
+    plan = _decide(snapshot, ClaimCache(), options, now=connection.clock.now())
     if plan is not None and any(reason.code is Code.FORCE_RELEASE_BLOCKED for reason in plan.reasons):
         raise ReleaseRefusedError(_unmet_reasons(plan, name))
-    if wish.dry:
+    if options.dry_run:
         return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then releases it"
     uid = claim.metadata.uid
     await connection.client.merge_patch(
-        CLAIMS, wish.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
+        CLAIMS, options.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
     )
-    until = connection.clock.now() + wish.within
+    until = connection.clock.now() + options.timeout
     while connection.clock.now() < until:
         try:
-            claim = await connection.client.get(CLAIMS, wish.key, ResourceClaim)
+            claim = await connection.client.get(CLAIMS, options.key, ResourceClaim)
         except NotFound:
             return f"claim {name}: released and deleted"
         if claim.status.allocation is None or claim.metadata.uid != uid:
             return f"claim {name}: released by the controller"
         await asyncio.sleep(POLL_INTERVAL)
-    stays = "annotation reserve.dra/force-release stays on the claim"
-    if wish.unused:  # the user has not vouched: when a controller reads the annotation, the claim may be in use again
-        gone = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
-        await connection.client.merge_patch(CLAIMS, wish.key, gone, model=ResourceClaim, uid=uid)
-        stays = "annotation reserve.dra/force-release was removed"
+    note = "annotation reserve.dra/force-release stays on the claim"
+    # The user has not vouched: when a controller reads the annotation, the claim may be in use again.
+    if options.if_unused:
+        remove_annotation = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
+        await connection.client.merge_patch(CLAIMS, options.key, remove_annotation, model=ResourceClaim, uid=uid)
+        note = "annotation reserve.dra/force-release was removed"
     raise FailedError(
-        f"claim {name}: not released within {wish.within:.0f} s; {stays}. "
-        f"See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
+        f"claim {name}: not released within {options.timeout:.0f} s; {note}. "
+        f"See: kubectl dra explain claim {options.key[1]} -n {options.key[0]}"
     )
 
 
 async def _release_directly(
     connection: Connection,
-    wish: ReleaseOptions,
+    options: ReleaseOptions,
     *,
     reader: Callable[[], SnapshotReader],
     first: Snapshot,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> str:
     """Decide and write as the controller would, again after each conflict."""
-    name, world, snapshot = "/".join(wish.key), ClaimCache(), first
-    until = connection.clock.now() + wish.within
-    told, attempts = "", 0
+    name, claim_cache, snapshot = "/".join(options.key), ClaimCache(), first
+    until = connection.clock.now() + options.timeout
+    printed, attempts = "", 0
     while True:
-        plan = _decide(snapshot, world, wish, now=connection.clock.now())
+        plan = _decide(snapshot, claim_cache, options, now=connection.clock.now())
         if plan is None:
             return f"claim {name}: was released meanwhile"
         if any(isinstance(action, Deallocate) for action in plan.claim_writes):
-            if wish.dry:
+            if options.dry_run:
                 return f"claim {name}: would be released by this command: no dra-reserve controller is known to run"
-            failure = await _apply_plan(connection, world, snapshot, wish.key, plan)
+            failure = await _apply_plan(connection, claim_cache, snapshot, options.key, plan)
             if failure is None:
                 return f"claim {name}: released"
             attempts += 1
@@ -164,36 +165,36 @@ async def _release_directly(
                 raise ReleaseRefusedError(f"claim {name}: {failure}")
         elif plan.wake_at > until:
             raise ReleaseRefusedError(_unmet_reasons(plan, name))
-        elif (text := _unmet_reasons(plan, name)) != told:
-            say(text)
-            told = text
+        elif (text := _unmet_reasons(plan, name)) != printed:
+            report(text)
+            printed = text
         await asyncio.sleep(POLL_INTERVAL)
-        snapshot = await _read_again(snapshot, world, reader(), now=connection.clock.now)
+        snapshot = await _read_again(snapshot, claim_cache, reader(), now=connection.clock.now)
         for asked in (each for each in plan.actions if isinstance(each, LookUpNode)):
-            world.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
+            claim_cache.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
 
 
 async def _read_again(
-    before: Snapshot, world: ClaimCache, reader: SnapshotReader, *, now: Callable[[], float]
+    before: Snapshot, claim_cache: ClaimCache, reader: SnapshotReader, *, now: Callable[[], float]
 ) -> Snapshot:
     """Read the snapshot again; update the cache with its nodes, and forget the pods that have vanished."""
     snapshot = await reader.read(SnapshotScope.ALL)
     for node in snapshot.nodes:
-        world.observe_node(node, now=now())
+        claim_cache.observe_node(node, now=now())
     there = {pod.metadata.uid for pod in snapshot.pods}
     for pod in before.pods:
         if pod.metadata.uid not in there:
-            world.forget_pod(pod.metadata.uid)
+            claim_cache.forget_pod(pod.metadata.uid)
     return snapshot
 
 
-def _decide(snapshot: Snapshot, world: ClaimCache, wish: ReleaseOptions, *, now: float) -> ClaimPlan | None:
+def _decide(snapshot: Snapshot, claim_cache: ClaimCache, options: ReleaseOptions, *, now: float) -> ClaimPlan | None:
     """Return the plan for the claim as if it carried the annotation; None if the claim has no allocation."""
     vouched = msgspec.structs.replace(
-        snapshot, claims=tuple(_with_force_release(c) if c.metadata.key == wish.key else c for c in snapshot.claims)
+        snapshot, claims=tuple(_with_force_release(c) if c.metadata.key == options.key else c for c in snapshot.claims)
     )
-    scene = ClusterState(vouched, world=world, now=now)
-    view = scene.view(wish.key, now=now)
+    cluster_state = ClusterState(vouched, world=claim_cache, now=now)
+    view = cluster_state.view(options.key, now=now)
     if view is None or view.allocation is None:
         return None
     return decide(view, policy=ALONGSIDE, now=now)
@@ -205,7 +206,7 @@ def _with_force_release(claim: ResourceClaim) -> ResourceClaim:
 
 
 async def _apply_plan(
-    connection: Connection, world: ClaimCache, snapshot: Snapshot, key: Key, plan: ClaimPlan
+    connection: Connection, claim_cache: ClaimCache, snapshot: Snapshot, key: Key, plan: ClaimPlan
 ) -> Exception | None:
     """Apply a plan; return the error after which the release may be tried again, or None."""
     patching = ClaimPatcher(connection.client)
@@ -214,7 +215,7 @@ async def _apply_plan(
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
-                await DeallocationCheck(connection.client, world=world, clock=connection.clock).ask(write)
+                await DeallocationCheck(connection.client, world=claim_cache, clock=connection.clock).ask(write)
             claim = await patching.send(write, claim, priority=RequestPriority.NORMAL, within=_write_timeout)
     except (Conflict, BoundMeanwhileError) as error:
         return error
@@ -285,7 +286,7 @@ def release(  # noqa: PLR0913 - one for each option
     *,
     what: str,
     name: str | None,
-    place: ClusterFlags,
+    cluster_flags: ClusterFlags,
     namespace: str | None,
     timeout: float,
     dry_run: str,
@@ -298,16 +299,18 @@ def release(  # noqa: PLR0913 - one for each option
     The dra-reserve controller releases the claim if it runs, else this command does. Exit code: 0 released, 1 refused,
     2 error.
     """
-    meant = SnapshotSource(place=place, given=namespace).namespace or DEFAULT_NAMESPACE
-    wish = ReleaseOptions(
-        key=(meant, _claim_name(what, name)),
+    selected_namespace = (
+        SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace).namespace or DEFAULT_NAMESPACE
+    )
+    options = ReleaseOptions(
+        key=(selected_namespace, _claim_name(what, name)),
         lease=(lease_namespace, LEASE_NAME),
-        within=timeout,
-        dry=dry_run != "none",
-        unused=if_unused,
+        timeout=timeout,
+        dry_run=dry_run != "none",
+        if_unused=if_unused,
     )
     try:
-        click.echo(run(place, lambda connection: release_claim(connection, wish, say=print_to_stderr)))
+        click.echo(run(cluster_flags, lambda connection: release_claim(connection, options, report=print_to_stderr)))
     except ReleaseRefusedError as error:
         print_to_stderr(f"{error}")
         raise SystemExit(1) from error
@@ -336,14 +339,17 @@ def release(  # noqa: PLR0913 - one for each option
     help="Length of time to wait before giving up.",
 )
 def wait(
-    *, what: str, name: str | None, place: ClusterFlags, namespace: str | None, state: str, timeout: float
+    *, what: str, name: str | None, cluster_flags: ClusterFlags, namespace: str | None, state: str, timeout: float
 ) -> None:
     """Wait until a claim is released or allocated.
 
     A deleted claim counts as released. After the timeout, the command prints what keeps the claim. Exit code: 0 the
     condition is met, 1 the timeout has passed, 2 error.
     """
-    key = (SnapshotSource(place=place, given=namespace).namespace or DEFAULT_NAMESPACE, _claim_name(what, name))
+    key = (
+        SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace).namespace or DEFAULT_NAMESPACE,
+        _claim_name(what, name),
+    )
 
     async def look(connection: Connection) -> list[str] | None:
         until, seen = connection.clock.now() + timeout, False
@@ -368,7 +374,7 @@ def wait(
         facts = claims.explain(ClusterState(snapshot), key)
         return [*describer.describe_claim(facts, snapshot)] if facts is not None else []
 
-    missed = run(place, look)
+    missed = run(cluster_flags, look)
     if missed is None:
         click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
         return

@@ -47,13 +47,13 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(place: ClusterFlags) -> AsyncIterator[Connection]:
+async def connect(cluster_flags: ClusterFlags) -> AsyncIterator[Connection]:
     """Yield a connection to the cluster; raise ApiError."""
     from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
 
     raise_recursion_limit()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
-    transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context), agent=agent)
+    transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context), agent=agent)
     try:
         yield Connection(client=Client(transport, RateLimiter(QPS, BURST)), transport=transport)
     finally:
@@ -79,13 +79,13 @@ def error_text(error: ApiError) -> str:
     return f"{text}. {advice}" if advice and "See:" not in text and "there are" not in text else str(error)
 
 
-def run(place: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+def run(cluster_flags: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine with a connection and return its result; an API error ends the command with its text."""
     found: list[T] = []
 
     async def connected() -> None:
         # Not returned: asyncio.run makes the repr of its task and discards it, which takes 0.3 s for a snapshot.
-        async with connect(place) as connection:
+        async with connect(cluster_flags) as connection:
             found.append(await work(connection))
 
     try:

@@ -170,7 +170,7 @@ WATCHABLE_COMMANDS: Final = "kubectl dra get claims, kubectl dra get devices and
 
 
 class _KubectlGroup(LazyGroup):
-    places = COMMANDS
+    lazy_subcommands = COMMANDS
     sections = SECTIONS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -12,13 +12,13 @@ from dra.cli.kubectl.connection import FailedError
 filename_option = click.option(
     "-f",
     "--filename",
-    "paths",
+    "filenames",
     multiple=True,
     required=True,
     metavar="FILE",
     help="Manifest files in YAML or JSON; - reads stdin, a directory stands for the files in it. Can be repeated.",
 )
-"""``-f``; the command gets as `paths` what `dra.cli.kubectl.manifests.load_documents` reads."""
+"""``-f``; the command gets as `filenames` what `dra.cli.kubectl.manifests.load_documents` reads."""
 
 
 class MalformedManifestError(ValueError):
@@ -109,10 +109,10 @@ def _child_nodes(node: Any) -> list[Any]:  # noqa: ANN401 - likewise
 def _manifest_files(path: str) -> Sequence[Path | None]:
     if path == "-":
         return [None]
-    place = Path(path)
-    if not place.is_dir():
-        return [place]
-    return sorted(each for each in place.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
+    root = Path(path)
+    if not root.is_dir():
+        return [root]
+    return sorted(each for each in root.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
 
 
 def flatten_lists(found: Iterable[Any]) -> Iterator[dict[str, Any]]:

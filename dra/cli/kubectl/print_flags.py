@@ -25,26 +25,26 @@ LIST_FORMATS: Final = tuple(OutputFormat)
 class PrintOptions:
     """The options that say how an answer is printed."""
 
-    output: OutputFormat = OutputFormat.TABLE
+    format: OutputFormat = OutputFormat.TABLE
     template: str = ""
     headers: bool = True
 
     @property
-    def as_data(self) -> bool:
+    def is_structured(self) -> bool:
         """Whether the answer is structured data, with all fields."""
-        return self.output in {OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH}
+        return self.format in {OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH}
 
-    def data(self, content: Any) -> str:  # noqa: ANN401 - whatever JSON can say
+    def render(self, content: Any) -> str:  # noqa: ANN401 - whatever JSON can say
         """Return the content as JSON or YAML, or the part that the template selects."""
-        if self.output is OutputFormat.JSONPATH:
+        if self.format is OutputFormat.JSONPATH:
             from dra.cli.kubectl.template_printers import JsonPathTemplate  # noqa: PLC0415 - only who asks for it waits for it
 
             return JsonPathTemplate.parse(self.template)(content)
-        return format_structured(content, self.output)
+        return format_structured(content, self.format)
 
-    def write(self, content: Any) -> None:  # noqa: ANN401 - as above
+    def print(self, content: Any) -> None:  # noqa: ANN401 - as above
         """Print the content; a template defines its own line ends."""
-        click.echo(self.data(content), nl=self.output is not OutputFormat.JSONPATH)
+        click.echo(self.render(content), nl=self.format is not OutputFormat.JSONPATH)
 
 
 class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
@@ -72,7 +72,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
         if output not in TEMPLATE_FORMATS:
             if given:
                 self.fail(f"{name} takes no template", param, ctx)
-            return PrintOptions(output=output)
+            return PrintOptions(format=output)
         from dra.cli.kubectl.template_printers import CustomColumns, JsonPathTemplate, MalformedTemplateError  # noqa: PLC0415 - as above
 
         try:
@@ -81,7 +81,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
             self.fail(f"{name}: {error}", param, ctx)
         if not template:
             self.fail(f"{name}= requires a template", param, ctx)
-        return PrintOptions(output=output, template=template)
+        return PrintOptions(format=output, template=template)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the formats that begin with the incomplete word."""
@@ -97,12 +97,12 @@ watch_option = click.option(
 
 
 def print_options(command: Command) -> Command:
-    """Add ``-o`` and ``--no-headers`` with the formats of one object; the command gets `style`."""
+    """Add ``-o`` and ``--no-headers`` with the formats of one object; the command gets `output`."""
     return _add_print_options(command, OBJECT_FORMATS)
 
 
 def list_print_options(command: Command) -> Command:
-    """Add ``-o`` and ``--no-headers`` with the formats of a list; the command gets `style`."""
+    """Add ``-o`` and ``--no-headers`` with the formats of a list; the command gets `output`."""
     return _add_print_options(command, LIST_FORMATS)
 
 
@@ -118,6 +118,6 @@ def _add_print_options(command: Command, formats: Sequence[OutputFormat]) -> Com
     @click.option("--no-headers", is_flag=True, help="Do not print headers.")
     @functools.wraps(command)
     def wrapped(*, output: PrintOptions, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(style=replace(output, headers=not no_headers), **rest)
+        return command(output=replace(output, headers=not no_headers), **rest)
 
     return wrapped  # type: ignore[return-value] # as above

@@ -87,19 +87,21 @@ def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
     resource = COMPLETED_RESOURCES.get(kind)
     if resource is None:
         return []
-    place = ClusterFlags(kubeconfig=options.get("kubeconfig"), context=options.get("context"))
+    cluster_flags = ClusterFlags(kubeconfig=options.get("kubeconfig"), context=options.get("context"))
     try:
         namespace = (
-            SnapshotSource(place=place, given=options.get("namespace")).namespace if resource.namespaced else None
+            SnapshotSource(cluster_flags=cluster_flags, requested_namespace=options.get("namespace")).namespace
+            if resource.namespaced
+            else None
         )
-        return asyncio.run(asyncio.wait_for(_list_names(place, resource, namespace), COMPLETION_TIMEOUT))
+        return asyncio.run(asyncio.wait_for(_list_names(cluster_flags, resource, namespace), COMPLETION_TIMEOUT))
     except (ApiError, click.ClickException, TimeoutError, OSError):
         return []
 
 
-async def _list_names(place: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
+async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
     found: list[str] = []
-    async with connect(place) as connection:
+    async with connect(cluster_flags) as connection:
         pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
         async for page in pages:
             found += [each.metadata.name for each in page.items]

@@ -23,17 +23,17 @@ class FieldRequirement:
 
     path: str
     value: str
-    wanted: bool = True
+    equal: bool = True
 
-    def known(self, content: Mapping[str, Any]) -> bool:
+    def exists_in(self, content: Mapping[str, Any]) -> bool:
         """Report whether the object has the field."""
         return _value_at(content, self.path) is not None
 
-    def holds(self, content: Mapping[str, Any]) -> bool:
+    def matches(self, content: Mapping[str, Any]) -> bool:
         """Report whether the object meets the requirement."""
         found = _value_at(content, self.path)
         text = "" if found is None else str(found).lower() if isinstance(found, bool) else str(found)
-        return (text == self.value) == self.wanted
+        return (text == self.value) == self.equal
 
 
 def _value_at(content: Any, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -50,11 +50,11 @@ class SelectorOptions:
 
     labels: tuple[Callable[[Mapping[str, str]], bool], ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
-    order: str = ""
+    sort_by: str = ""
 
-    def has(self, labels: Mapping[str, str] | None) -> bool:
+    def matches_labels(self, labels: Mapping[str, str] | None) -> bool:
         """Report whether an object with these labels is selected."""
-        return all(wanted(labels or {}) for wanted in self.labels)
+        return all(requirement(labels or {}) for requirement in self.labels)
 
 
 SELECT_ALL = SelectorOptions()
@@ -74,7 +74,7 @@ def label_selector_option(command: Command) -> Command:
 
 
 def selector_options(command: Command) -> Command:
-    """Add ``-l``, ``--field-selector`` and ``--sort-by``; the command gets all three as `choice`."""
+    """Add ``-l``, ``--field-selector`` and ``--sort-by``; the command gets all three as `selectors`."""
 
     @label_selector_option
     @click.option(
@@ -87,15 +87,15 @@ def selector_options(command: Command) -> Command:
     )
     @click.option(
         "--sort-by",
-        "order",
+        "sort_by",
         default="",
         callback=_parse_sort_path,
         metavar="PATH",
         help="JSONPath of the field to sort by, such as .users.started.",
     )
     @functools.wraps(command)
-    def wrapped(*, labels: Any, fields: Any, order: str, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(choice=SelectorOptions(labels=labels, fields=fields, order=order), **rest)
+    def wrapped(*, labels: Any, fields: Any, sort_by: str, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+        return command(selectors=SelectorOptions(labels=labels, fields=fields, sort_by=sort_by), **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added
 
@@ -126,7 +126,7 @@ def _parse_sort_path(ctx: click.Context, param: click.Parameter, text: str) -> s
         from dra.cli.kubectl.template_printers import JsonPath, MalformedTemplateError  # noqa: PLC0415 - who asks for it
 
         try:
-            JsonPath.of(text.strip().removeprefix("{").removesuffix("}"))
+            JsonPath.parse(text.strip().removeprefix("{").removesuffix("}"))
         except MalformedTemplateError as error:
             raise click.BadParameter(str(error), ctx=ctx, param=param) from error
     return text
@@ -161,64 +161,64 @@ class ResourceTable:
     """Whether the user named one object: as data, the table is then that object and no list."""
 
 
-def select_rows(listing: ResourceTable, choice: SelectorOptions) -> ResourceTable:
+def select_rows(table: ResourceTable, selectors: SelectorOptions) -> ResourceTable:
     """Return the selected rows of a table, in the requested order; raise FailedError for an unknown field."""
-    if not (choice.fields or choice.order):
-        return listing
-    rows = [replace(each, content=cache(each.content)) for each in listing.rows]
-    if choice.fields:
+    if not (selectors.fields or selectors.sort_by):
+        return table
+    rows = [replace(each, content=cache(each.content)) for each in table.rows]
+    if selectors.fields:
         contents = [each.content() for each in rows]
-        for field in choice.fields:
-            if contents and not any(field.known(content) for content in contents):
+        for field in selectors.fields:
+            if contents and not any(field.exists_in(content) for content in contents):
                 raise FailedError(f"--field-selector: unknown field {field.path}; -o json shows all fields")
-        rows = [each for each in rows if all(field.holds(each.content()) for field in choice.fields)]
-    if choice.order:
+        rows = [each for each in rows if all(field.matches(each.content()) for field in selectors.fields)]
+    if selectors.sort_by:
         from dra.cli.kubectl.template_printers import JsonPath, sort_key  # noqa: PLC0415 - only who asks for it waits for it
 
-        path = JsonPath.of(choice.order.strip().removeprefix("{").removesuffix("}"))
-        if rows and not any(path.values(each.content(), each.content()) for each in rows):
+        path = JsonPath.parse(selectors.sort_by.strip().removeprefix("{").removesuffix("}"))
+        if rows and not any(path.find(each.content(), each.content()) for each in rows):
             raise FailedError(f"--sort-by: unknown field {path.text}; -o json shows all fields")
         rows.sort(key=lambda each: sort_key(path, each.content()))
-    return replace(listing, rows=tuple(rows))
+    return replace(table, rows=tuple(rows))
 
 
-def print_table(listing: ResourceTable, style: PrintOptions) -> None:
+def print_table(table: ResourceTable, output: PrintOptions) -> None:
     """Print a table in the requested format."""
-    rows = listing.rows
-    if style.as_data:
+    rows = table.rows
+    if output.is_structured:
         contents = [each.content() for each in rows]
-        style.write(contents[0] if listing.single and len(contents) == 1 else {"kind": "List", "items": contents})
-    elif style.output is OutputFormat.CSV:
-        click.echo(_csv(listing, headers=style.headers), nl=False)
-    elif text := format_resource_table(listing, style):
+        output.print(contents[0] if table.single and len(contents) == 1 else {"kind": "List", "items": contents})
+    elif output.format is OutputFormat.CSV:
+        click.echo(_csv(table, headers=output.headers), nl=False)
+    elif text := format_resource_table(table, output):
         click.echo(text)
 
 
-def format_resource_table(listing: ResourceTable, style: PrintOptions) -> str:
+def format_resource_table(table: ResourceTable, output: PrintOptions) -> str:
     """Return a table as lines; on a terminal, a long last column is wrapped below itself."""
-    header, lines = table_cells(listing, style)
-    width = terminal_width() if style.output is OutputFormat.TABLE else None
-    return format_table(header, lines, headers=style.headers and style.output is not OutputFormat.NAME, wrapped=width)
+    header, lines = table_cells(table, output)
+    width = terminal_width() if output.format is OutputFormat.TABLE else None
+    return format_table(header, lines, headers=output.headers and output.format is not OutputFormat.NAME, wrapped=width)
 
 
-def table_cells(listing: ResourceTable, style: PrintOptions) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table_cells(table: ResourceTable, output: PrintOptions) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the header and the rows for the requested format."""
-    if style.output is OutputFormat.NAME:
-        return ("NAME",), [(each.name,) for each in listing.rows]
-    if style.output is OutputFormat.COLUMNS:
+    if output.format is OutputFormat.NAME:
+        return ("NAME",), [(each.name,) for each in table.rows]
+    if output.format is OutputFormat.COLUMNS:
         from dra.cli.kubectl.template_printers import CustomColumns  # noqa: PLC0415 - as above
 
-        columns = CustomColumns.parse(style.template)
-        return columns.header, [columns.row(each.content()) for each in listing.rows]
-    if style.output is OutputFormat.WIDE:
-        return (*listing.header, *listing.wide), [(*each.cells, *each.wide) for each in listing.rows]
-    return listing.header, [each.cells for each in listing.rows]
+        columns = CustomColumns.parse(output.template)
+        return columns.header, [columns.row(each.content()) for each in table.rows]
+    if output.format is OutputFormat.WIDE:
+        return (*table.header, *table.wide), [(*each.cells, *each.wide) for each in table.rows]
+    return table.header, [each.cells for each in table.rows]
 
 
-def _csv(listing: ResourceTable, *, headers: bool) -> str:
+def _csv(table: ResourceTable, *, headers: bool) -> str:
     text = io.StringIO()
-    lines = [each.cells for each in listing.rows]
-    head = [tuple(each.lower() for each in listing.header)] if headers else []
+    lines = [each.cells for each in table.rows]
+    head = [tuple(each.lower() for each in table.header)] if headers else []
     csv.writer(text, lineterminator="\n").writerows([*head, *lines])
     return text.getvalue()
 

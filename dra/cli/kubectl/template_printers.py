@@ -32,7 +32,7 @@ class JsonPath:
     text: str
 
     @classmethod
-    def of(cls, text: str) -> "JsonPath":
+    def parse(cls, text: str) -> "JsonPath":
         """Parse a path; raise MalformedTemplateError."""
         path = text.strip()
         if any(each["space"] for each in _SPACED.finditer(path)):
@@ -45,7 +45,7 @@ class JsonPath:
             raise MalformedTemplateError(str(error)) from error
         return cls(path)
 
-    def values(self, current: Any, root: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    def find(self, current: Any, root: Any) -> list[Any]:  # noqa: ANN401 - JSON
         """Return the values of the path below ``current``; a path with ``$`` starts from ``root``."""
         return jsonpath.find_values(_without_root(self.text), root if self.text.startswith("$") else current)
 
@@ -75,7 +75,7 @@ class JsonPathTemplate:
     def parse(cls, text: str) -> "JsonPathTemplate":
         """Parse a template; a text without braces is a single path. Raise MalformedTemplateError."""
         if "{" not in text:
-            return cls((JsonPath.of(text),))
+            return cls((JsonPath.parse(text),))
         tokens = list(_tokens(text))
         parts, rest = _parse_parts(tokens)
         if rest:
@@ -117,12 +117,12 @@ def _parse_parts(tokens: list[tuple[str, str]]) -> tuple[tuple[TemplatePart, ...
             inner, rest = _parse_parts(tokens[1:])
             if not rest:
                 raise MalformedTemplateError("{range} without {end}")
-            found.append(RangeBlock(JsonPath.of(text.removeprefix("range")), inner))
+            found.append(RangeBlock(JsonPath.parse(text.removeprefix("range")), inner))
             tokens = rest
         elif quoted := _QUOTED.fullmatch(text):
             found.append(_unescape(quoted["text"]))
         else:
-            found.append(JsonPath.of(text))
+            found.append(JsonPath.parse(text))
         tokens = tokens[1:]
     return tuple(found), []
 
@@ -138,9 +138,9 @@ def _render_parts(parts: Sequence[TemplatePart], current: Any, root: Any) -> Ite
             case str():
                 yield part
             case JsonPath():
-                yield " ".join(format_value(each) for each in part.values(current, root))
+                yield " ".join(format_value(each) for each in part.find(current, root))
             case RangeBlock(path=path, parts=inner):
-                for each in path.values(current, root):
+                for each in path.find(current, root):
                     yield from _render_parts(inner, each, root)
 
 
@@ -162,17 +162,17 @@ class CustomColumns:
         pairs = [each.partition(":") for each in re.split(r",(?![^\[]*\])", text)]
         if not all(name and path for name, _, path in pairs):
             raise MalformedTemplateError(f"{text!r}: write columns as HEADER:PATH, separated by commas")
-        paths = tuple(JsonPath.of(path.strip().removeprefix("{").removesuffix("}")) for _, _, path in pairs)
+        paths = tuple(JsonPath.parse(path.strip().removeprefix("{").removesuffix("}")) for _, _, path in pairs)
         return cls(tuple(name for name, _, _ in pairs), paths)
 
     def row(self, content: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
         """Return the cells of an object."""
-        return tuple(",".join(map(format_value, path.values(content, content))) or MISSING_VALUE for path in self.paths)
+        return tuple(",".join(map(format_value, path.find(content, content))) or MISSING_VALUE for path in self.paths)
 
 
 def sort_key(path: JsonPath, content: Any) -> tuple[int, float, str]:  # noqa: ANN401 - JSON
     """Return a sort key of an object: missing values first, then numbers, then texts."""
-    found = path.values(content, content)
+    found = path.find(content, content)
     if not found:
         return (0, 0.0, "")
     if isinstance(found[0], int | float):

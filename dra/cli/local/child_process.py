@@ -30,19 +30,19 @@ class ChildProcess:
     scratch: Path
     """Folder for temporary files, which the process cannot remove when it is killed."""
 
-    started: Callable[[int | None], None]
+    on_pid_change: Callable[[int | None], None]
     """Called with each new pid, and with None when there is no process."""
 
     async def run(self) -> None:
         """Keep the process running until cancelled, then stop it, by force if needed."""
         while True:
             process = await self._spawn()
-            self.started(process.pid)
+            self.on_pid_change(process.pid)
             try:
                 code = await process.wait()
             finally:
                 await asyncio.shield(_stop(process))
-                self.started(None)
+                self.on_pid_change(None)
             _log.warning("%s ended with exit code %d and is started again; its log is %s", self.name, code, self.log)
             await asyncio.sleep(RESTART_DELAY)
 

@@ -126,11 +126,11 @@ def up(  # noqa: PLR0913 - one for each option
             f"--plugins={','.join(drivers)} starts a process for each node: "
             f"{plugin_processes.PLUGIN_NODES_MAX} nodes at most"
         )
-    place = PlaneFolder(folder)
+    plane_folder = PlaneFolder(folder)
     try:
         if detach:
-            shape = [
-                f"--folder={place.path}",
+            arguments = [
+                f"--folder={plane_folder.path}",
                 f"--nodes={nodes}",
                 f"--devices={devices}",
                 f"--api={api}",
@@ -141,8 +141,8 @@ def up(  # noqa: PLR0913 - one for each option
                 *(["--processes"] if processes else []),
                 *([f"--plugins={','.join((plugin_processes.OWN_PLUGINS, *drivers))}"] if drivers is not None else []),
             ]
-            record = detached_plane.start_detached(place, shape)
-            _print_started(record, place, detached=True)
+            record = detached_plane.start_detached(plane_folder, arguments)
+            _print_started(record, plane_folder, detached=True)
             return
         from dra.cli.local import foreground_plane  # noqa: PLC0415 - see above
         from localplane.plane.options import PlaneOptions  # noqa: PLC0415
@@ -151,24 +151,29 @@ def up(  # noqa: PLR0913 - one for each option
         options = PlaneOptions(
             api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
         )
-        company = foreground_plane.PlaneCompanions(controller=controller, reservations=reservations, plugins=drivers)
-        with place.held():
+        companions = foreground_plane.PlaneCompanions(controller=controller, reservations=reservations, plugins=drivers)
+        with plane_folder.lock():
             asyncio.run(
                 foreground_plane.run_plane(
-                    place, options, company, port=port, up=lambda r, n: _print_resumed(r, place, restored=n)
+                    plane_folder,
+                    options,
+                    companions,
+                    port=port,
+                    on_ready=lambda r, n: _print_resumed(r, plane_folder, restored=n),
                 )
             )
     except PlaneFolderInUseError as error:
         raise click.ClickException(f"{error}. Show the plane: {_command_line('status', folder)}") from error
     except MalformedSnapshotError as error:
         message = (
-            f"snapshot {place / SNAPSHOT_FILE}: {error}; no plane was started. Move the file away to start a new plane"
+            f"snapshot {plane_folder / SNAPSHOT_FILE}: {error}; no plane was started. Move the file away to start a "
+            "new plane"
         )
         raise click.ClickException(message) from error
     except (ComponentDiedError, detached_plane.PlaneStartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"folder {place.path}: {error}; no plane was started") from error
+        raise click.ClickException(f"folder {plane_folder.path}: {error}; no plane was started") from error
 
 
 @local.command()
@@ -180,18 +185,19 @@ def up(  # noqa: PLR0913 - one for each option
 )
 def down(folder: Path, *, save: bool) -> None:
     """Stop the plane of the folder and remove its files."""
-    place = PlaneFolder(folder)
+    plane_folder = PlaneFolder(folder)
     try:
-        record = detached_plane.stop_plane(place, save=save)
+        record = detached_plane.stop_plane(plane_folder, save=save)
     except (detached_plane.PlaneStopError, ApiError, OSError) as error:
-        raise click.ClickException(f"folder {place.path}: {error}") from error
+        raise click.ClickException(f"folder {plane_folder.path}: {error}") from error
     if record is None:
-        click.echo(f"No plane runs in {place.path}.")
+        click.echo(f"No plane runs in {plane_folder.path}.")
         return
-    click.echo(f"The plane in {place.path} (pid {record.pid}) was stopped.")
+    click.echo(f"The plane in {plane_folder.path} (pid {record.pid}) was stopped.")
     if save:
         click.echo(
-            f"The objects are saved in {place / SNAPSHOT_FILE}. Start with the objects: {_command_line('up', folder)}"
+            f"The objects are saved in {plane_folder / SNAPSHOT_FILE}. Start with the objects: "
+            f"{_command_line('up', folder)}"
         )
 
 
@@ -201,42 +207,44 @@ def status(folder: Path) -> None:
     """Show the plane of the folder, its nodes and pods, and how to connect."""
     from dra.cli.local.status_report import format_status  # noqa: PLC0415 - see above
 
-    place = PlaneFolder(folder)
-    record = place.record if place.taken else None
+    plane_folder = PlaneFolder(folder)
+    record = plane_folder.record if plane_folder.is_in_use else None
     if record is None:
-        raise click.ClickException(f"no plane runs in {place.path}. Start one: {_command_line('up', folder)}")
+        raise click.ClickException(f"no plane runs in {plane_folder.path}. Start one: {_command_line('up', folder)}")
     try:
-        click.echo(asyncio.run(format_status(place, record)))
+        click.echo(asyncio.run(format_status(plane_folder, record)))
     except ApiError as error:
         raise click.ClickException(
-            f"folder {place.path}: the plane (pid {record.pid}) does not answer: {error}"
+            f"folder {plane_folder.path}: the plane (pid {record.pid}) does not answer: {error}"
         ) from error
-    click.echo(_how_to_reach(place))
+    click.echo(_how_to_reach(plane_folder))
 
 
-def _print_resumed(record: PlaneRecord, place: PlaneFolder, *, restored: int | None) -> None:
+def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: int | None) -> None:
     if restored is not None:
-        click.echo(f"Restored {restored} objects from {place / SNAPSHOT_FILE}. Remove the file to start a new plane.")
-    _print_started(record, place, detached=False)
+        click.echo(
+            f"Restored {restored} objects from {plane_folder / SNAPSHOT_FILE}. Remove the file to start a new plane."
+        )
+    _print_started(record, plane_folder, detached=False)
 
 
-def _print_started(record: PlaneRecord, place: PlaneFolder, *, detached: bool) -> None:
+def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: bool) -> None:
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {record.nodes} nodes with {record.devices} devices each"
     who = "with the controller of dra-reserve" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.runtime is not None:
         click.echo(f"Plugins register in {record.runtime}/NODE/plugins_registry.")
-    click.echo(_how_to_reach(place))
+    click.echo(_how_to_reach(plane_folder))
     if detached:
-        click.echo(f"The log is {place / LOG_FILE}. Stop the plane: {_command_line('down', place.path)}")
+        click.echo(f"The log is {plane_folder / LOG_FILE}. Stop the plane: {_command_line('down', plane_folder.path)}")
     else:
         click.echo("Press Ctrl-C to stop the plane.")
     sys.stdout.flush()
 
 
-def _how_to_reach(place: PlaneFolder) -> str:
+def _how_to_reach(plane_folder: PlaneFolder) -> str:
     lines = (
-        f"export KUBECONFIG={shlex.quote(str(place / KUBECONFIG_FILE))}",
+        f"export KUBECONFIG={shlex.quote(str(plane_folder / KUBECONFIG_FILE))}",
         *path_export(),
         "kubectl dra get devices",
     )

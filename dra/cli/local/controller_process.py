@@ -27,7 +27,7 @@ CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
 class ControllerProcess:
     """The controller process of a plane, restarted when it ends."""
 
-    def __init__(self, folder: PlaneFolder, *, reservations: bool, started: Callable[[int | None], None]) -> None:
+    def __init__(self, folder: PlaneFolder, *, reservations: bool, on_pid_change: Callable[[int | None], None]) -> None:
         """Prepare the process; ``reservations`` enables that loop, ``started`` gets each new pid, None without one."""
         self._configuration = folder / CONTROLLER_CONFIGURATION_FILE
         self._settings = {**CONTROLLER_CONFIGURATION, "reservations": reservations}
@@ -40,7 +40,7 @@ class ControllerProcess:
             ),
             log=folder / CONTROLLER_LOG_FILE,
             scratch=folder / SCRATCH_FOLDER,
-            started=started,
+            on_pid_change=on_pid_change,
         )
 
     async def run(self) -> None:

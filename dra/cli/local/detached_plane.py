@@ -42,7 +42,7 @@ def start_detached(folder: PlaneFolder, arguments: Sequence[str]) -> PlaneRecord
 
     Raises PlaneFolderInUseError, PlaneStartError.
     """
-    if folder.taken:
+    if folder.is_in_use:
         raise PlaneFolderInUseError(folder.path, folder.record)
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / LOG_FILE).open("wb") as log:
@@ -74,8 +74,8 @@ def start_detached(folder: PlaneFolder, arguments: Sequence[str]) -> PlaneRecord
 
 def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
     """Stop the plane of a folder; return its record, or None if no plane ran. Raise PlaneStopError, ApiError."""
-    if not folder.taken:
-        folder.tidy()
+    if not folder.is_in_use:
+        folder.remove_leftovers()
         return None
     record = folder.record
     if record is None:
@@ -83,11 +83,11 @@ def stop_plane(folder: PlaneFolder, *, save: bool) -> PlaneRecord | None:
     if save:
         write_private_file(folder / SNAPSHOT_FILE, asyncio.run(_fetch_snapshot(folder)))
     os.kill(record.pid, signal.SIGTERM)  # the process that holds the lock has written the pid
-    if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
+    if not _wait_until(lambda: not folder.is_in_use, within=STOP_TIMEOUT):
         os.kill(record.pid, signal.SIGKILL)
-        if not _wait_until(lambda: not folder.taken, within=STOP_TIMEOUT):
+        if not _wait_until(lambda: not folder.is_in_use, within=STOP_TIMEOUT):
             raise PlaneStopError(f"the plane (pid {record.pid}) does not end after SIGKILL")
-        folder.tidy()
+        folder.remove_leftovers()
     return record
 
 

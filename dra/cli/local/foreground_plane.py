@@ -35,10 +35,10 @@ class PlaneCompanions:
 async def run_plane(
     folder: PlaneFolder,
     options: PlaneOptions,
-    company: PlaneCompanions,
+    companions: PlaneCompanions,
     *,
     port: int,
-    up: Callable[[PlaneRecord, int | None], None],
+    on_ready: Callable[[PlaneRecord, int | None], None],
 ) -> None:
     """Run a plane until a signal arrives; the caller holds the folder.
 
@@ -50,27 +50,27 @@ async def run_plane(
     for number in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with suppress(asyncio.CancelledError):
-        await _run_until_cancelled(folder, options, company, port=port, up=up)
+        await _run_until_cancelled(folder, options, companions, port=port, on_ready=on_ready)
 
 
 async def _run_until_cancelled(
     folder: PlaneFolder,
     options: PlaneOptions,
-    company: PlaneCompanions,
+    companions: PlaneCompanions,
     *,
     port: int,
-    up: Callable[[PlaneRecord, int | None], None],
+    on_ready: Callable[[PlaneRecord, int | None], None],
 ) -> None:
     devices = options.devices
-    if company.plugins is not None:
-        options = replace(options, plugins=folder.make_runtime())
-        if company.plugins:  # the plugins publish the devices
+    if companions.plugins is not None:
+        options = replace(options, plugins=folder.create_runtime())
+        if companions.plugins:  # the plugins publish the devices
             options = replace(options, devices=0)
     plane = LocalPlane(options)
     restored = _restore_snapshot(plane, folder)
-    extender = plane_extender.add_extender(plane) if company.reservations else None
+    extender = plane_extender.add_extender(plane) if companions.reservations else None
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
-        telling = _PlaneRecordWriter(
+        record_writer = _PlaneRecordWriter(
             folder,
             PlaneRecord(
                 pid=os.getpid(),
@@ -80,23 +80,25 @@ async def _run_until_cancelled(
                 nodes=options.nodes,
                 devices=devices,
                 started=rfc3339(SYSTEM.wall()),
-                controller=company.controller,
+                controller=companions.controller,
                 runtime=str(options.plugins) if options.plugins is not None else None,
             ),
             plane.beside,
         )
-        if company.controller:
-            process = ControllerProcess(folder, reservations=company.reservations, started=telling.controller)
+        if companions.controller:
+            process = ControllerProcess(
+                folder, reservations=companions.reservations, on_pid_change=record_writer.set_controller_pid
+            )
             plane.add("controller", process.run)
         if options.plugins is not None:
             names = [spec.name for spec in emulated_nodes(options)]
             for node, child in plugin_processes.create_plugins(
                 folder,
-                company.plugins or (),
+                companions.plugins or (),
                 runtime=options.plugins,
                 nodes=names,
                 devices=devices,
-                started=telling.plugin,
+                on_pid_change=record_writer.set_plugin_pid,
             ):
                 plane.add(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
@@ -104,8 +106,8 @@ async def _run_until_cancelled(
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
-                telling.ready()
-                up(telling.record, restored)
+                record_writer.set_ready()
+                on_ready(record_writer.record, restored)
             await running
         except BaseExceptionGroup as failures:
             raise innermost_error(failures) from failures
@@ -124,29 +126,29 @@ async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender 
 class _PlaneRecordWriter:
     """Writes the plane's record into its folder, again after each change."""
 
-    def __init__(self, folder: PlaneFolder, record: PlaneRecord, beside: dict[str, int]) -> None:
+    def __init__(self, folder: PlaneFolder, record: PlaneRecord, processes: dict[str, int]) -> None:
         """Write the first record; ``beside`` is the plane's own map of processes, which its API serves."""
         self._folder = folder
-        self._beside = beside
+        self._processes = processes
         self.record = record
         folder.write(record)
 
-    def controller(self, pid: int | None) -> None:
+    def set_controller_pid(self, pid: int | None) -> None:
         """Record the controller's pid; None if no controller runs."""
-        self._beside.pop("controller", None)
+        self._processes.pop("controller", None)
         if pid is not None:
-            self._beside["controller"] = pid
-        self._tell(msgspec.structs.replace(self.record, controller_pid=pid))
+            self._processes["controller"] = pid
+        self._write(msgspec.structs.replace(self.record, controller_pid=pid))
 
-    def plugin(self, node: str, pid: int | None) -> None:
+    def set_plugin_pid(self, node: str, pid: int | None) -> None:
         """Record the pid of a node's plugin; None if it does not run."""
-        self._tell(msgspec.structs.replace(self.record, plugins={**self.record.plugins, node: pid}))
+        self._write(msgspec.structs.replace(self.record, plugins={**self.record.plugins, node: pid}))
 
-    def ready(self) -> None:
+    def set_ready(self) -> None:
         """Record that the nodes are ready."""
-        self._tell(msgspec.structs.replace(self.record, ready=True))
+        self._write(msgspec.structs.replace(self.record, ready=True))
 
-    def _tell(self, record: PlaneRecord) -> None:
+    def _write(self, record: PlaneRecord) -> None:
         self.record = record
         self._folder.write(record)
 

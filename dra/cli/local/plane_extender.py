@@ -65,7 +65,7 @@ class PlaneExtender:
 
     async def run(self) -> None:
         """Run the extender until cancelled; start it again when the server was restored from a snapshot."""
-        await self._define()
+        await self._apply_crd()
         while True:
             # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._runs else 0.0
@@ -81,7 +81,7 @@ class PlaneExtender:
                 for task in self._binding:
                     task.cancel()
 
-    async def _define(self) -> None:
+    async def _apply_crd(self) -> None:
         """Create the CRD, or update it: a saved state may have an older version."""
         client, wanted = self._plane.client(EXTENDER_COMPONENT), crd.custom_resource_definition()
         try:

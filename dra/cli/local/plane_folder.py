@@ -98,10 +98,10 @@ class PlaneFolder:
     def runtime(self) -> Path:
         """The short path of the folder for sockets, which exists only if plugins are used."""
         name = f"dra-{hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()}"
-        place = Path(tempfile.gettempdir()) / name
-        return place if len(os.fsencode(place)) <= RUNTIME_PATH_MAX else Path("/tmp") / name  # noqa: S108 - see below
+        path = Path(tempfile.gettempdir()) / name
+        return path if len(os.fsencode(path)) <= RUNTIME_PATH_MAX else Path("/tmp") / name  # noqa: S108 - see below
 
-    def make_runtime(self) -> Path:
+    def create_runtime(self) -> Path:
         """Create the folder for sockets as the holder of the lock; raise OSError if another user has taken the name."""
         self.runtime.mkdir(mode=0o700)  # the folder of an earlier plane has been removed
         return self.runtime
@@ -119,7 +119,7 @@ class PlaneFolder:
         write_private_file(self / RECORD_FILE, msgspec.json.encode(record) + b"\n")
 
     @property
-    def taken(self) -> bool:
+    def is_in_use(self) -> bool:
         """Whether a plane runs in this folder."""
         try:
             lock = os.open(self / LOCK_FILE, os.O_RDWR)
@@ -131,30 +131,30 @@ class PlaneFolder:
             os.close(lock)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the lock as the plane of this folder; raise PlaneFolderInUseError.
 
         Remains of an earlier plane are removed before, those of this plane after. A saved state stays, and so does the
         log of a plane that fails.
         """
-        lock = self._take()
+        lock = self._acquire_lock()
         failed = False
         try:
-            self._clear()
+            self._remove_files()
             yield
         except Exception:
             failed = True
             raise
         finally:
-            self._leave(lock, keep_log=failed)
+            self._release_lock(lock, keep_log=failed)
 
-    def tidy(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove the remains of a plane that was killed; raise PlaneFolderInUseError while a plane runs."""
         if self.path.is_dir():
-            lock = self._take()
-            self._leave(lock, keep_log=False)
+            lock = self._acquire_lock()
+            self._release_lock(lock, keep_log=False)
 
-    def _take(self) -> int:
+    def _acquire_lock(self) -> int:
         """Take the lock and return its file descriptor; raise PlaneFolderInUseError."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
@@ -166,8 +166,8 @@ class PlaneFolder:
                 return lock
             os.close(lock)  # the former holder has removed the file meanwhile
 
-    def _leave(self, lock: int, *, keep_log: bool) -> None:
-        self._clear()
+    def _release_lock(self, lock: int, *, keep_log: bool) -> None:
+        self._remove_files()
         if not keep_log:
             (self / LOG_FILE).unlink(missing_ok=True)
         (self / LOCK_FILE).unlink(missing_ok=True)
@@ -175,7 +175,7 @@ class PlaneFolder:
         with suppress(OSError):  # not empty: a saved state, or files of the user
             self.path.rmdir()
 
-    def _clear(self) -> None:
+    def _remove_files(self) -> None:
         for name in EPHEMERAL_FILES:
             (self / name).unlink(missing_ok=True)
         for name in (SCRATCH_FOLDER, PLUGINS_FOLDER):

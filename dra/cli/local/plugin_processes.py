@@ -34,15 +34,15 @@ def create_plugins(
     runtime: Path,
     nodes: Sequence[str],
     devices: int,
-    started: Callable[[str, int | None], None],
+    on_pid_change: Callable[[str, int | None], None],
 ) -> Iterator[tuple[str, ChildProcess]]:
     """Write the inventory of each node, and yield the node with its plugin; ``started`` is called with each new pid."""
     if not drivers:
         return
     (folder / PLUGINS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     for node in nodes:
-        place, devices_file = NodeFolders(runtime / node), folder / PLUGINS_FOLDER / f"{node}.yaml"
-        place.make()
+        node_folders, devices_file = NodeFolders(runtime / node), folder / PLUGINS_FOLDER / f"{node}.yaml"
+        node_folders.make()
         devices_file.write_text(inventory_file(devices), encoding="utf-8")
         yield (
             node,
@@ -53,14 +53,14 @@ def create_plugins(
                     f"--drivers={','.join(drivers)}",
                     f"--node-name={node}",
                     f"--inventory=simulated:{devices_file}",
-                    f"--plugins={place.plugins}",
-                    f"--registry={place.registry}",
-                    f"--cdi={place.cdi}",
+                    f"--plugins={node_folders.plugins}",
+                    f"--registry={node_folders.registry}",
+                    f"--cdi={node_folders.cdi}",
                     f"--kubeconfig={folder / KUBECONFIG_FILE}",
                 ),
                 log=folder / PLUGINS_FOLDER / f"{node}.log",
                 scratch=folder / SCRATCH_FOLDER,
-                started=partial(started, node),
+                on_pid_change=partial(on_pid_change, node),
             ),
         )
 

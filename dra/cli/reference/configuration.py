@@ -14,23 +14,23 @@ from dra.api.configuration import ControllerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli.reference import markdown
 
-_COLUMNS: Final = ("field", "default", "or else", "tells")
+_COLUMNS: Final = ("field", "default", "or else", "description")
 
 
 def configuration_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Yield path, default, other values and meaning of each field."""
-    said = field_docstrings(model)
+    docstrings = field_docstrings(model)
     for name, field in model.model_fields.items():
         where = f"{path}{field.alias or name}"
         default = field.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
-            section = said.get(name, "") or first_docstring_line(type(default))
+            section = docstrings.get(name, "") or first_docstring_line(type(default))
             yield f"`{where}`", "", "", section
             for line in configuration_fields(type(default), f"{where}."):
                 value = getattr(default, _field_name(type(default), line[0]), None)
                 yield (line[0], _format_default(value) if value is not None else line[1], line[2], line[3])
             continue
-        yield f"`{where}`", _format_default(default), _other_values(default), said.get(name, "")
+        yield f"`{where}`", _format_default(default), _other_values(default), docstrings.get(name, "")
 
 
 def _field_name(model: type[BaseModel], where: str) -> str:

@@ -42,7 +42,7 @@ def _crd_section(crd: dict[str, Any]) -> Iterator[str]:
             for where, kind, text in _schema_fields(version["schema"]["openAPIV3Schema"], "", LEVELS_SHOWN)
             if not where.startswith(_OMITTED_FIELDS)
         ]
-        yield markdown.table(("field", "type", "tells"), rows)
+        yield markdown.table(("field", "type", "description"), rows)
 
 
 def _schema_fields(schema: dict[str, Any], path: str, depth: int) -> Iterator[tuple[str, str, str]]:

@@ -30,10 +30,10 @@ class ProcessLimit(NamedTuple):
     """The resource that is limited, and for which user of it."""
 
     value: str
-    reached: str
+    consequence: str
     """Consequence when the bound is reached."""
 
-    told: str
+    reported_by: str
     """The place where the consequence is visible."""
 
 
@@ -217,7 +217,7 @@ _CONTROLLER: Final = (
     ProcessLimit(
         "Events that wait to be posted; namespaces take turns",
         str(dra.kube.events.QUEUE_MAX),
-        "an Event of the namespace that has most of them is discarded; what it tells is told again after "
+        "an Event of the namespace that has most of them is discarded; what it reports is reported again after "
         f"{controller.claim_events.REPEAT_AFTER / 60:g} minutes, if it still is the case",
         "metric `dra_reserve_events_discarded_total`",
     ),
@@ -269,4 +269,4 @@ def page() -> str:
 
 
 def _limits_table(bounds: Iterable[ProcessLimit]) -> str:
-    return markdown.table(("limited", "to", "when it is reached", "told by"), bounds)
+    return markdown.table(("limited", "to", "when it is reached", "reported by"), bounds)

@@ -58,7 +58,7 @@ class MetricFamily(NamedTuple):
 
     type: str
     labels: tuple[str, ...]
-    tells: str
+    help: str
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -72,8 +72,8 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     """Return all metrics by the process that exposes them."""
     controller = ControllerMetrics()
     controller.count_claims(list)
-    world = ClaimCache()
-    controller.count_devices(lambda: device_counts.count_devices(world))
+    claim_cache = ClaimCache()
+    controller.count_devices(lambda: device_counts.count_devices(claim_cache))
     return {
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(dict).registry)),
@@ -111,11 +111,11 @@ def page() -> str:
     """Return docs/reference/metrics.md as Markdown."""
     parts = [_INTRODUCTION]
     for process, found in metric_families().items():
-        rows = [(f"`{each.name}`", each.type, _code_list(each.labels), each.tells) for each in found]
-        parts += [_TITLES[process], markdown.table(("metric", "type", "labels", "tells"), rows)]
+        rows = [(f"`{each.name}`", each.type, _code_list(each.labels), each.help) for each in found]
+        parts += [_TITLES[process], markdown.table(("metric", "type", "labels", "help"), rows)]
     parts += [
         "## Labels\n",
-        markdown.table(("label", "values"), [(f"`{name}`", said) for name, said in LABEL_VALUES.items()]),
+        markdown.table(("label", "values"), [(f"`{name}`", values) for name, values in LABEL_VALUES.items()]),
     ]
     return markdown.page("Metrics", *parts)
 

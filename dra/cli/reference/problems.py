@@ -18,14 +18,14 @@ _NO_SUBJECT: Final = Subject(kind="", key=("", ""), uid=Uid(""))
 
 def problem_table() -> str:
     """Return a table of all problems, with code, grade and text."""
-    lines = ["| problem | grade | what is said | |", "|---|---|---|---|"]
-    for trouble in ProblemCode:
-        words = PROBLEM_TEXTS[trouble]
-        grade = Problem(trouble=trouble, subject=_NO_SUBJECT).grade.value
-        said = words.text.replace("{", "*").replace("}", "*")
+    lines = ["| problem | grade | text | |", "|---|---|---|---|"]
+    for code in ProblemCode:
+        words = PROBLEM_TEXTS[code]
+        grade = Problem(trouble=code, subject=_NO_SUBJECT).grade.value
+        text = words.text.replace("{", "*").replace("}", "*")
         kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
         remedy = " or ".join(_REMEDY_LABELS[each] for each in kinds)
-        lines.append(f"| `{trouble.value}` | {grade} | {said} | {remedy} |")
+        lines.append(f"| `{code.value}` | {grade} | {text} | {remedy} |")
     return "\n".join(lines) + "\n"
 
 

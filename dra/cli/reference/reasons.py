@@ -21,7 +21,7 @@ def page() -> str:
     """Return docs/reference/reasons.md as Markdown."""
     return markdown.page(
         "Reasons",
-        "Everything that is told by a name, in Events, conditions, metrics and `kubectl dra`. One of them\n"
+        "Everything that is reported by a name, in Events, conditions, metrics and `kubectl dra`. One of them\n"
         "on the command line, without a cluster: `kubectl dra explain reason NAME`. In what follows `NAME` is the\n"
         "object and `NAMESPACE` where it is.\n",
         "## Of claims and pods\n",
@@ -36,7 +36,7 @@ def page() -> str:
         ),
         "## Found by `kubectl dra explain` and `audit`\n",
         "Problems that are no Events; those of the table above mean the same there.\n",
-        _guidance_table((each, said) for each, said in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
+        _guidance_table((each, guidance) for each, guidance in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
         "## Of Reservations\n",
         "Reasons of conditions and Events.\n",
         _guidance_table(RESERVATION_REASON_GUIDANCE.items()),

@@ -26,8 +26,8 @@ def draw_chain(steps: Mapping[str, str]) -> str:
     """Return a diagram of steps with descriptions, from top to bottom."""
     indent = max(map(len, steps)) * _CHARACTER + 4 * _PADDING
     width, top, parts = indent + 640, _PADDING, list[str]()
-    for number, (name, told) in enumerate(steps.items()):
-        lines = textwrap.wrap(told, 92)
+    for number, (name, text) in enumerate(steps.items()):
+        lines = textwrap.wrap(text, 92)
         height = len(lines) * _LINE + _PADDING
         if number:
             parts.append(f'<path class="move" d="M{width / 2} {top - _PADDING}V{top}"/>')

@@ -91,7 +91,7 @@ def test_every_metric_of_the_reference_page_has_its_type_and_help_and_no_other_i
 ) -> None:
     for each in world.exposed:
         found = server.metadata(pod=each.pod)
-        expected = {family.name: (family.type, family.tells) for family in metric_families()[PROCESSES[each.component]]}
+        expected = {family.name: (family.type, family.help) for family in metric_families()[PROCESSES[each.component]]}
         assert {name: (told["type"], told["help"]) for name, told in found.items()} == expected
 
 

@@ -55,7 +55,7 @@ async def _played(target: Target, api: Api, chance: Random, name: str, verdicts:
             made["spec"]["allocatePolicy"] = chance.choice(("Aligned", "Restricted"))
         if chance.random() < 0.3:
             made["spec"]["template"]["spec"]["nodeName"] = chance.choice(NODES)
-        said = simulated.fate(await simulated.look(target.admin, nodes=NODES), made, namespace="default")
+        said = simulated.simulate_pod(await simulated.look(target.admin, nodes=NODES), made, namespace="default")
         await api.create(made)
         found = await eventually(
             partial(api.get, RESERVATIONS, f"r{number}"), until=_placed_or_refused, within=30, saying="it has a place"
@@ -73,14 +73,14 @@ async def _played(target: Target, api: Api, chance: Random, name: str, verdicts:
 async def _pod_comes(target: Target, api: Api, chance: Random, pod: str, name: str, verdicts: Verdicts) -> None:
     node = chance.choice(NODES) if chance.random() < 0.4 else ""
     made = stranger(pod, cpu=str(chance.choice((5, 10, 20, 40, 60))), app=chance.choice(APPS), node=node)
-    said = simulated.fate(await simulated.look(target.admin, nodes=NODES), made, namespace="default")
+    said = simulated.simulate_pod(await simulated.look(target.admin, nodes=NODES), made, namespace="default")
     await api.create(made, namespace="default")
     found = await eventually(
         partial(api.get, PODS, pod, namespace="default"), until=_settled, within=30, saying=f"pod {pod} is decided"
     )
     bound = bool(found["spec"].get("nodeName"))
     inside = json.loads(found["metadata"].get("annotations", {}).get(INSIDE, "{}")).get("name", "")
-    verdicts.compare(f"{name}, pod {pod}", (bool(said.node), said.inside), (bound, inside))
+    verdicts.compare(f"{name}, pod {pod}", (bool(said.node), said.used_reservation), (bound, inside))
     verdicts.counts["pods in reservations" if inside else "pods placed" if bound else "pods wait"] += 1
     if not bound:
         await api.delete(PODS, pod, namespace="default", grace_seconds=1)

@@ -42,7 +42,7 @@ SHOWN_PER_CODE_MAX: Final = 10
     metavar="SECONDS",
     help="Read the cluster again after this time and print only problems found both times.",
 )
-def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: float) -> None:
+def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle: float) -> None:
     """Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.
 
     The command checks all namespaces unless -n selects one, and prints a fix for each problem. Exit code: 0 no problem
@@ -50,20 +50,22 @@ def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: 
     """
     snapshot = source.read(SnapshotScope.ALL)
     found = judged(ClusterState(snapshot))
-    if settle and source.bundle is None:
+    if settle and source.bundle_path is None:
         time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
         snapshot = source.read(SnapshotScope.ALL)
         again = {_problem_key(problem) for problem in judged(ClusterState(snapshot))}
         found = tuple(problem for problem in found if _problem_key(problem) in again)
-    if source.given and not source.everywhere:
-        found = tuple(each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.given)
-    if style.output is OutputFormat.TABLE:
-        click.echo(_format_problems(found, style))
+    if source.requested_namespace and not source.all_namespaces:
+        found = tuple(
+            each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.requested_namespace
+        )
+    if output.format is OutputFormat.TABLE:
+        click.echo(_format_problems(found, output))
         for gap in snapshot.gaps:
             print_to_stderr(f"not read: {gap.resource}: {gap.why}")
         print_to_stderr(f"controller: {describer.controller_text(snapshot.leader)}")
-    elif not style.as_data:
-        resource_table.print_table(_problem_table(found), style)
+    elif not output.is_structured:
+        resource_table.print_table(_problem_table(found), output)
     else:
         content = {
             "taken": snapshot.taken,
@@ -72,7 +74,7 @@ def audit(*, source: SnapshotSource, style: PrintOptions, fail_on: str, settle: 
             "problems": [describer.problem_data(each, within=None) for each in found],
             "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
         }
-        style.write(content)
+        output.print(content)
     grades = list(ProblemSeverity)
     if any(grades.index(each.grade) <= grades.index(ProblemSeverity(fail_on)) for each in found):
         raise SystemExit(1)
@@ -97,7 +99,7 @@ def _problem_row(problem: Problem) -> TableRow:
     )
 
 
-def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
+def _format_problems(found: tuple[Problem, ...], output: PrintOptions) -> str:
     if not found:
         return "no problems found"
     shown = _first_of_each_code(found)
@@ -110,10 +112,10 @@ def _format_problems(found: tuple[Problem, ...], style: PrintOptions) -> str:
         )
         for each in shown
     ]
-    text = format_table(HEADER, rows, headers=style.headers, wrapped=terminal_width())
+    text = format_table(HEADER, rows, headers=output.headers, wrapped=terminal_width())
     counts = Counter(each.trouble for each in found)
     more = counts - Counter(each.trouble for each in shown)
-    text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())
+    text += "".join(f"\n… {count:,} more {code}: -o json shows all" for code, count in more.items())
     paste = dict.fromkeys(command for each in shown if (command := problem_texts.safe_command(each)))
     weigh = dict.fromkeys(
         f"{each.subject}: {decision.text}"

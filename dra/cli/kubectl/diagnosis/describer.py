@@ -44,7 +44,7 @@ UNCERTAIN_TEXTS: Final = {
     "forbidden": "no permission to read it",
     "unknown": "it could not be read",
 }
-"""Reasons for which the fate of a workload is not known."""
+"""Reasons for which the state of a workload is unknown."""
 
 HOLD_RULES: Final = {
     AllocationHold.WORKLOAD: "rule 7",
@@ -144,13 +144,13 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
     )
     if not group.barriers:
         return f"{who}: can run it"
-    said = "; ".join(_obstacle_text(each) for each in group.barriers)
+    barriers = "; ".join(_obstacle_text(each) for each in group.barriers)
     held = [
         f"{each.devices} by claim {_format_key(each.claim)}{_reserved_for_text(holders.get(each.claim))}"
         for each in group.holders
     ]
     more = f" and {group.others} more claims" if group.others else ""
-    return f"{who}: {said}" + (f"; held: {', '.join(held)}{more}" if held else "")
+    return f"{who}: {barriers}" + (f"; held: {', '.join(held)}{more}" if held else "")
 
 
 def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
@@ -195,21 +195,21 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
     """Return a diagnosis as data for JSON and YAML, with texts and commands beside the numbers."""
     named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
     kind = "Pod" if isinstance(facts, PodDiagnosis) else "ResourceClaim"
-    told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
-    told["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
-    told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
-    told["controller"] = controller_text(snapshot.leader)
+    content: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
+    content["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
+    content["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
+    content["controller"] = controller_text(snapshot.leader)
     if isinstance(facts, PodDiagnosis):
         advised = printers.remedy_data(problem_texts.advice_remedy(facts.advice))
-        told["next"] = advised.get("command", "")
-        told["decision"] = advised.get("decision", "")
+        content["next"] = advised.get("command", "")
+        content["decision"] = advised.get("decision", "")
         holders = {each.key: each for each in facts.holders}
-        told["nodes"] = [node_group_text(group, holders) for group in facts.groups]
+        content["nodes"] = [node_group_text(group, holders) for group in facts.groups]
     else:
-        told["until"] = release_condition(facts) if facts.holds else ""
+        content["until"] = release_condition(facts) if facts.holds else ""
         commands = (problem_texts.safe_command(each, within=facts.key[0]) for each in facts.problems)
-        told["next"] = next(filter(None, commands), "")
-    return told
+        content["next"] = next(filter(None, commands), "")
+    return content
 
 
 def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _nodes_text(names: tuple[str, ...]) -> str:
 
 
 def _workload_fate_text(facts: ClaimDiagnosis) -> str:
-    told = {
+    texts = {
         "alive": "exists",
         "pending": PENDING_TEXTS.get(facts.phase, "does not exist yet"),
         "finished": "has finished",
@@ -249,8 +249,8 @@ def _workload_fate_text(facts: ClaimDiagnosis) -> str:
         "doubt": f"state unknown ({UNCERTAIN_TEXTS.get(facts.phase, facts.phase)})",
     }
     if facts.released:
-        return told[facts.fate] + ", its entry was removed from the list"
-    return told[facts.fate] + (", listed" if facts.entered else ", not listed")
+        return texts[facts.fate] + ", its entry was removed from the list"
+    return texts[facts.fate] + (", listed" if facts.entered else ", not listed")
 
 
 def _entry_text(held: ReservedForSummary) -> str:
@@ -271,7 +271,7 @@ def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
     reservations = [each.reference for each in facts.held if each.kind is EntryKind.RESERVATION]
     lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
-    told = {
+    texts = {
         AllocationHold.WORKLOAD: f"{facts.workload} may still use it",
         AllocationHold.CONSUMING: f"{users.consuming} pods use it: {_name_some(facts.consumers, users.consuming)}",
         AllocationHold.WAITING: f"{waiting} pods wait for it: {_name_some(facts.waiters, waiting)}",
@@ -288,12 +288,12 @@ def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
         AllocationHold.TIME: "a scheduling cycle may still bind a pod to it",
         AllocationHold.NOTHING: "no pod uses it, and no pod that used it has ended since",
     }
-    return told[hold]
+    return texts[hold]
 
 
 def _hold_end_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     kind = facts.workload.partition("/")[0]
-    told = {
+    texts = {
         AllocationHold.WORKLOAD: f"{facts.workload} {WORKLOAD_ENDS.get(kind, OTHER_WORKLOAD_ENDS)}",
         AllocationHold.CONSUMING: f"its {facts.users.consuming} pods end",
         AllocationHold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are deleted",
@@ -305,7 +305,7 @@ def _hold_end_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
         AllocationHold.TIME: "one minute has passed (21 minutes if pods wait for volumes)",
         AllocationHold.NOTHING: "the next pod that uses it ends",
     }
-    return told.get(hold, "a user confirms that no pod uses it")
+    return texts.get(hold, "a user confirms that no pod uses it")
 
 
 def _reserved_for_text(facts: ClaimDiagnosis | None) -> str:

@@ -31,7 +31,7 @@ EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reas
 @click.argument("name", required=False, type=NameParam())
 @source_options
 @print_options
-def explain(*, kind: str, name: str | None, source: SnapshotSource, style: PrintOptions) -> None:
+def explain(*, kind: str, name: str | None, source: SnapshotSource, output: PrintOptions) -> None:
     """Explain why a claim, pod, node or device is held, by which rule, and what would release it.
 
     Name the object as KIND NAME or KIND/NAME. The command changes nothing and works on any cluster, with or without the
@@ -42,21 +42,21 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, style: Print
     kind, name = parse_resource_args(kind, name, among=EXPLAINED_KINDS)
     assert name  # noqa: S101 - for mypy: it was asked for
     if kind == "reason":
-        _print_reason(name, style)
+        _print_reason(name, output)
         return
     if kind == "reservation":
-        _print_reservation(source, name, style)
+        _print_reservation(source, name, output)
         return
     snapshot = source.read(SnapshotScope.ALL | SnapshotScope.RESERVATIONS)
-    scene = ClusterState(snapshot)
+    cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
-        if not print_devices(scene, kind, name, style):
-            known = scene.nodes if kind == "node" else (each.item.device for each in devices(scene))
+        if not print_devices(cluster_state, kind, name, output):
+            known = cluster_state.nodes if kind == "node" else (each.item.device for each in devices(cluster_state))
             raise FailedError(f"{kind} {name}: not found{did_you_mean(name, known)}")
         return
-    facts = _diagnose(scene, kind, _resolve_key(source, scene, kind, name))
+    facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
     more, content = _describe_pod_reservations(snapshot, facts)
-    if style.output is OutputFormat.TABLE:
+    if output.format is OutputFormat.TABLE:
         lines = (
             describer.describe_claim(facts, snapshot)
             if isinstance(facts, ClaimDiagnosis)
@@ -64,16 +64,16 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, style: Print
         )
         click.echo("\n".join(wrap_lines([*lines, *more])))
     else:
-        style.write({**describer.diagnosis_data(facts, snapshot), **content})
+        output.print({**describer.diagnosis_data(facts, snapshot), **content})
     if any(problem.grade != "info" for problem in facts.problems):
         raise SystemExit(1)
 
 
-def _print_reservation(source: SnapshotSource, name: str, style: PrintOptions) -> None:
+def _print_reservation(source: SnapshotSource, name: str, output: PrintOptions) -> None:
     from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - only who asks for it waits for it
 
     snapshot = source.read(SnapshotScope.RESERVATIONS | SnapshotScope.PODS | SnapshotScope.NODES)
-    reservation_describer.print_reservation(snapshot, name, style, now=source.now(snapshot))
+    reservation_describer.print_reservation(snapshot, name, output, now=source.now(snapshot))
 
 
 def _describe_pod_reservations(
@@ -87,13 +87,13 @@ def _describe_pod_reservations(
     return reservation_describer.describe_pod_reservations(snapshot, facts.key)
 
 
-def _print_reason(name: str, style: PrintOptions) -> None:
+def _print_reason(name: str, output: PrintOptions) -> None:
     """Print the guidance for a reason; raise FailedError for an unknown reason."""
-    told = problem_texts.find_guidance(name)
-    if told is None:
+    found = problem_texts.find_guidance(name)
+    if found is None:
         raise FailedError(f"reason {name}: not found{did_you_mean(name, problem_texts.reason_names())}")
-    reason, guidance = told
-    if style.output is OutputFormat.TABLE:
+    reason, guidance = found
+    if output.format is OutputFormat.TABLE:
         lines = (
             f"reason {reason}: {problem_texts.without_code_marks(guidance.meaning)}",
             f"  cause     {problem_texts.without_code_marks(guidance.cause)}",
@@ -102,14 +102,14 @@ def _print_reason(name: str, style: PrintOptions) -> None:
         click.echo("\n".join(wrap_lines(lines)))
         return
     content = {"reason": reason, "meaning": guidance.meaning, "cause": guidance.cause, "remedy": guidance.remedy}
-    style.write(content)
+    output.print(content)
 
 
-def _resolve_key(source: SnapshotSource, scene: ClusterState, kind: str, name: str) -> Key:
+def _resolve_key(source: SnapshotSource, cluster_state: ClusterState, kind: str, name: str) -> Key:
     """Return the key of the named object; a bundle has no context, but often only one object of a name."""
-    if source.bundle is None or source.given:
+    if source.bundle_path is None or source.requested_namespace:
         return (source.namespace, name)
-    found = [key for key in _known_keys(scene, kind) if key[1] == name]
+    found = [key for key in _known_keys(cluster_state, kind) if key[1] == name]
     if len(found) > 1:
         raise FailedError(
             f"{kind} {name}: found in namespaces {', '.join(key[0] for key in found)}; select one with -n NAMESPACE"
@@ -117,17 +117,17 @@ def _resolve_key(source: SnapshotSource, scene: ClusterState, kind: str, name: s
     return found[0] if found else (source.namespace, name)
 
 
-def _diagnose(scene: ClusterState, kind: str, key: Key) -> ClaimDiagnosis | PodDiagnosis:
-    found = claims.explain(scene, key) if kind == "claim" else pods.explain(scene, key)
+def _diagnose(cluster_state: ClusterState, kind: str, key: Key) -> ClaimDiagnosis | PodDiagnosis:
+    found = claims.explain(cluster_state, key) if kind == "claim" else pods.explain(cluster_state, key)
     if found is None:
         raise FailedError(
-            f"{kind} {'/'.join(key)}: not found{_suggest_namespace_or_name(_known_keys(scene, kind), key)}"
+            f"{kind} {'/'.join(key)}: not found{_suggest_namespace_or_name(_known_keys(cluster_state, kind), key)}"
         )
     return found
 
 
-def _known_keys(scene: ClusterState, kind: str) -> Iterable[Key]:
-    return scene.pods if kind == "pod" else (each.metadata.key for each in scene.snapshot.claims)
+def _known_keys(cluster_state: ClusterState, kind: str) -> Iterable[Key]:
+    return cluster_state.pods if kind == "pod" else (each.metadata.key for each in cluster_state.snapshot.claims)
 
 
 def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
@@ -139,24 +139,27 @@ def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
     return did_you_mean(wanted[1], (key[1] for key in known if key[0] == wanted[0]))
 
 
-def print_devices(scene: ClusterState, kind: str, name: str, style: PrintOptions) -> bool:
+def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions) -> bool:
     """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
-    found = [each for each in devices(scene) if _is_selected(each, kind, name)]
-    if not found and (kind == "device" or name not in scene.nodes):
+    found = [each for each in devices(cluster_state) if _is_selected(each, kind, name)]
+    if not found and (kind == "device" or name not in cluster_state.nodes):
         return False
-    if style.output is not OutputFormat.TABLE:
-        style.write(_devices_data(scene, kind, name, found))
+    if output.format is not OutputFormat.TABLE:
+        output.print(_devices_data(cluster_state, kind, name, found))
         return True
-    lines = [_headline(scene, kind, name, found), *(_node_reservation_lines(scene, name) if kind == "node" else ())]
+    lines = [
+        _headline(cluster_state, kind, name, found),
+        *(_node_reservation_lines(cluster_state, name) if kind == "node" else ()),
+    ]
     for each in found:
         lines += [f"  device    {each.item}: {_device_usage_text(each)}"]
     for key in dict.fromkeys(key for each in found for key in each.holders):
-        facts = claims.explain(scene, key)
+        facts = claims.explain(cluster_state, key)
         if facts is not None:
             until = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
             lines.append(f"  claim     {'/'.join(key)}: {describer.claim_state_text(facts)}{until}")
             lines += describer.problem_lines(facts.problems, within="")
-    lines += describer.unknown_lines(scene.snapshot)
+    lines += describer.unknown_lines(cluster_state.snapshot)
     click.echo("\n".join(wrap_lines(lines)))
     return True
 
@@ -169,10 +172,10 @@ def _is_selected(found: DeviceUsage, kind: str, name: str) -> bool:
     return name in {item.device, f"{item.pool}/{item.device}", str(item.whole)}
 
 
-def _headline(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> str:
+def _headline(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> str:
     if kind == "device":
         return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
-    node = scene.nodes.get(name)
+    node = cluster_state.nodes.get(name)
     if node is None:
         return f"node {name}: not found, but ResourceSlices offer devices of it"
     ready = "Ready" if node.ready else "NotReady"
@@ -181,18 +184,18 @@ def _headline(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage
     return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
 
 
-def _node_reservation_lines(scene: ClusterState, name: str) -> Iterator[str]:
+def _node_reservation_lines(cluster_state: ClusterState, name: str) -> Iterator[str]:
     """Yield the resources that the node keeps from pods, and faults of its annotation."""
-    room = scene.rooms.get(name)
-    if room is None:
+    node_info = cluster_state.rooms.get(name)
+    if node_info is None:
         return
-    if room.reserved:
+    if node_info.reserved:
         amounts = ", ".join(
-            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(room.reserved.items())
+            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(node_info.reserved.items())
         )
         yield f"  keeps     {amounts} from pods (annotation {ANNOTATION_NODE_RESERVATION})"
-    if room.reservation_error:
-        yield f"  problem   {room.reservation_error}; correct it: kubectl edit node {name}"
+    if node_info.reservation_error:
+        yield f"  problem   {node_info.reservation_error}; correct it: kubectl edit node {name}"
 
 
 def _device_usage_text(found: DeviceUsage) -> str:
@@ -206,23 +209,23 @@ def _device_usage_text(found: DeviceUsage) -> str:
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
 
 
-def _node_reservation_data(scene: ClusterState, kind: str, name: str) -> dict[str, Any]:
-    room = scene.rooms.get(name) if kind == "node" else None
-    if room is None:
+def _node_reservation_data(cluster_state: ClusterState, kind: str, name: str) -> dict[str, Any]:
+    node_info = cluster_state.rooms.get(name) if kind == "node" else None
+    if node_info is None:
         return {}
     return {
-        "kept": {r: format_amount(r, amount) for r, amount in sorted(room.reserved.items())},
-        "problem": room.reservation_error,
+        "kept": {r: format_amount(r, amount) for r, amount in sorted(node_info.reserved.items())},
+        "problem": node_info.reservation_error,
     }
 
 
-def _devices_data(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:
+def _devices_data(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:
     keys = dict.fromkeys(key for each in found for key in each.holders)
-    facts = (claims.explain(scene, key) for key in keys)
+    facts = (claims.explain(cluster_state, key) for key in keys)
     return {
         "kind": kind,
         "name": name,
-        **_node_reservation_data(scene, kind, name),
+        **_node_reservation_data(cluster_state, kind, name),
         "devices": [{**msgspec.to_builtins(each), "name": str(each.item)} for each in found],
-        "claims": [describer.diagnosis_data(each, scene.snapshot) for each in facts if each is not None],
+        "claims": [describer.diagnosis_data(each, cluster_state.snapshot) for each in facts if each is not None],
     }

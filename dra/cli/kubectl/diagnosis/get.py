@@ -52,7 +52,13 @@ LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope
 @list_print_options
 @watch_option
 def get(
-    *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions, style: PrintOptions, watch: bool
+    *,
+    kind: str,
+    name: str | None,
+    source: SnapshotSource,
+    selectors: SelectorOptions,
+    output: PrintOptions,
+    watch: bool,
 ) -> None:
     """Display claims, devices or Reservations with their current users.
 
@@ -61,54 +67,56 @@ def get(
     """
     kind, name = parse_resource_args(kind, name, among=LISTED_KINDS, named=False)
     if kind == "reservation":
-        _get_reservations(source, name, choice=choice, style=style, watch=watch)
+        _get_reservations(source, name, selectors=selectors, output=output, watch=watch)
         return
-    if choice.labels and kind == "device":
+    if selectors.labels and kind == "device":
         raise click.UsageError("devices have no labels; select by node with --field-selector node=NODE")
-    _refuse_label_selector_on_bundle(source, choice)
-    listed = partial(_build_table, kind=kind, name=name, source=source, choice=choice)
+    _refuse_label_selector_on_bundle(source, selectors)
+    to_table = partial(_build_table, kind=kind, name=name, source=source, selectors=selectors)
     if watch:
         from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
 
-        watch_printer.watch_snapshot(source, LIST_SCOPE, listed=listed, style=style)
+        watch_printer.watch_snapshot(source, LIST_SCOPE, to_table=to_table, output=output)
         return
-    listing = listed(source.read(LIST_SCOPE))
-    if name is not None and not listing.rows:
+    table = to_table(source.read(LIST_SCOPE))
+    if name is not None and not table.rows:
         raise FailedError(f"{kind} {name}: not found. See: kubectl dra get {kind}s -A")
-    if not listing.rows and not style.as_data:
+    if not table.rows and not output.is_structured:
         print_to_stderr(no_resources_message(None if kind == "device" else _selected_namespace(source)))
         return
-    resource_table.print_table(listing, style)
+    resource_table.print_table(table, output)
 
 
 def _get_reservations(
-    source: SnapshotSource, name: str | None, *, choice: SelectorOptions, style: PrintOptions, watch: bool
+    source: SnapshotSource, name: str | None, *, selectors: SelectorOptions, output: PrintOptions, watch: bool
 ) -> None:
     from dra.cli.kubectl.reservations.reservation_list import print_reservations  # noqa: PLC0415 - only who asks for them needs it
 
-    print_reservations(source, name, choice=choice, style=style, watch=watch)
+    print_reservations(source, name, selectors=selectors, output=output, watch=watch)
 
 
 def _build_table(
-    snapshot: Snapshot, *, kind: str, name: str | None, source: SnapshotSource, choice: SelectorOptions
+    snapshot: Snapshot, *, kind: str, name: str | None, source: SnapshotSource, selectors: SelectorOptions
 ) -> ResourceTable:
     """Return the table of claims or devices for the command line."""
-    scene = ClusterState(snapshot)
+    cluster_state = ClusterState(snapshot)
     if kind == "claim":
-        header = ("NAMESPACE", *CLAIM_COLUMNS) if source.everywhere else CLAIM_COLUMNS
+        header = ("NAMESPACE", *CLAIM_COLUMNS) if source.all_namespaces else CLAIM_COLUMNS
         rows = tuple(
-            _claim_row(each, snapshot, everywhere=source.everywhere)
-            for each in _diagnose_claims(scene, source, name, choice)
+            _claim_row(each, snapshot, all_namespaces=source.all_namespaces)
+            for each in _diagnose_claims(cluster_state, source, name, selectors)
         )
         found = ResourceTable(header=header, wide=CLAIM_WIDE_COLUMNS, rows=rows, single=name is not None)
     else:
-        rows = tuple(_device_row(each) for each in devices(scene) if name in {None, each.item.device, str(each.item)})
+        rows = tuple(
+            _device_row(each) for each in devices(cluster_state) if name in {None, each.item.device, str(each.item)}
+        )
         found = ResourceTable(header=DEVICE_COLUMNS, wide=DEVICE_WIDE_COLUMNS, rows=rows, single=name is not None)
-    return resource_table.select_rows(found, choice)
+    return resource_table.select_rows(found, selectors)
 
 
-def _refuse_label_selector_on_bundle(source: SnapshotSource, choice: SelectorOptions) -> None:
-    if choice.labels and source.bundle is not None:
+def _refuse_label_selector_on_bundle(source: SnapshotSource, selectors: SelectorOptions) -> None:
+    if selectors.labels and source.bundle_path is not None:
         raise click.UsageError(
             "a bundle has no labels of claims; select by name with --field-selector metadata.name=NAME"
         )
@@ -116,17 +124,19 @@ def _refuse_label_selector_on_bundle(source: SnapshotSource, choice: SelectorOpt
 
 def _selected_namespace(source: SnapshotSource) -> str | None:
     """Return the selected namespace; None for all namespaces."""
-    return None if source.everywhere or (source.bundle and not source.given) else source.namespace
+    return (
+        None if source.all_namespaces or (source.bundle_path and not source.requested_namespace) else source.namespace
+    )
 
 
 def _diagnose_claims(
-    scene: ClusterState, source: SnapshotSource, name: str | None, choice: SelectorOptions = SELECT_ALL
+    cluster_state: ClusterState, source: SnapshotSource, name: str | None, selectors: SelectorOptions = SELECT_ALL
 ) -> Iterator[ClaimDiagnosis]:
     namespace = _selected_namespace(source)
-    for claim in sorted(scene.snapshot.claims, key=_claim_key):
+    for claim in sorted(cluster_state.snapshot.claims, key=_claim_key):
         key = claim.metadata.key
-        if namespace in {None, key[0]} and name in {None, key[1]} and choice.has(claim.metadata.labels):
-            facts = claims.explain(scene, key)
+        if namespace in {None, key[0]} and name in {None, key[1]} and selectors.matches_labels(claim.metadata.labels):
+            facts = claims.explain(cluster_state, key)
             if facts is not None:
                 yield facts
 
@@ -136,7 +146,7 @@ def _claim_key(claim: Any) -> Key:  # noqa: ANN401 - a claim
     return found
 
 
-def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, everywhere: bool) -> TableRow:
+def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: bool) -> TableRow:
     listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
     cells = (
         facts.key[1],
@@ -149,7 +159,7 @@ def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, everywhere: bool) -
     )
     return TableRow(
         name=describer.resource_name("ResourceClaim", facts.key[1]),
-        cells=(facts.key[0], *cells) if everywhere else cells,
+        cells=(facts.key[0], *cells) if all_namespaces else cells,
         wide=(facts.since or "<none>", describer.release_condition(facts) if facts.holds else "<none>"),
         content=lambda: {**describer.diagnosis_data(facts, snapshot), "state": _claim_state(facts)},
     )
@@ -188,11 +198,11 @@ def _device_row(found: DeviceUsage) -> TableRow:
 @label_selector_option
 def tree(*, source: SnapshotSource, labels: Any) -> None:  # noqa: ANN401 - requirements
     """Display workloads as a tree with their claims, devices and pods."""
-    choice = SelectorOptions(labels=labels)
-    _refuse_label_selector_on_bundle(source, choice)
-    scene = ClusterState(source.read(LIST_SCOPE))
+    selectors = SelectorOptions(labels=labels)
+    _refuse_label_selector_on_bundle(source, selectors)
+    cluster_state = ClusterState(source.read(LIST_SCOPE))
     owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
-    for facts in _diagnose_claims(scene, source, None, choice):
+    for facts in _diagnose_claims(cluster_state, source, None, selectors):
         owners[facts.key[0], facts.workload].append(facts)
     if not owners:
         print_to_stderr(no_resources_message(_selected_namespace(source)))
@@ -235,24 +245,28 @@ USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
     help="What to group the devices by.",
 )
 @list_print_options
-def usage(*, source: SnapshotSource, choice: SelectorOptions, by: str, style: PrintOptions) -> None:
+def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output: PrintOptions) -> None:
     """Display how many devices are held and how many are in use.
 
     HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
     devices. The command includes all namespaces unless -n selects one.
     """
-    if choice.labels and by == "node":
+    if selectors.labels and by == "node":
         raise click.UsageError("-l does not work with --by node")
-    _refuse_label_selector_on_bundle(source, choice)
-    scene = ClusterState(source.read(LIST_SCOPE))
-    namespace = None if source.everywhere else source.given
-    rows = _usage_by_node(scene) if by == "node" else _usage_by_claim(scene, _USAGE_KEYS[by], namespace, choice)
+    _refuse_label_selector_on_bundle(source, selectors)
+    cluster_state = ClusterState(source.read(LIST_SCOPE))
+    namespace = None if source.all_namespaces else source.requested_namespace
+    rows = (
+        _usage_by_node(cluster_state)
+        if by == "node"
+        else _usage_by_claim(cluster_state, _USAGE_KEYS[by], namespace, selectors)
+    )
     header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE_COLUMNS)
-    listing = ResourceTable(header=header, rows=tuple(_usage_row(header, each) for each in rows))
-    if not rows and style.output is OutputFormat.TABLE:
+    table = ResourceTable(header=header, rows=tuple(_usage_row(header, each) for each in rows))
+    if not rows and output.format is OutputFormat.TABLE:
         print_to_stderr(no_resources_message(namespace))
         return
-    resource_table.print_table(resource_table.select_rows(listing, choice), style)
+    resource_table.print_table(resource_table.select_rows(table, selectors), output)
 
 
 def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> TableRow:
@@ -261,40 +275,42 @@ def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> TableRow
 
 
 def _usage_by_claim(
-    scene: ClusterState,
+    cluster_state: ClusterState,
     names: Callable[[ClusterState, ClaimDiagnosis], Iterable[str]],
     namespace: str | None,
-    choice: SelectorOptions,
+    selectors: SelectorOptions,
 ) -> UsageRows:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     pods: defaultdict[str, set[Uid]] = defaultdict(set)
-    for claim in scene.snapshot.claims:
-        if namespace not in {None, claim.metadata.namespace} or not choice.has(claim.metadata.labels):
+    for claim in cluster_state.snapshot.claims:
+        if namespace not in {None, claim.metadata.namespace} or not selectors.matches_labels(claim.metadata.labels):
             continue
-        facts = claims.explain(scene, claim.metadata.key)
+        facts = claims.explain(cluster_state, claim.metadata.key)
         if facts is None or not facts.allocated:
             continue
         used = len(facts.devices) * bool(facts.users.consuming)
-        for name in names(scene, facts):
+        for name in names(cluster_state, facts):
             _add_to_totals(sums[name], (len(facts.devices), used, 1))
-            pods[name] |= _consuming_pods(scene, claim.metadata.key)
+            pods[name] |= _consuming_pods(cluster_state, claim.metadata.key)
     return [(name, held, in_use, len(pods[name]), count) for name, (held, in_use, count) in sorted(sums.items())]
 
 
-def _usage_by_node(scene: ClusterState) -> UsageRows:
+def _usage_by_node(cluster_state: ClusterState) -> UsageRows:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     holders: defaultdict[str, set[Key]] = defaultdict(set)
-    for each in devices(scene):
+    for each in devices(cluster_state):
         node = each.node or "<any>"
         _add_to_totals(sums[node], (1, bool(each.holders), bool(each.consumers)))
         holders[node].update(each.holders)
-    pods = {node: {pod for key in keys for pod in _consuming_pods(scene, key)} for node, keys in holders.items()}
+    pods = {
+        node: {pod for key in keys for pod in _consuming_pods(cluster_state, key)} for node, keys in holders.items()
+    }
     return [(node, *sums[node], len(pods[node]), len(holders[node])) for node in sorted(sums)]
 
 
-def _consuming_pods(scene: ClusterState, key: Key) -> set[Uid]:
+def _consuming_pods(cluster_state: ClusterState, key: Key) -> set[Uid]:
     """Return the pods that use a claim; a pod with several claims, or on shared devices, counts once in each row."""
-    view = scene.view(key)
+    view = cluster_state.view(key)
     return {each.uid for each in (*view.starting, *view.started)} if view is not None else set()
 
 
@@ -303,8 +319,8 @@ def _add_to_totals(total: list[int], more: Sequence[int]) -> None:
         total[index] += amount
 
 
-def _device_classes(scene: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
-    claim = scene.world.claim(facts.key)
+def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
+    claim = cluster_state.world.claim(facts.key)
     requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
     asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
     return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)

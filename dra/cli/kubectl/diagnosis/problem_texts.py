@@ -412,8 +412,8 @@ def problem_note(problem: Problem) -> str:
 def _fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
     """Return a remedy with its names filled in; names must not be able to add commands, nor to end a line."""
     if isinstance(remedy, WeighedChoice):
-        said = {key: without_commands(" ".join(str(value).split())) for key, value in facts.items()}
-        return WeighedChoice(singularize(remedy.text.format(**said)))
+        values = {key: without_commands(" ".join(str(value).split())) for key, value in facts.items()}
+        return WeighedChoice(singularize(remedy.text.format(**values)))
     if isinstance(remedy, SafeCommand):
         quoted = {key: " ".join(shlex.quote(word) for word in str(value).split()) for key, value in facts.items()}
         return SafeCommand(" ".join(remedy.command.format(**quoted).split()))
@@ -438,7 +438,7 @@ def reason_names() -> list[str]:
 def find_guidance(word: str) -> tuple[str, Guidance] | None:
     """Return a reason with its guidance, regardless of upper and lower case; None for an unknown name."""
     return next(
-        ((member.value, said) for member, said in _all_guidance() if member.value.lower() == word.lower()), None
+        ((member.value, guidance) for member, guidance in _all_guidance() if member.value.lower() == word.lower()), None
     )
 
 
@@ -447,7 +447,7 @@ def without_code_marks(markdown: str) -> str:
     return markdown.replace("`", "")
 
 
-def guidance_remedy(trouble: ProblemCode) -> str:
+def guidance_remedy(code: ProblemCode) -> str:
     """Return the remedy for a problem that has no command; empty if there is nothing to do."""
-    told = without_code_marks(PROBLEM_GUIDANCE[trouble].remedy)
-    return "" if told.startswith(NOTHING_TO_DO) else told
+    remedy = without_code_marks(PROBLEM_GUIDANCE[code].remedy)
+    return "" if remedy.startswith(NOTHING_TO_DO) else remedy

@@ -33,7 +33,7 @@ class AdoptOptions:
     """The checked options of ``kubectl dra adopt``."""
 
     lease: Key
-    seconds: float
+    timeout: float
     dry_run: bool
 
 
@@ -45,49 +45,55 @@ class AdoptOptions:
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
 @click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
 def adopt(
-    *, place: ClusterFlags, style: PrintOptions, dry_run: bool, timeout: float, lease_namespace: str, lease_name: str
+    *,
+    cluster_flags: ClusterFlags,
+    output: PrintOptions,
+    dry_run: bool,
+    timeout: float,
+    lease_namespace: str,
+    lease_name: str,
 ) -> None:
     """Re-enable the controllers after a downgrade and verify them.
 
     Exit code: 0 the controllers run and every claim in use lists its workload, 1 not yet, 2 error.
     """
-    order = AdoptOptions(lease=(lease_namespace, lease_name), seconds=timeout, dry_run=dry_run)
-    steps = run(place, lambda connection: run_adopt(connection, order))
-    click.echo(checklist.format_checklist(steps, style))
+    options = AdoptOptions(lease=(lease_namespace, lease_name), timeout=timeout, dry_run=dry_run)
+    steps = run(cluster_flags, lambda connection: run_adopt(connection, options))
+    click.echo(checklist.format_checklist(steps, output))
     if not checklist.is_ready(steps):
         raise SystemExit(1)
 
 
-async def run_adopt(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
+async def run_adopt(connection: Connection, options: AdoptOptions) -> Sequence[CheckResult]:
     """Remove the stand-down annotation, then check until all is well or time is up; raise ApiError, FailedError."""
-    if not order.dry_run and await stand_down.set_stand_down(connection.client, order.lease, None):
-        print_to_stderr(f"controllers re-enabled (lease {'/'.join(order.lease)})")
-    until = connection.clock.now() + (0.0 if order.dry_run else order.seconds)
-    told = ""
+    if not options.dry_run and await stand_down.set_stand_down(connection.client, options.lease, None):
+        print_to_stderr(f"controllers re-enabled (lease {'/'.join(options.lease)})")
+    until = connection.clock.now() + (0.0 if options.dry_run else options.timeout)
+    printed = ""
     while True:
-        steps = await _check(connection, order)
+        steps = await _check(connection, options)
         if checklist.is_ready(steps) or connection.clock.now() >= until:
             return steps
-        left = "; ".join(f"{each.check}: {each.detail}" for each in steps if each.verdict is CheckState.LEFT)
-        if left != told:
+        left = "; ".join(f"{each.check}: {each.detail}" for each in steps if each.state is CheckState.MISSING)
+        if left != printed:
             print_to_stderr(f"{left}; waiting up to {until - connection.clock.now():.0f} s")
-            told = left
+            printed = left
         await asyncio.sleep(POLL_INTERVAL)
 
 
-async def _check(connection: Connection, order: AdoptOptions) -> Sequence[CheckResult]:
+async def _check(connection: Connection, options: AdoptOptions) -> Sequence[CheckResult]:
     lease, pid = (
-        await stand_down.get_lease(connection.client, order.lease),
+        await stand_down.get_lease(connection.client, options.lease),
         await controller_pid(connection.client),
     )
-    acting = judge_lease(lease, order.lease, pid=pid)
-    if acting.verdict is CheckState.LEFT and not order.dry_run:
+    acting = judge_lease(lease, options.lease, pid=pid)
+    if acting.state is CheckState.MISSING and not options.dry_run:
         return [acting]
     try:
         survey = await SurveyReader(connection).survey(None)
     except UnreadableObjectError as error:
         raise FailedError(str(error)) from error
-    return [acting, judge_entries(survey.without_entry)]
+    return [acting, judge_entries(survey.claims_without_entry)]
 
 
 def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> CheckResult:
@@ -95,26 +101,26 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Che
     where = "/".join(key)
     if lease is None and pid is not None:
         detail = f"the controller of the local plane runs (pid {pid})"
-        return CheckResult(check="controllers", verdict=CheckState.OK, detail=detail)
+        return CheckResult(check="controllers", state=CheckState.OK, detail=detail)
     if lease is not None and lease.stood_down:
         detail = f"controllers stand down (lease {where})"
         return CheckResult(
-            check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=cluster_checks.adopt_command(key)
+            check="controllers", state=CheckState.MISSING, detail=detail, remedy=cluster_checks.adopt_command(key)
         )
     if lease is None or not lease.spec.holder_identity:
         detail = f"no controller holds lease {where}"
         remedy = WeighedChoice("start the controller, or install it again (deploy/kustomize or the Helm chart)")
-        return CheckResult(check="controllers", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+        return CheckResult(check="controllers", state=CheckState.MISSING, detail=detail, remedy=remedy)
     return CheckResult(
-        check="controllers", verdict=CheckState.OK, detail=f"{lease.spec.holder_identity} is running (lease {where})"
+        check="controllers", state=CheckState.OK, detail=f"{lease.spec.holder_identity} is running (lease {where})"
     )
 
 
 def judge_entries(without: Sequence[Key]) -> CheckResult:
     """Judge whether the workloads of claims in use are entered."""
     if not without:
-        return CheckResult(check="claims", verdict=CheckState.OK, detail="every claim in use lists its workload")
+        return CheckResult(check="claims", state=CheckState.OK, detail="every claim in use lists its workload")
     namespace, name = without[0]
     detail = f"claims in use that do not list their workload: {list_names('/'.join(key) for key in without)}"
     remedy = SafeCommand(f"kubectl describe resourceclaim {name} -n {namespace}")
-    return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+    return CheckResult(check="claims", state=CheckState.MISSING, detail=detail, remedy=remedy)

@@ -29,21 +29,21 @@ _LEASE_FLAGS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
 
 def repeated_flags(*, namespace: str | None, lease: Key) -> str:
     """Return the options for the namespace and the lease that a printed command repeats."""
-    given = ["-n", namespace] if namespace else []
+    flags = ["-n", namespace] if namespace else []
     for name, value in zip(_LEASE_FLAGS, lease, strict=True):
         if value != _LEASE_FLAGS[name]:
-            given += [f"--{name.replace('_', '-')}", value]
-    return "".join(f" {shlex.quote(each)}" for each in given)
+            flags += [f"--{name.replace('_', '-')}", value]
+    return "".join(f" {shlex.quote(each)}" for each in flags)
 
 
-def apply_command(given: str = "") -> SafeCommand:
+def apply_command(flags: str = "") -> SafeCommand:
     """Return the command that converts what can be converted; `given` are the options of the question."""
-    return SafeCommand(f"kubectl dra downgrade --apply{given}")
+    return SafeCommand(f"kubectl dra downgrade --apply{flags}")
 
 
-def purge_command(given: str = "") -> SafeCommand:
+def purge_command(flags: str = "") -> SafeCommand:
     """Return the command that leaves nothing of dra-reserve behind."""
-    return SafeCommand(f"kubectl dra downgrade --apply --purge{given}")
+    return SafeCommand(f"kubectl dra downgrade --apply --purge{flags}")
 
 
 def adopt_command(lease: Key) -> SafeCommand:
@@ -54,11 +54,11 @@ def adopt_command(lease: Key) -> SafeCommand:
 _SCALABLE_KINDS: Final = frozenset(each.resource for each in WORKLOAD_TYPES if each.scalable)
 
 
-def claim_remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | None:
+def claim_remedy(assessment: DowngradeAssessment, flags: str = "") -> Remedy | None:
     """Return the next step for a claim; None if nothing is to be done. `given` are the options of the question."""
     match assessment.standing:
         case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
-            return apply_command(given)
+            return apply_command(flags)
         case DowngradeState.TOO_MANY:
             return WeighedChoice(_scale_down_text(assessment))
         case DowngradeState.OWNER:
@@ -140,61 +140,61 @@ class DowngradeCheckOptions:
     probe: bool = False
     purge: bool = False
     """Whether nothing of dra-reserve may remain, not even what a return needs."""
-    given: str = ""
+    repeated_flags: str = ""
     """Options of the command line that a printed command repeats."""
 
 
-async def run_checks(connection: Connection, survey: DowngradeSurvey, wish: DowngradeCheckOptions) -> list[CheckResult]:
+async def run_checks(
+    connection: Connection, survey: DowngradeSurvey, options: DowngradeCheckOptions
+) -> list[CheckResult]:
     """Check every step; raise ApiError."""
     client = connection.client
     discovery = Discovery(client)
     now = await server_time(connection.transport) or connection.clock.wall()
-    sign = await stock_controller.find_stock_controller(client, now=now, probing=wish.probe)
+    evidence = await stock_controller.find_stock_controller(client, now=now, probing=options.probe)
     findings = [
-        judge_claims(survey, wish.given),
-        await check_controllers(client, wish),
-        stock_controller.judge_stock_controller(sign, replace=False, back=True),
-        await _check_policies(client, discovery, wish),
+        judge_claims(survey, options.repeated_flags),
+        await check_controllers(client, options),
+        stock_controller.judge_stock_controller(evidence, replace=False, back=True),
+        await _check_policies(client, discovery, options),
         await _check_namespaces(client, discovery),
-        judge_gates(survey, wish.given),
-        judge_annotations(survey, purge=wish.purge, given=wish.given),
+        judge_gates(survey, options.repeated_flags),
+        judge_annotations(survey, purge=options.purge, flags=options.repeated_flags),
     ]
-    if wish.purge:
-        findings += [await _check_crds(client, discovery), await _check_installation(client, discovery, wish)]
+    if options.purge:
+        findings += [await _check_crds(client, discovery), await _check_installation(client, discovery, options)]
     return findings
 
 
-def judge_claims(survey: DowngradeSurvey, given: str = "") -> CheckResult:
+def judge_claims(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     """Judge the claims as a whole; the table shows each claim by itself."""
     left = [each for each in survey.assessments if each.standing is not DowngradeState.READY]
     if not left:
         count = len(survey.assessments)
-        return CheckResult(
-            check="claims", verdict=CheckState.OK, detail=f"all {count} claims work with stock Kubernetes"
-        )
+        return CheckResult(check="claims", state=CheckState.OK, detail=f"all {count} claims work with stock Kubernetes")
     by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
     movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
-    remedy = apply_command(given) if movable else WeighedChoice("see the claims above")
-    return CheckResult(check="claims", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+    remedy = apply_command(flags) if movable else WeighedChoice("see the claims above")
+    return CheckResult(check="claims", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
 
-async def check_controllers(client: Client, wish: DowngradeCheckOptions) -> CheckResult:
+async def check_controllers(client: Client, options: DowngradeCheckOptions) -> CheckResult:
     """Check whether our controllers may act; raise ApiError."""
-    found = await stand_down.get_lease(client, wish.lease)
+    found = await stand_down.get_lease(client, options.lease)
     deployments = await _list_objects(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLER_SELECTOR)
-    return judge_controllers(found, deployments, wish, pid=await controller_pid(client))
+    return judge_controllers(found, deployments, options, pid=await controller_pid(client))
 
 
 def judge_controllers(
     lease: Lease | None,
     deployments: Iterable[PartialObjectMetadata],
-    wish: DowngradeCheckOptions,
+    options: DowngradeCheckOptions,
     *,
     pid: int | None = None,
 ) -> CheckResult:
     """Judge whether our controllers may act; `pid` is that of a local plane's controller, which takes no lease."""
-    check, where = "controller", "/".join(wish.lease)
+    check, where = "controller", "/".join(options.lease)
     installed = [each.metadata for each in deployments]
     names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
     remove = WeighedChoice(
@@ -203,32 +203,34 @@ def judge_controllers(
     holder = lease.spec.holder_identity if lease is not None else ""
     if pid is not None:
         detail = f"the controller of the local plane runs (pid {pid}): it uses no lease, and lists workloads again"
-        return CheckResult(check=check, verdict=CheckState.WARNING, detail=detail)
+        return CheckResult(check=check, state=CheckState.WARNING, detail=detail)
     if lease is not None and not lease.stood_down and (holder or installed):
         detail = f"{holder or 'a Deployment'} does not stand down (lease {where})"
-        return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=apply_command(wish.given))
+        return CheckResult(
+            check=check, state=CheckState.MISSING, detail=detail, remedy=apply_command(options.repeated_flags)
+        )
     if lease is None and installed:
         detail = f"is installed, but no lease {where} shows whether it runs"
-        return CheckResult(check=check, verdict=CheckState.LEFT, detail=detail, remedy=remove)
+        return CheckResult(check=check, state=CheckState.MISSING, detail=detail, remedy=remove)
     if installed:
         detail = f"stands down (lease {where}); its Deployment can be deleted"
-        verdict = CheckState.LEFT if wish.purge else CheckState.OK
-        return CheckResult(check=check, verdict=verdict, detail=detail, remedy=remove if wish.purge else None)
+        verdict = CheckState.MISSING if options.purge else CheckState.OK
+        return CheckResult(check=check, state=verdict, detail=detail, remedy=remove if options.purge else None)
     detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "not installed"
-    return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
+    return CheckResult(check=check, state=CheckState.OK, detail=detail)
 
 
-async def _check_policies(client: Client, discovery: Discovery, wish: DowngradeCheckOptions) -> CheckResult:
-    found, theirs = [], PLUGIN_POLICIES if wish.purge else PLUGIN_POLICIES | INSTALLATION_POLICIES
+async def _check_policies(client: Client, discovery: Discovery, options: DowngradeCheckOptions) -> CheckResult:
+    found, theirs = [], PLUGIN_POLICIES if options.purge else PLUGIN_POLICIES | INSTALLATION_POLICIES
     for plural in _POLICIES:
         objects = await _list_objects(client, discovery, GroupResource(resource=plural, group=_ADMISSION_API_GROUP))
         names = (each.metadata.name for each in objects)
         found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
     if not found:
-        return CheckResult(check="policies", verdict=CheckState.OK, detail="no policy makes pods wait")
+        return CheckResult(check="policies", state=CheckState.OK, detail="no policy makes pods wait")
     return CheckResult(
         check="policies",
-        verdict=CheckState.LEFT,
+        state=CheckState.MISSING,
         detail=f"still installed: {list_names(found)}",
         remedy=WeighedChoice(f"delete {' '.join(found)}: afterwards they apply to no namespace of the cluster"),
     )
@@ -237,65 +239,65 @@ async def _check_policies(client: Client, discovery: Discovery, wish: DowngradeC
 async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult:
     asking = [each.metadata.name for each in await _list_objects(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
     if not asking:
-        return CheckResult(check="namespaces", verdict=CheckState.OK, detail="no namespace requests the gate")
+        return CheckResult(check="namespaces", state=CheckState.OK, detail="no namespace requests the gate")
     remedy = WeighedChoice(
         f"ask the owners of {list_names(asking)} to remove label {GATE_LABEL}: otherwise new pods there never start"
     )
     detail = f"{list_names(asking)} request the gate"
-    return CheckResult(check="namespaces", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+    return CheckResult(check="namespaces", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
 
-def judge_gates(survey: DowngradeSurvey, given: str = "") -> CheckResult:
+def judge_gates(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     """Judge the pods behind our scheduling gate: without a controller they wait forever."""
     if not survey.gated:
-        return CheckResult(check="gates", verdict=CheckState.OK, detail="no pod has the gate")
+        return CheckResult(check="gates", state=CheckState.OK, detail="no pod has the gate")
     pods = list_names("/".join(each.key) for each in survey.gated.values())
     detail = f"pods that wait for the removal of the gate: {pods}"
-    return CheckResult(check="gates", verdict=CheckState.LEFT, detail=detail, remedy=apply_command(given))
+    return CheckResult(check="gates", state=CheckState.MISSING, detail=detail, remedy=apply_command(flags))
 
 
-def judge_annotations(survey: DowngradeSurvey, *, purge: bool, given: str = "") -> CheckResult:
+def judge_annotations(survey: DowngradeSurvey, *, purge: bool, flags: str = "") -> CheckResult:
     """Judge our annotations and finalizers; annotations of users are harmless, and ``adopt`` needs them."""
-    check, finalized = "annotations", survey.finalized
+    check, finalized = "annotations", survey.with_finalizers
     if finalized:
         detail = f"finalizers {OWN_PREFIX}* on {list_names('/'.join(key) for key in sorted(finalized))}"
         return CheckResult(
             check=check,
-            verdict=CheckState.LEFT,
+            state=CheckState.MISSING,
             detail=detail,
             remedy=WeighedChoice("remove these finalizers: no dra-reserve controller will"),
         )
-    by_people = [key for key, noted in survey.noted_claims.items() if _USER_ANNOTATIONS.intersection(noted)]
-    left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
-    left += [f"{len(survey.noted_pods)} pods" if survey.noted_pods else ""]
+    by_people = [key for key, noted in survey.annotated_claims.items() if _USER_ANNOTATIONS.intersection(noted)]
+    left = [f"{len(survey.annotated_claims)} claims" if survey.annotated_claims else ""]
+    left += [f"{len(survey.annotated_pods)} pods" if survey.annotated_pods else ""]
     where = " and ".join(filter(None, left))
     if not where:
         return CheckResult(
             check=check,
-            verdict=CheckState.OK,
+            state=CheckState.OK,
             detail="claims and pods have no annotations or finalizers of dra-reserve",
         )
     if purge:
-        remedy = purge_command(given)
-        return CheckResult(check=check, verdict=CheckState.LEFT, detail=f"{OWN_PREFIX}* on {where}", remedy=remedy)
+        remedy = purge_command(flags)
+        return CheckResult(check=check, state=CheckState.MISSING, detail=f"{OWN_PREFIX}* on {where}", remedy=remedy)
     detail = f"{OWN_PREFIX}* on {where}: no effect now, needed by adopt ({len(by_people)} claims name a workload)"
-    return CheckResult(check=check, verdict=CheckState.OK, detail=detail)
+    return CheckResult(check=check, state=CheckState.OK, detail=detail)
 
 
 async def _check_crds(client: Client, discovery: Discovery) -> CheckResult:
     found = await _list_objects(client, discovery, _CRDS, labels=PART_OF_SELECTOR)
     names = [each.metadata.name for each in found]
     if not names:
-        return CheckResult(check="CRDs", verdict=CheckState.OK, detail="none of dra-reserve")
+        return CheckResult(check="CRDs", state=CheckState.OK, detail="none of dra-reserve")
     remedy = WeighedChoice(
         f"delete {list_names(names)} when none of their objects is needed: this deletes all objects, in every namespace"
     )
     return CheckResult(
-        check="CRDs", verdict=CheckState.LEFT, detail=f"{list_names(names)}, and all objects", remedy=remedy
+        check="CRDs", state=CheckState.MISSING, detail=f"{list_names(names)}, and all objects", remedy=remedy
     )
 
 
-async def _check_installation(client: Client, discovery: Discovery, wish: DowngradeCheckOptions) -> CheckResult:
+async def _check_installation(client: Client, discovery: Discovery, options: DowngradeCheckOptions) -> CheckResult:
     found = []
     for plural in ("clusterroles", "clusterrolebindings"):
         kind = GroupResource(resource=plural, group=_RBAC_API_GROUP)
@@ -303,13 +305,11 @@ async def _check_installation(client: Client, discovery: Discovery, wish: Downgr
             f"{plural}/{e.metadata.name}" for e in await _list_objects(client, discovery, kind, labels=PART_OF_SELECTOR)
         ]
     namespaces = [e.metadata.name for e in await _list_objects(client, discovery, _NAMESPACES, labels=PART_OF_SELECTOR)]
-    found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
+    found += [f"namespaces/{name}" for name in namespaces if name == options.lease[0]]
     if not found:
-        return CheckResult(
-            check="installation", verdict=CheckState.OK, detail="no roles and no namespace of dra-reserve"
-        )
+        return CheckResult(check="installation", state=CheckState.OK, detail="no roles and no namespace of dra-reserve")
     remedy = WeighedChoice(f"delete {' '.join(found)}; deleting a namespace deletes everything in it")
-    return CheckResult(check="installation", verdict=CheckState.LEFT, detail=list_names(found), remedy=remedy)
+    return CheckResult(check="installation", state=CheckState.MISSING, detail=list_names(found), remedy=remedy)
 
 
 async def _list_objects(

@@ -54,21 +54,21 @@ class ClaimConverter:
         self._reader = reader
         self._leadership = Leadership(election)
         self._given_up = given_up
-        self._patching = ClaimPatcher(connection.client)
+        self._patcher = ClaimPatcher(connection.client)
 
     async def convert(self, key: Key) -> DowngradeAssessment:
         """Convert one claim as far as possible and return its final assessment; raise ApiError, FailedError."""
         for _ in range(ATTEMPTS_MAX):
-            view = await self._reader.look(key)
+            view = await self._reader.read_view(key)
             if view is None:
                 return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
             write = next_write(view, given_up=key in self._given_up)
             if write is None:
                 return assess(view, given_up=key in self._given_up)
-            if isinstance(write, Deallocate) and await self._hushed():
+            if isinstance(write, Deallocate) and await self._wait_for_late_writes():
                 continue  # waiting took time: read the claim again first
             try:
-                await self._patching.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._within)
+                await self._patcher.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._write_timeout)
             except Conflict:
                 continue
             except NotFound:
@@ -76,7 +76,7 @@ class ClaimConverter:
             print_to_stderr(patches.describe_write(write, view.claim))
         raise FailedError(f"claim {'/'.join(key)}: another client keeps writing it; run the command again")
 
-    async def let_go(self, gated: GatedPod) -> None:
+    async def remove_gate(self, gated: GatedPod) -> None:
         """Remove only our scheduling gate from a pod; raise ApiError.
 
         A pod that is gone or has changed is left as it is: the next survey shows its state.
@@ -90,20 +90,20 @@ class ClaimConverter:
                 model=PartialObjectMetadata,
                 uid=gated.uid,
                 resource_version=gated.resource_version,
-                within=self._within(),
+                within=self._write_timeout(),
             )
         except (Conflict, NotFound):
             return
 
-    async def clean(self, kind: Resource, key: Key, noted: tuple[str, ...]) -> None:
+    async def remove_annotations(self, kind: Resource, key: Key, names: tuple[str, ...]) -> None:
         """Remove our annotations from a claim or a pod."""
-        gone = {"metadata": {"annotations": dict.fromkeys(noted)}}
+        patch = {"metadata": {"annotations": dict.fromkeys(names)}}
         try:
-            await self._client.merge_patch(kind, key, gone, model=PartialObjectMetadata, within=self._within())
+            await self._client.merge_patch(kind, key, patch, model=PartialObjectMetadata, within=self._write_timeout())
         except NotFound:
             return
 
-    async def _hushed(self) -> bool:
+    async def _wait_for_late_writes(self) -> bool:
         """Wait until no late write of the former leader can arrive; return whether that took time."""
         left = self._leadership.quiet_until() - self._clock.now()
         if left <= 0:
@@ -112,7 +112,7 @@ class ClaimConverter:
         await asyncio.sleep(left)
         return True
 
-    def _within(self) -> float:
+    def _write_timeout(self) -> float:
         return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
 
 
@@ -137,7 +137,7 @@ CONVERTIBLE_STATES: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeStat
 class DowngradeOptions:
     """The checked options of ``kubectl dra downgrade``."""
 
-    wish: DowngradeCheckOptions
+    checks: DowngradeCheckOptions
     namespace: str | None
     given_up: frozenset[Key]
     apply: bool
@@ -151,7 +151,7 @@ class DowngradeReport:
     steps: tuple[CheckResult, ...]
 
     @property
-    def left(self) -> list[DowngradeAssessment]:
+    def unready_claims(self) -> list[DowngradeAssessment]:
         """The claims that are not ready for stock Kubernetes, in order."""
         found = (each for each in self.survey.assessments if each.standing is not DowngradeState.READY)
         return sorted(found, key=lambda each: each.claim)
@@ -186,8 +186,8 @@ def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, valu
 @click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
 def downgrade(  # noqa: PLR0913 - one for each option
     *,
-    place: ClusterFlags,
-    style: PrintOptions,
+    cluster_flags: ClusterFlags,
+    output: PrintOptions,
     namespace: str | None,
     apply: bool,
     given_up: frozenset[Key],
@@ -203,43 +203,45 @@ def downgrade(  # noqa: PLR0913 - one for each option
     command can be interrupted and run again at any time. Exit code: 0 ready, 1 steps remain, 2 error.
     """
     lease = (lease_namespace, lease_name)
-    given = cluster_checks.repeated_flags(namespace=namespace, lease=lease)
-    wish = DowngradeCheckOptions(lease=lease, probe=probe, purge=purge, given=given)
-    order = DowngradeOptions(wish=wish, namespace=namespace, given_up=given_up, apply=apply)
-    report = run(place, lambda connection: _run(connection, order))
-    click.echo(_format_report(report, style, given))
-    if report.left or not checklist.is_ready(report.steps):
+    flags = cluster_checks.repeated_flags(namespace=namespace, lease=lease)
+    checks = DowngradeCheckOptions(lease=lease, probe=probe, purge=purge, repeated_flags=flags)
+    options = DowngradeOptions(checks=checks, namespace=namespace, given_up=given_up, apply=apply)
+    report = run(cluster_flags, lambda connection: _run(connection, options))
+    click.echo(_format_report(report, output, flags))
+    if report.unready_claims or not checklist.is_ready(report.steps):
         raise SystemExit(1)
 
 
-async def _run(connection: Connection, order: DowngradeOptions) -> DowngradeReport:
-    reader = SurveyReader(connection, given_up=order.given_up)
+async def _run(connection: Connection, options: DowngradeOptions) -> DowngradeReport:
+    reader = SurveyReader(connection, given_up=options.given_up)
     try:
-        if order.apply:
-            await _convert_claims(connection, reader, order)
-        survey = await reader.survey(order.namespace)
+        if options.apply:
+            await _convert_claims(connection, reader, options)
+        survey = await reader.survey(options.namespace)
     except UnreadableObjectError as error:
         raise FailedError(str(error)) from error
-    return DowngradeReport(survey=survey, steps=tuple(await cluster_checks.run_checks(connection, survey, order.wish)))
+    return DowngradeReport(
+        survey=survey, steps=tuple(await cluster_checks.run_checks(connection, survey, options.checks))
+    )
 
 
-async def _convert_claims(connection: Connection, reader: SurveyReader, order: DowngradeOptions) -> None:
-    client, lease = connection.client, order.wish.lease
+async def _convert_claims(connection: Connection, reader: SurveyReader, options: DowngradeOptions) -> None:
+    client, lease = connection.client, options.checks.lease
     found = await stand_down.get_lease(client, lease)
     if found is None:
-        await _refuse_without_lease(connection, order)
+        await _refuse_without_lease(connection, options)
 
     async def work(election: LeaderElector | None) -> None:
-        survey = await reader.survey(order.namespace)
-        converter = ClaimConverter(connection, reader, election=election, given_up=order.given_up)
+        survey = await reader.survey(options.namespace)
+        converter = ClaimConverter(connection, reader, election=election, given_up=options.given_up)
         for each in sorted(survey.assessments, key=lambda found: found.claim):
             if each.standing in CONVERTIBLE_STATES:
                 await converter.convert(each.claim)
-        await asyncio.gather(*(converter.let_go(pod) for pod in survey.gated.values()))
-        if order.wish.purge:
-            noted = [*((CLAIMS, *each) for each in survey.noted_claims.items())]
-            noted += [*((PODS, *each) for each in survey.noted_pods.items())]
-            await asyncio.gather(*(converter.clean(kind, key, names) for kind, key, names in noted))
+        await asyncio.gather(*(converter.remove_gate(pod) for pod in survey.gated.values()))
+        if options.checks.purge:
+            noted = [*((CLAIMS, *each) for each in survey.annotated_claims.items())]
+            noted += [*((PODS, *each) for each in survey.annotated_pods.items())]
+            await asyncio.gather(*(converter.remove_annotations(kind, key, names) for kind, key, names in noted))
 
     if await stand_down.set_stand_down(client, lease, "kubectl dra downgrade"):
         adopt = cluster_checks.adopt_command(lease).command
@@ -250,40 +252,40 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, order: D
         await work(None)
 
 
-async def _refuse_without_lease(connection: Connection, order: DowngradeOptions) -> None:
+async def _refuse_without_lease(connection: Connection, options: DowngradeOptions) -> None:
     """Refuse to convert where controllers run without a lease: they cannot be made to stand down."""
-    step = await cluster_checks.check_controllers(connection.client, order.wish)
-    if step.verdict is checklist.CheckState.LEFT:
+    step = await cluster_checks.check_controllers(connection.client, options.checks)
+    if step.state is checklist.CheckState.MISSING:
         raise FailedError(f"controller {step.detail}; nothing was changed. First: {printers.remedy_text(step.remedy)}")
 
 
-def _format_report(report: DowngradeReport, style: PrintOptions, given: str = "") -> str:
-    if style.output is not OutputFormat.TABLE:
+def _format_report(report: DowngradeReport, output: PrintOptions, flags: str = "") -> str:
+    if output.format is not OutputFormat.TABLE:
         content = {
-            "ready": not report.left and checklist.is_ready(report.steps),
-            "claims": [_claim_data(each, given) for each in report.left],
-            "checks": [each.content() for each in report.steps],
+            "ready": not report.unready_claims and checklist.is_ready(report.steps),
+            "claims": [_claim_data(each, flags) for each in report.unready_claims],
+            "checks": [each.to_data() for each in report.steps],
         }
-        return style.data(content)
+        return output.render(content)
     parts = []
-    if report.left:
+    if report.unready_claims:
         rows = [
             (*each.claim, each.standing.value, str(each.consuming), str(each.listed), each.detail)
-            for each in report.left
+            for each in report.unready_claims
         ]
-        parts.append(format_table(CLAIM_COLUMNS, rows, headers=style.headers))
-        advised = [each for each in report.left if each.standing not in CONVERTIBLE_STATES]
+        parts.append(format_table(CLAIM_COLUMNS, rows, headers=output.headers))
+        advised = [each for each in report.unready_claims if each.standing not in CONVERTIBLE_STATES]
         parts += [
             "\n".join(
                 f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}"
                 for each in advised
             )
         ]
-    parts.append(checklist.format_checklist(report.steps, style))
+    parts.append(checklist.format_checklist(report.steps, output))
     return "\n\n".join(filter(None, parts))
 
 
-def _claim_data(each: DowngradeAssessment, given: str) -> dict[str, Any]:
+def _claim_data(each: DowngradeAssessment, flags: str) -> dict[str, Any]:
     namespace, name = each.claim
     return {
         "namespace": namespace,
@@ -294,5 +296,5 @@ def _claim_data(each: DowngradeAssessment, given: str) -> dict[str, Any]:
         "room": each.room,
         "entries": list(each.entries),
         "detail": each.detail,
-        **printers.remedy_data(cluster_checks.claim_remedy(each, given)),
+        **printers.remedy_data(cluster_checks.claim_remedy(each, flags)),
     }

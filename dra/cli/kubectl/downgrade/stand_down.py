@@ -73,17 +73,17 @@ async def run_while_stood_down(
             f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing "
             "was changed. Stop that controller and run this command again"
         ) from None
-    holding = asyncio.ensure_future(election.hold())
-    working = asyncio.ensure_future(work(election))
+    hold_task = asyncio.ensure_future(election.hold())
+    work_task = asyncio.ensure_future(work(election))
     try:
-        await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            holding.result()
-        return working.result()
+        await asyncio.wait({hold_task, work_task}, return_when=asyncio.FIRST_COMPLETED)
+        if not work_task.done():
+            hold_task.result()
+        return work_task.result()
     except LeadershipLostError as error:
         raise FailedError(f"{error}; the changes so far are safe, run the command again") from error
     finally:
-        for task in (working, holding):
+        for task in (work_task, hold_task):
             task.cancel()
-        await asyncio.gather(working, holding, return_exceptions=True)
+        await asyncio.gather(work_task, hold_task, return_exceptions=True)
         await election.release()

@@ -1,6 +1,6 @@
 """Reads a cluster once and assesses its claims; no object is kept, so that the next survey sees the state of then.
 
-A workload is read only where its fate decides: where no pod is left that the list could name.
+A workload is read only where its state decides: where no pod is left that the list could name.
 """
 
 import asyncio
@@ -57,15 +57,15 @@ class DowngradeSurvey:
     """The claims and pods of a cluster, as one survey has found them."""
 
     assessments: list[DowngradeAssessment] = field(default_factory=list)
-    without_entry: list[Key] = field(default_factory=list)
+    claims_without_entry: list[Key] = field(default_factory=list)
     """Claims in use by pods whose workload has no entry in the list."""
 
     gated: dict[Uid, GatedPod] = field(default_factory=dict)
-    noted_claims: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    annotated_claims: dict[Key, tuple[str, ...]] = field(default_factory=dict)
     """Claims with annotations of ours → these annotations."""
 
-    noted_pods: dict[Key, tuple[str, ...]] = field(default_factory=dict)
-    finalized: set[Key] = field(default_factory=set)
+    annotated_pods: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    with_finalizers: set[Key] = field(default_factory=set)
     """Claims and pods with finalizers of ours; dra-reserve sets none, so there are none unless a user added them."""
 
 
@@ -81,57 +81,57 @@ class SurveyReader:
 
     async def survey(self, namespace: str | None) -> DowngradeSurvey:
         """Survey all claims, or those of one namespace; raise ApiError, UnreadableObjectError."""
-        found, world, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
+        found, claim_cache, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
         now = self._clock.now()
         self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _readable_items(page)]
         for node in self._nodes:
-            world.observe_node(node, now=now)
+            claim_cache.observe_node(node, now=now)
         selection = Selection(namespace=namespace)
         async for claims in self._client.list_pages(CLAIMS, ResourceClaim, selection=selection):
             for claim in _readable_items(claims):
-                world.observe_claim(claim, now=now)
+                claim_cache.observe_claim(claim, now=now)
                 keys[claim.metadata.key] = None
-                _record_marks(found.noted_claims, found.finalized, claim)
+                _record_marks(found.annotated_claims, found.with_finalizers, claim)
         async for pods in self._client.list_pages(PODS, Pod, selection=selection):
             for pod in _readable_items(pods):
                 if claim_names(pod) or SCHEDULING_GATE in pod.gates:
-                    world.observe_pod(pod, now=now)
-                _record_marks(found.noted_pods, found.finalized, pod)
+                    claim_cache.observe_pod(pod, now=now)
+                _record_marks(found.annotated_pods, found.with_finalizers, pod)
                 if SCHEDULING_GATE in pod.gates and not pod.terminal:
                     found.gated[pod.metadata.uid] = _gated_pod(pod)
-        views = await self._known(world, keys)
-        found.without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
+        views = await self._resolved_views(claim_cache, keys)
+        found.claims_without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
         found.assessments = [assess(view, given_up=view.key in self._given_up) for view in views]
         return found
 
-    async def look(self, key: Key) -> ClaimView | None:
+    async def read_view(self, key: Key) -> ClaimView | None:
         """Return the live view of one claim; read the claim first, then its pods.
 
         In this order, a pod that is bound in between changes the version of the claim: a scheduler binds a pod to an
         allocated claim only after the pod is in the claim's list.
         """
-        world, now = ClaimCache(), self._clock.now()
+        claim_cache, now = ClaimCache(), self._clock.now()
         for node in self._nodes:
-            world.observe_node(node, now=now)
+            claim_cache.observe_node(node, now=now)
         try:
             claim = await self._client.get(CLAIMS, key, ResourceClaim)
         except NotFound:
             return None
-        world.observe_claim(claim, now=now)
+        claim_cache.observe_claim(claim, now=now)
         async for pods in self._client.list_pages(PODS, Pod, selection=Selection(namespace=key[0])):
             for pod in _readable_items(pods):
                 if key[1] in claim_names(pod):
-                    world.observe_pod(pod, now=now)
-        views = await self._known(world, [key])
+                    claim_cache.observe_pod(pod, now=now)
+        views = await self._resolved_views(claim_cache, [key])
         return views[0] if views else None
 
-    async def _known(self, world: ClaimCache, keys: Iterable[Key]) -> list[ClaimView]:
+    async def _resolved_views(self, claim_cache: ClaimCache, keys: Iterable[Key]) -> list[ClaimView]:
         """Return the views of claims, after reading the pods and workloads that the views leave open."""
         now = self._clock.now()
         wanted: dict[Key, set[Uid]] = defaultdict(set)
         workloads: dict[tuple[str, ConsumerReference], None] = {}
         for key in keys:
-            view = world.view(key, now=now)
+            view = claim_cache.view(key, now=now)
             if view is None or (view.allocation is None and not view.entries):
                 continue
             wanted[key] = {e.reference.uid for e in view.entries_of(EntryKind.UNKNOWN)}
@@ -140,21 +140,23 @@ class SurveyReader:
             for entry in view.entries_of(EntryKind.FORMER):
                 workloads[(key[0], entry.reference)] = None
         slots = asyncio.Semaphore(PARALLEL_LOOKUPS)
-        asked = WorkloadInformers(self._client, world=world, rules=self._rules, woken=lambda: None, clock=self._clock)
+        asked = WorkloadInformers(
+            self._client, world=claim_cache, rules=self._rules, woken=lambda: None, clock=self._clock
+        )
         await asyncio.gather(
-            *(self._look_up_pods(world, key, uids, slots) for key, uids in wanted.items() if uids),
+            *(self._look_up_pods(claim_cache, key, uids, slots) for key, uids in wanted.items() if uids),
             *(_look_up_workload(asked, reference, namespace, slots) for namespace, reference in workloads),
         )
         await asked.close()
-        return [view for key in keys if (view := world.view(key, now=now)) is not None]
+        return [view for key in keys if (view := claim_cache.view(key, now=now)) is not None]
 
-    async def _look_up_pods(self, world: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
+    async def _look_up_pods(self, claim_cache: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
         """Read the listed pods that the survey has not seen.
 
         A finished pod keeps nothing. For a pod that is gone, no object shows how it ended: its entry stays, and the
         stock resourceclaim-controller removes the entry.
         """
-        view = world.view(key, now=self._clock.now())
+        view = claim_cache.view(key, now=self._clock.now())
         for entry in view.entries if view is not None else ():
             if entry.reference.uid not in uids:
                 continue
@@ -162,16 +164,16 @@ class SurveyReader:
                 try:
                     pod = await self._client.get(PODS, (key[0], entry.reference.name), Pod)
                 except (NotFound, InvalidNameError):
-                    world.observe_pod_vanished(key, entry.reference.uid)
+                    claim_cache.observe_pod_vanished(key, entry.reference.uid)
                     continue
             if pod.metadata.uid != entry.reference.uid:
-                world.observe_pod_vanished(key, entry.reference.uid)
+                claim_cache.observe_pod_vanished(key, entry.reference.uid)
             elif stage_of(pod, started=False) is Stage.FINISHED:
-                world.observe_pod_absent(key, entry.reference.uid)
+                claim_cache.observe_pod_absent(key, entry.reference.uid)
             elif key[1] in claim_names(pod):
-                world.observe_pod(pod, now=self._clock.now())
+                claim_cache.observe_pod(pod, now=self._clock.now())
             else:
-                world.observe_pod_present(key, entry.reference.uid, now=self._clock.now())
+                claim_cache.observe_pod_present(key, entry.reference.uid, now=self._clock.now())
 
 
 async def _look_up_workload(

@@ -65,7 +65,7 @@ class PreflightOptions:
     """The options of the checks: the user, and the mode that the cluster must be ready for."""
 
     identity: ReviewedUser
-    replace: bool
+    replace_mode: bool
     namespace: str
     probe: bool = False
 
@@ -78,23 +78,25 @@ class PreflightReport:
     missing: MissingPermissions
 
 
-async def run_checks(connection: Connection, wish: PreflightOptions) -> PreflightReport:
+async def run_checks(connection: Connection, options: PreflightOptions) -> PreflightReport:
     """Run all checks; raise ApiError if the cluster cannot be read."""
     client = connection.client
     discovery = Discovery(client)
     now = await server_time(connection.transport)
     skew = judge_skew(now, SYSTEM.wall())
-    wanted = access_review.needed_purposes(replace=wish.replace)
-    lacking = await access_review.find_missing_permissions(client, wish.identity, wanted, namespace=wish.namespace)
+    wanted = access_review.needed_purposes(replace=options.replace_mode)
+    lacking = await access_review.find_missing_permissions(
+        client, options.identity, wanted, namespace=options.namespace
+    )
     found = await asyncio.gather(
         _check_version(client),
         _check_resource_api(discovery),
-        _check_stock_controller(client, wish, now=now),
+        _check_stock_controller(client, options, now=now),
         _check_gate_policy(client, discovery),
         _check_pod_group_api(discovery),
         _check_runtimes(client),
     )
-    return PreflightReport(findings=(*found[:2], judge_rights(lacking, wish), *found[2:], skew), missing=lacking)
+    return PreflightReport(findings=(*found[:2], judge_rights(lacking, options), *found[2:], skew), missing=lacking)
 
 
 async def _check_version(client: Client) -> CheckResult:
@@ -110,55 +112,55 @@ def judge_version(version: ServerVersion) -> CheckResult:
         detail = f"Kubernetes {version.git_version}: older than {oldest}, the first version with resource.k8s.io/v1"
         return CheckResult(
             check="version",
-            verdict=CheckState.LEFT,
+            state=CheckState.MISSING,
             detail=detail,
             remedy=WeighedChoice(f"upgrade to {oldest} or later"),
         )
     if number > NEWEST_VERSION:
         detail = f"Kubernetes {version.git_version}: newer than {newest}, the newest tested version"
-        return CheckResult(check="version", verdict=CheckState.WARNING, detail=detail)
-    return CheckResult(check="version", verdict=CheckState.OK, detail=f"Kubernetes {version.git_version}")
+        return CheckResult(check="version", state=CheckState.WARNING, detail=detail)
+    return CheckResult(check="version", state=CheckState.OK, detail=f"Kubernetes {version.git_version}")
 
 
 async def _check_resource_api(discovery: Discovery) -> CheckResult:
     found = await discovery.resolve(GroupResource(resource="resourceclaims", group="resource.k8s.io"))
     if found is not None and found.version == "v1":
-        return CheckResult(check="api", verdict=CheckState.OK, detail="resource.k8s.io/v1 is served")
+        return CheckResult(check="api", state=CheckState.OK, detail="resource.k8s.io/v1 is served")
     detail = "resource.k8s.io/v1 is not served" + (f", only {found.version}" if found is not None else "")
     remedy = WeighedChoice("start kube-apiserver with --runtime-config=resource.k8s.io/v1=true")
-    return CheckResult(check="api", verdict=CheckState.LEFT, detail=detail, remedy=remedy)
+    return CheckResult(check="api", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
 
-def judge_rights(lacking: MissingPermissions, wish: PreflightOptions) -> CheckResult:
+def judge_rights(lacking: MissingPermissions, options: PreflightOptions) -> CheckResult:
     """Judge the permissions of the user, naming each missing permission."""
     if not lacking:
         return CheckResult(
-            check="rights", verdict=CheckState.OK, detail=f"all required permissions are granted to {wish.identity}"
+            check="rights", state=CheckState.OK, detail=f"all required permissions are granted to {options.identity}"
         )
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
     only_watches = set(lacking.cluster) <= {RolePurpose.WORKLOADS, RolePurpose.EVICTION} and not lacking.namespaced
     return CheckResult(
         check="rights",
-        verdict=CheckState.WARNING if only_watches else CheckState.LEFT,
-        detail=f"missing for {wish.identity}: {', '.join(dict.fromkeys(named))}",
-        remedy=_grant_remedy(wish),
+        state=CheckState.WARNING if only_watches else CheckState.MISSING,
+        detail=f"missing for {options.identity}: {', '.join(dict.fromkeys(named))}",
+        remedy=_grant_remedy(options),
     )
 
 
-def _grant_remedy(wish: PreflightOptions) -> Remedy:
+def _grant_remedy(options: PreflightOptions) -> Remedy:
     """Return the command that grants missing permissions, with the same options; without a user, a choice to weigh."""
-    if not wish.identity.name:
+    if not options.identity.name:
         return WeighedChoice("ask an administrator to grant them; --as YOUR-NAME --missing-rights prints the YAML")
-    mode = " --mode replace" if wish.replace else ""
-    whose = f" --as {shlex.quote(wish.identity.name)}"
-    where = f" --lease-namespace {shlex.quote(wish.namespace)}" if wish.namespace != NAMESPACE else ""
+    mode = " --mode replace" if options.replace_mode else ""
+    whose = f" --as {shlex.quote(options.identity.name)}"
+    where = f" --lease-namespace {shlex.quote(options.namespace)}" if options.namespace != NAMESPACE else ""
     return SafeCommand(f"kubectl dra preflight{mode}{whose}{where} --missing-rights | kubectl apply -f -")
 
 
-async def _check_stock_controller(client: Client, wish: PreflightOptions, *, now: datetime | None) -> CheckResult:
-    sign = await find_stock_controller(client, now=now or SYSTEM.wall(), probing=wish.probe)
-    return judge_stock_controller(sign, replace=wish.replace)
+async def _check_stock_controller(client: Client, options: PreflightOptions, *, now: datetime | None) -> CheckResult:
+    evidence = await find_stock_controller(client, now=now or SYSTEM.wall(), probing=options.probe)
+    return judge_stock_controller(evidence, replace=options.replace_mode)
 
 
 async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResult:
@@ -167,20 +169,20 @@ async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResul
     policies = await discovery.resolve(kind)
     if policies is None:
         detail = "MutatingAdmissionPolicy is not served (requires 1.36): add the gate to the pod templates"
-        return CheckResult(check="gate policy", verdict=CheckState.WARNING, detail=detail)
+        return CheckResult(check="gate policy", state=CheckState.WARNING, detail=detail)
     bindings = await discovery.resolve(GroupResource(resource="mutatingadmissionpolicybindings", group=ADMISSION))
     installed = await _exists(client, policies) and bindings is not None and await _exists(client, bindings)
     served = f"MutatingAdmissionPolicy {policies.version}"
     if policies.version != "v1":
         detail = f"{served}, but the policy requires v1: add the gate to the pod templates"
-        return CheckResult(check="gate policy", verdict=CheckState.WARNING, detail=detail)
+        return CheckResult(check="gate policy", state=CheckState.WARNING, detail=detail)
     if installed:
         return CheckResult(
-            check="gate policy", verdict=CheckState.OK, detail=f"{served}, policy {GATE_POLICY} is installed"
+            check="gate policy", state=CheckState.OK, detail=f"{served}, policy {GATE_POLICY} is installed"
         )
     return CheckResult(
         check="gate policy",
-        verdict=CheckState.WARNING,
+        state=CheckState.WARNING,
         detail=f"{served}, policy {GATE_POLICY} is not installed: pods without the gate start slower",
         remedy=WeighedChoice("apply deploy/policies/gate.yaml: pods in labelled namespaces then get the gate"),
     )
@@ -197,7 +199,7 @@ async def _exists(client: Client, kind: Resource) -> bool:
 async def _check_pod_group_api(discovery: Discovery) -> CheckResult:
     found = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
     served = f"scheduling.k8s.io/{found.version} is served" if found else "not served (the default)"
-    return CheckResult(check="PodGroup API", verdict=CheckState.OK, detail=served)
+    return CheckResult(check="PodGroup API", state=CheckState.OK, detail=served)
 
 
 async def _check_runtimes(client: Client) -> CheckResult:
@@ -210,20 +212,22 @@ async def _check_runtimes(client: Client) -> CheckResult:
 def judge_runtimes(nodes: Counter[str]) -> CheckResult:
     """Judge by the versions of the container runtimes whether they support CDI by default."""
     if not nodes:
-        return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail="the cluster has no nodes")
+        return CheckResult(check="CDI", state=CheckState.UNKNOWN, detail="the cluster has no nodes")
     lacking = {version for version in nodes if has_cdi_by_default(version) is False}
     unknown = {version for version in nodes if has_cdi_by_default(version) is None}
     counted = ", ".join(f"{count} × {version}" for version, count in sorted(nodes.items()))
-    sure = "by the version of the runtime; its configuration was not read"
+    certainty = "by the version of the runtime; its configuration was not read"
     if lacking:
         detail = f"disabled by default in {', '.join(sorted(lacking))}; nodes: {counted}"
         todo = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
         return CheckResult(
-            check="CDI", verdict=CheckState.WARNING, detail=detail, sure=sure, remedy=WeighedChoice(todo)
+            check="CDI", state=CheckState.WARNING, detail=detail, certainty=certainty, remedy=WeighedChoice(todo)
         )
     if unknown:
-        return CheckResult(check="CDI", verdict=CheckState.UNKNOWN, detail=f"nodes: {counted}", sure=sure)
-    return CheckResult(check="CDI", verdict=CheckState.OK, detail=f"enabled by default; nodes: {counted}", sure=sure)
+        return CheckResult(check="CDI", state=CheckState.UNKNOWN, detail=f"nodes: {counted}", certainty=certainty)
+    return CheckResult(
+        check="CDI", state=CheckState.OK, detail=f"enabled by default; nodes: {counted}", certainty=certainty
+    )
 
 
 def has_cdi_by_default(runtime: str) -> bool | None:
@@ -241,19 +245,19 @@ def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
     """Judge the clock of this machine against the API server's."""
     if there is None:
         return CheckResult(
-            check="clock", verdict=CheckState.UNKNOWN, detail="responses of the API server have no Date header"
+            check="clock", state=CheckState.UNKNOWN, detail="responses of the API server have no Date header"
         )
     apart = (here - there).total_seconds()
     if abs(apart) > CLOCK_SKEW_MAX:
         detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
         return CheckResult(
             check="clock",
-            verdict=CheckState.WARNING,
+            state=CheckState.WARNING,
             detail=detail,
             remedy=WeighedChoice("synchronise the clocks (NTP)"),
         )
     return CheckResult(
-        check="clock", verdict=CheckState.OK, detail="this machine and the API server differ by a few seconds at most"
+        check="clock", state=CheckState.OK, detail="this machine and the API server differ by a few seconds at most"
     )
 
 
@@ -282,8 +286,8 @@ def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
 @click.option("--missing-rights", is_flag=True, help="Print only the YAML that grants the missing permissions.")
 def preflight(  # noqa: PLR0913 - one for each option
     *,
-    place: ClusterFlags,
-    style: PrintOptions,
+    cluster_flags: ClusterFlags,
+    output: PrintOptions,
     mode: str,
     user: str,
     own: bool,
@@ -295,45 +299,47 @@ def preflight(  # noqa: PLR0913 - one for each option
 
     The command changes nothing unless --probe is set. Exit code: 0 ready, 1 not ready, 2 error.
     """
-    wish = PreflightOptions(
+    options = PreflightOptions(
         identity=ReviewedUser(name="" if own else user),
-        replace=mode == ControllerMode.REPLACE.value,
+        replace_mode=mode == ControllerMode.REPLACE.value,
         namespace=lease_namespace,
         probe=probe,
     )
     if missing_rights:
-        lacking = run(place, lambda connection: _find_missing_permissions(connection, wish))
+        lacking = run(cluster_flags, lambda connection: _find_missing_permissions(connection, options))
         if own:
             raise FailedError("--missing-rights requires --as USER")
         if lacking:
-            click.echo(access_review.rbac_manifest(lacking, wish.identity), nl=False)
+            click.echo(access_review.rbac_manifest(lacking, options.identity), nl=False)
         else:
-            print_to_stderr(f"No permissions are missing for {wish.identity}.")
+            print_to_stderr(f"No permissions are missing for {options.identity}.")
         return
-    report = run(place, lambda connection: _run_checks(connection, wish))
-    click.echo(checklist.format_checklist(report.findings, style))
+    report = run(cluster_flags, lambda connection: _run_checks(connection, options))
+    click.echo(checklist.format_checklist(report.findings, output))
     if not checklist.is_ready(report.findings):
         raise SystemExit(1)
 
 
-async def _run_checks(connection: Connection, wish: PreflightOptions) -> PreflightReport:
+async def _run_checks(connection: Connection, options: PreflightOptions) -> PreflightReport:
     try:
-        return await run_checks(connection, wish)
+        return await run_checks(connection, options)
     except Forbidden as error:
-        raise _access_review_error(error, wish) from error
+        raise _access_review_error(error, options) from error
 
 
-async def _find_missing_permissions(connection: Connection, wish: PreflightOptions) -> access_review.MissingPermissions:
-    wanted = access_review.needed_purposes(replace=wish.replace)
+async def _find_missing_permissions(
+    connection: Connection, options: PreflightOptions
+) -> access_review.MissingPermissions:
+    wanted = access_review.needed_purposes(replace=options.replace_mode)
     try:
         return await access_review.find_missing_permissions(
-            connection.client, wish.identity, wanted, namespace=wish.namespace
+            connection.client, options.identity, wanted, namespace=options.namespace
         )
     except Forbidden as error:
-        raise _access_review_error(error, wish) from error
+        raise _access_review_error(error, options) from error
 
 
-def _access_review_error(error: Forbidden, wish: PreflightOptions) -> FailedError:
-    if "subjectaccessreviews" in str(error) and wish.identity.name:
+def _access_review_error(error: Forbidden, options: PreflightOptions) -> FailedError:
+    if "subjectaccessreviews" in str(error) and options.identity.name:
         return FailedError(f"{error}; run the command as an administrator, or check your own permissions with --self")
     return FailedError(str(error))

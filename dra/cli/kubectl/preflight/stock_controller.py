@@ -76,7 +76,7 @@ class ManagedObject(Struct, frozen=True):
     metadata: ManagedMeta
 
     @property
-    def maker(self) -> str:
+    def creator(self) -> str:
         """The creator of the object: the manager that owns its spec."""
         shares = self.metadata.managed_fields or ()
         return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), UNKNOWN_CREATOR)
@@ -94,10 +94,10 @@ class StockControllerState(StrEnum):
 class StockControllerEvidence:
     """The state of the stock controller, and the evidence for it."""
 
-    stock: StockControllerState
+    state: StockControllerState
     detail: str
-    sure: str
-    local: bool = False
+    certainty: str
+    is_local_plane: bool = False
     """Whether the server is a local plane: its controller works in mode replace."""
 
 
@@ -119,18 +119,18 @@ def judge_by_flags(pods: Iterable[Mapping[str, Any]]) -> StockControllerEvidence
     }
     if not found:
         return None
-    sure = "certain: by the flag --controllers"
+    certainty = "certain: by the flag --controllers"
     if all(found.values()):
         return StockControllerEvidence(
-            stock=StockControllerState.ON, detail=f"enabled in {', '.join(sorted(found))}", sure=sure
+            state=StockControllerState.ON, detail=f"enabled in {', '.join(sorted(found))}", certainty=certainty
         )
     if not any(found.values()):
         return StockControllerEvidence(
-            stock=StockControllerState.OFF, detail=f"disabled in {', '.join(sorted(found))}", sure=sure
+            state=StockControllerState.OFF, detail=f"disabled in {', '.join(sorted(found))}", certainty=certainty
         )
     on = ", ".join(sorted(name for name, is_on in found.items() if is_on))
     return StockControllerEvidence(
-        stock=StockControllerState.MIXED, detail=f"enabled in {on}, disabled in the others", sure=sure
+        state=StockControllerState.MIXED, detail=f"enabled in {on}, disabled in the others", certainty=certainty
     )
 
 
@@ -159,10 +159,10 @@ def judge_local_plane(processes: Mapping[str, int]) -> StockControllerEvidence:
     pid = processes.get("controller")
     works = f"; the controller of the plane runs (pid {pid})" if pid else "; no dra-reserve controller runs"
     return StockControllerEvidence(
-        stock=StockControllerState.OFF,
+        state=StockControllerState.OFF,
         detail=f"disabled: a local plane has none{works}",
-        sure="certain: reported by the plane",
-        local=True,
+        certainty="certain: reported by the plane",
+        is_local_plane=True,
     )
 
 
@@ -190,9 +190,9 @@ def judge_by_unlisted_pods(
             if all(e.uid != pod.metadata.uid for e in claim.entries):
                 detail = f"pod {'/'.join(pod.metadata.key)} is bound, but its claim {name} does not list it"
                 return StockControllerEvidence(
-                    stock=StockControllerState.OFF,
+                    state=StockControllerState.OFF,
                     detail=f"disabled: {detail}",
-                    sure="nearly certain: the controller would list the pod at once",
+                    certainty="nearly certain: the controller would list the pod at once",
                 )
     return None
 
@@ -210,42 +210,46 @@ def judge_by_managed_fields(claims: Iterable[ManagedObject], *, now: datetime) -
         return None
     ago = max(0, int((now - latest[0]).total_seconds()))
     return StockControllerEvidence(
-        stock=StockControllerState.ON,
+        state=StockControllerState.ON,
         detail=f"enabled: it wrote claim {latest[1]} {ago} s ago",
-        sure="likely: it may have been disabled since; use --probe",
+        certainty="likely: it may have been disabled since; use --probe",
     )
 
 
 def judge_by_claim_creator(manager: str | None, *, seconds: float) -> StockControllerEvidence:
     """Judge by the creator of the throw-away pod's claim; None means that no claim was created."""
-    sure = "certain: by a probe pod"
+    certainty = "certain: by a probe pod"
     if manager is None:
         return StockControllerEvidence(
-            stock=StockControllerState.OFF,
+            state=StockControllerState.OFF,
             detail=f"disabled: no controller created a claim from a template within {seconds:g} s",
-            sure=sure,
+            certainty=certainty,
         )
     if manager == UNKNOWN_CREATOR:
         detail = "enabled: a controller created a claim from a template, and the API server does not record which"
         return StockControllerEvidence(
-            stock=StockControllerState.ON, detail=detail, sure="likely: managedFields are missing"
+            state=StockControllerState.ON, detail=detail, certainty="likely: managedFields are missing"
         )
     if manager != OWN_MANAGER:
         return StockControllerEvidence(
-            stock=StockControllerState.ON, detail=f"enabled: {manager} created a claim from a template", sure=sure
+            state=StockControllerState.ON,
+            detail=f"enabled: {manager} created a claim from a template",
+            certainty=certainty,
         )
     likely = "nearly certain: the stock controller is usually faster"
     return StockControllerEvidence(
-        stock=StockControllerState.OFF, detail=f"disabled: {OWN_MANAGER} creates the claims from templates", sure=likely
+        state=StockControllerState.OFF,
+        detail=f"disabled: {OWN_MANAGER} creates the claims from templates",
+        certainty=likely,
     )
 
 
 def assume_enabled() -> StockControllerEvidence:
     """Return the default of Kubernetes, for clusters without any evidence."""
     return StockControllerEvidence(
-        stock=StockControllerState.ON,
+        state=StockControllerState.ON,
         detail="enabled",
-        sure="default, not verified; use --probe",
+        certainty="default, not verified; use --probe",
     )
 
 
@@ -293,27 +297,27 @@ async def _list_controller_manager_pods(client: Client) -> list[dict[str, object
     return [pod.content for page in pages for pod in page.items]
 
 
-def judge_stock_controller(sign: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
+def judge_stock_controller(evidence: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
     """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
-    told = partial(CheckResult, check="stock controller", detail=sign.detail, sure=sign.sure)
+    result = partial(CheckResult, check="stock controller", detail=evidence.detail, certainty=evidence.certainty)
     on = f"remove ,-{STOCK_CONTROLLER} from --controllers of every kube-controller-manager"
     off = WeighedChoice(
         f"append ,-{STOCK_CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
     )
-    if back and sign.local:
-        return told(
-            verdict=CheckState.WARNING,
+    if back and evidence.is_local_plane:
+        return result(
+            state=CheckState.WARNING,
             remedy=WeighedChoice("a local plane has no stock claim controller to return to"),
         )
-    if back and sign.stock is not StockControllerState.ON:
-        return told(verdict=CheckState.LEFT, remedy=WeighedChoice(on))
-    if sign.stock is StockControllerState.MIXED or (replace and sign.stock is StockControllerState.ON):
-        return told(verdict=CheckState.LEFT, remedy=off)
-    if sign.stock is StockControllerState.OFF and sign.local and not replace:
-        return told(verdict=CheckState.OK)
-    if not replace and sign.stock is StockControllerState.OFF:
-        return told(verdict=CheckState.LEFT, remedy=WeighedChoice(f"{on}, or use mode replace"))
-    return told(verdict=CheckState.OK)
+    if back and evidence.state is not StockControllerState.ON:
+        return result(state=CheckState.MISSING, remedy=WeighedChoice(on))
+    if evidence.state is StockControllerState.MIXED or (replace and evidence.state is StockControllerState.ON):
+        return result(state=CheckState.MISSING, remedy=off)
+    if evidence.state is StockControllerState.OFF and evidence.is_local_plane and not replace:
+        return result(state=CheckState.OK)
+    if not replace and evidence.state is StockControllerState.OFF:
+        return result(state=CheckState.MISSING, remedy=WeighedChoice(f"{on}, or use mode replace"))
+    return result(state=CheckState.OK)
 
 
 CLAIM_WAIT: Final = 15.0
@@ -340,7 +344,7 @@ async def find_claim_creator(client: Client) -> str | None:
         while loop.time() < until:
             async for page in client.list_pages(CLAIMS, ManagedObject, selection=Selection(namespace=namespace)):
                 for claim in page.items:
-                    return claim.maker
+                    return claim.creator
             await asyncio.sleep(0.25)
         return None
 

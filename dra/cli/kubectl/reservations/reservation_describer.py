@@ -36,32 +36,32 @@ SHOW_EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=exten
 _POD_SCHEDULED: Final = "PodScheduled"
 
 
-def print_reservation(snapshot: Snapshot, name: str, style: PrintOptions, *, now: datetime) -> None:
+def print_reservation(snapshot: Snapshot, name: str, output: PrintOptions, *, now: datetime) -> None:
     """Print the description of a reservation; exit with code 1 if the reservation has a problem."""
     found = reservation_snapshot.from_snapshot(snapshot)
     if not found.installed:
         raise FailedError(NOT_INSTALLED)
-    if found.gap:
-        raise FailedError(f"reservation {name}: {found.gap}")
+    if found.unread_reason:
+        raise FailedError(f"reservation {name}: {found.unread_reason}")
     if name not in found.objects:
         raise FailedError(f"reservation {name}: not found. See: kubectl dra reservations")
     if (reservation := found.reservation(name)) is None:
-        raise FailedError(f"{found.unreadable[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
+        raise FailedError(f"{found.read_errors[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
     groups = _placement_groups(found, reservation)
-    wrong = find_problem(found, reservation, groups)
-    if style.output is OutputFormat.TABLE:
-        click.echo("\n".join(wrap_lines(describe_reservation(found, reservation, groups, wrong, now=now))))
+    problem = find_problem(found, reservation, groups)
+    if output.format is OutputFormat.TABLE:
+        click.echo("\n".join(wrap_lines(describe_reservation(found, reservation, groups, problem, now=now))))
     else:
-        problem = {"text": wrong[0], **printers.remedy_data(wrong[1])} if wrong is not None else None
+        problem_content = {"text": problem[0], **printers.remedy_data(problem[1])} if problem is not None else None
         claims = [*map(_claim_data, found.held_claims(reservation))]
         nodes = [_node_group_data(each) for each in groups]
-        told = {"nodes": nodes, "claims": claims, "problem": problem}
-        style.write(
+        facts = {"nodes": nodes, "claims": claims, "problem": problem_content}
+        output.print(
             found.objects[name].content
-            | told
+            | facts
             | {"openOwners": owner_matching.cross_namespace_owners(reservation.spec.owners)}
         )
-    if wrong:
+    if problem:
         raise SystemExit(1)
 
 
@@ -69,7 +69,7 @@ def describe_reservation(
     found: ReservationSnapshot,
     reservation: Reservation,
     groups: list[ReservationNodeGroup],
-    wrong: tuple[str, Remedy] | None,
+    problem: tuple[str, Remedy] | None,
     *,
     now: datetime,
 ) -> Iterator[str]:
@@ -77,12 +77,12 @@ def describe_reservation(
     status = reservation.status
     where = f" on node {status.node_name}" if status.node_name else ""
     yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
-    books = found.picture.books
-    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    accounting = found.cache.books
+    known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is not None:
         yield f"  held      {format_amounts(known.holding.amounts)}" + ("" if known.holding.available else " (wanted)")
-        if known.holding.available and (room := books.room(status.node_name)) is not None:
-            held = room.held[known.holding.uid]
+        if known.holding.available and (node_usage := accounting.room(status.node_name)) is not None:
+            held = node_usage.held[known.holding.uid]
             left = {name: held.remainder(name) for name in known.holding.amounts}
             consumed, remaining = (
                 format_amounts(held.consumed),
@@ -102,9 +102,9 @@ def describe_reservation(
         yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
     for group in groups:
         yield f"  nodes     {node_group_text(group)}"
-    if wrong is not None:
-        yield f"  warning   {wrong[0]}"
-        yield from printers.remedy_lines(wrong[1])
+    if problem is not None:
+        yield f"  warning   {problem[0]}"
+        yield from printers.remedy_lines(problem[1])
 
 
 def _claim_data(found: ResourceClaim) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def find_problem(
     `groups` are the nodes, grouped by the answer of the extender.
     """
     name, status = reservation.metadata.name, reservation.status
-    known = found.picture.reservation(found.objects[name].metadata.uid)
+    known = found.cache.reservation(found.objects[name].metadata.uid)
     if known is not None and known.holding.fault:
         return (f"no pod can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
     if status.phase is ReservationPhase.FAILED:
@@ -154,11 +154,12 @@ def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) ->
     """Return how many placeholders hold the reservation's capacity; empty where the extender holds it."""
     staying = [each for each in found.placeholders_of(reservation) if placeholders.is_yielding_placeholder(each)]
     bound = sum(bool(each.spec.node_name) for each in staying)
-    heirs = sum(
+    on_standby = sum(
         each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
         for each in staying
     )
-    counts = f"{bound} bound, {len(staying) - bound - heirs} pending, {heirs} on standby for when an owner pod ends"
+    pending = len(staying) - bound - on_standby
+    counts = f"{bound} bound, {pending} pending, {on_standby} on standby for when an owner pod ends"
     return f"preemptible placeholder pods: {counts}" if staying else ""
 
 
@@ -170,10 +171,10 @@ def _pending_problem(
     key = placeholders.placeholder_key(reservation)
     pod = found.placeholder(key)
     if pod is None:
-        said = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
+        message = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
         text = (
             "it has no placeholder pod: "
-            f"{said or 'the controller does not run with reservations: true, or has just started'}"
+            f"{message or 'the controller does not run with reservations: true, or has just started'}"
         )
         return (text, SafeCommand(f"kubectl describe reservation {name}"))
     command = SafeCommand(f"kubectl describe pod {key[1]} -n {key[0]}")
@@ -200,13 +201,13 @@ def _pending_problem(
 def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
     """Return what reservations mean for a pod, as lines and as data; empty if there are none."""
     found = reservation_snapshot.from_snapshot(snapshot)
-    if found.gap:
-        return [f"  unknown   reservations: {found.gap}"], {}
+    if found.unread_reason:
+        return [f"  unknown   reservations: {found.unread_reason}"], {}
     pod = next((each for each in found.pods.values() if each.metadata.key == key), None)
     if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.pod_reservations(found.picture.books, found.picture.claimant(pod), found.nodes)
+        advice = explaining.pod_reservations(found.cache.books, found.cache.claimant(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (
@@ -230,11 +231,11 @@ def _is_concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
 
 
 def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> list[ReservationNodeGroup]:
-    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
     return explaining.placement_groups(
-        found.picture.books, known.holding, found.nodes, only=known.only, required=known.required
+        found.cache.books, known.holding, found.nodes, only=known.only, required=known.required
     )
 
 

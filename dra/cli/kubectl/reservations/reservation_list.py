@@ -41,10 +41,10 @@ HELD_CLAIM_COLUMNS: Final = ("CLAIMS", "DEVICES")
 def reservations(
     *,
     name: str | None,
-    place: ClusterFlags,
+    cluster_flags: ClusterFlags,
     bundle: str | None,
-    choice: SelectorOptions,
-    style: PrintOptions,
+    selectors: SelectorOptions,
+    output: PrintOptions,
     watch: bool,
 ) -> None:
     """Display Reservations with their node, usage, owners and expiration.
@@ -52,41 +52,49 @@ def reservations(
     Reservations are cluster-scoped. ALLOCATED shows what owner pods use, OF what is held. -o wide also shows the held
     claims and devices, except with -w.
     """
-    print_reservations(SnapshotSource(place=place, bundle=bundle), name, choice=choice, style=style, watch=watch)
+    print_reservations(
+        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
+        name,
+        selectors=selectors,
+        output=output,
+        watch=watch,
+    )
 
 
 def print_reservations(
-    source: SnapshotSource, name: str | None, *, choice: SelectorOptions, style: PrintOptions, watch: bool = False
+    source: SnapshotSource, name: str | None, *, selectors: SelectorOptions, output: PrintOptions, watch: bool = False
 ) -> None:
     """Print the list of reservations, or one reservation."""
-    listed = partial(_build_table, name=name, choice=choice)
+    to_table = partial(_build_table, name=name, selectors=selectors)
     if watch:
         from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
 
-        told = partial(_build_table, name=name, choice=choice, known={})
+        to_watched_table = partial(_build_table, name=name, selectors=selectors, known={})
         watch_printer.watch_kind(
-            source, (RESERVATIONS, UnstructuredObject), listed=told, style=style, missing=NOT_INSTALLED
+            source, (RESERVATIONS, UnstructuredObject), to_table=to_watched_table, output=output, missing=NOT_INSTALLED
         )
         return
-    if source.bundle is not None:
-        if choice.labels:
+    if source.bundle_path is not None:
+        if selectors.labels:
             raise click.UsageError("a bundle has no labels; select by name with --field-selector metadata.name=NAME")
-        snapshot = source.read(SnapshotScope.NONE)
+        snapshot = source.read(SnapshotScope.CLAIMS_ONLY)
         found, now = list(snapshot.reservations or ()), source.now(snapshot)
         claims: Iterable[ResourceClaim] | None = snapshot.claims
     else:
-        found, claims = _read_cluster(source.place, claims=style.output is OutputFormat.WIDE)
+        found, claims = _read_cluster(source.cluster_flags, claims=output.format is OutputFormat.WIDE)
         now = SYSTEM.wall()
-    listing = listed(found, now=now, claims=claims)
-    if name is not None and not listing.rows:
+    table = to_table(found, now=now, claims=claims)
+    if name is not None and not table.rows:
         raise FailedError(f"reservation {name}: not found")
-    if not listing.rows and not style.as_data:
+    if not table.rows and not output.is_structured:
         print_to_stderr(resource_table.no_resources_message(None))
         return
-    resource_table.print_table(listing, style)
+    resource_table.print_table(table, output)
 
 
-def _read_cluster(place: ClusterFlags, *, claims: bool) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
+def _read_cluster(
+    cluster_flags: ClusterFlags, *, claims: bool
+) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
     """Return all reservations and, if wanted and permitted, all claims."""
 
     async def read_all(connection: Connection) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
@@ -98,7 +106,7 @@ def _read_cluster(place: ClusterFlags, *, claims: bool) -> tuple[list[Unstructur
             return found, None
 
     try:
-        return run(place, read_all)
+        return run(cluster_flags, read_all)
     except FailedError as error:
         if isinstance(error.__cause__, NotFound):
             raise FailedError(NOT_INSTALLED) from error
@@ -109,7 +117,7 @@ def _build_table(
     found: Iterable[UnstructuredObject],
     *,
     name: str | None,
-    choice: SelectorOptions,
+    selectors: SelectorOptions,
     now: datetime,
     known: dict[tuple[Uid, str], TableRow] | None = None,
     claims: Iterable[ResourceClaim] | None = None,
@@ -118,18 +126,20 @@ def _build_table(
 
     `claims` are all claims of the cluster; None if they were not read.
     """
-    meant = [each for each in found if name in {None, each.metadata.name} and choice.has(each.metadata.labels)]
-    kept = {} if known is None else known
-    made = []
-    for each in sorted(meant, key=_object_name):
+    selected = [
+        each for each in found if name in {None, each.metadata.name} and selectors.matches_labels(each.metadata.labels)
+    ]
+    rows_by_version = {} if known is None else known
+    sorted_rows = []
+    for each in sorted(selected, key=_object_name):
         version = (each.metadata.uid, each.metadata.resource_version)
-        if version not in kept:
-            kept[version] = reservation_row(each, now=now, claims=claims)
-        made.append(kept[version])
-    rows = tuple(made)
+        if version not in rows_by_version:
+            rows_by_version[version] = reservation_row(each, now=now, claims=claims)
+        sorted_rows.append(rows_by_version[version])
+    rows = tuple(sorted_rows)
     wide = RESERVATION_WIDE_COLUMNS if claims is None else (*RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS)
     return resource_table.select_rows(
-        ResourceTable(header=RESERVATION_COLUMNS, wide=wide, rows=rows, single=name is not None), choice
+        ResourceTable(header=RESERVATION_COLUMNS, wide=wide, rows=rows, single=name is not None), selectors
     )
 
 
@@ -140,7 +150,7 @@ def reservation_row(
     name = found.metadata.name
     content = {**found.content}
     try:
-        told = parse_reservation(found.content)
+        reservation = parse_reservation(found.content)
     except MalformedReservationError as error:
         cells: tuple[str, ...] = (
             name,
@@ -149,7 +159,7 @@ def reservation_row(
         )
         wide: tuple[str, ...] = (reservation_describer.NONE_TEXT, reservation_describer.NONE_TEXT, str(error))
     else:
-        cells, wide = (name, *_reservation_cells(told, now)), _wide_cells(told)
+        cells, wide = (name, *_reservation_cells(reservation, now)), _wide_cells(reservation)
     if claims is not None:
         wide = (*wide, *_held_claim_cells(claims, found.metadata.uid))
     group = str(content.get("apiVersion", "")).partition("/")[0]

@@ -23,21 +23,21 @@ T = TypeVar("T")
 class ReservationSnapshot:
     """The reservations of a cluster, in the extender's cache, with their claims and pods."""
 
-    picture: SchedulerCache = field(default_factory=SchedulerCache)
+    cache: SchedulerCache = field(default_factory=SchedulerCache)
     objects: dict[str, UnstructuredObject] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
+    read_errors: dict[str, str] = field(default_factory=dict)
     """Reservation name → error of an unreadable object."""
     pods: dict[Uid, SchedulerPod] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     installed: bool = True
-    gap: str = ""
+    unread_reason: str = ""
     """Reason why reservations could not be read; empty if they could."""
 
     def reservation(self, name: str) -> Reservation | None:
         """Return a reservation by name; None if it is absent or unreadable."""
         found = self.objects.get(name)
-        known = self.picture.reservation(found.metadata.uid) if found is not None else None
+        known = self.cache.reservation(found.metadata.uid) if found is not None else None
         return known.reservation if known is not None else None
 
     def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
@@ -90,16 +90,16 @@ def claim_devices(claim: ResourceClaim) -> list[DeviceID]:
 
 def from_snapshot(snapshot: Snapshot) -> ReservationSnapshot:
     """Return the reservations of a snapshot."""
-    told = ReservationSnapshot(claims=snapshot.claims)
+    found = ReservationSnapshot(claims=snapshot.claims)
     if snapshot.reservations is None:
-        told.installed = False
-        return told
+        found.installed = False
+        return found
     missing = [gap.why for gap in snapshot.gaps if gap.resource in {RESERVATIONS.label, NODES.label, PODS.label}]
     if missing:
-        told.gap = missing[0]
-        return told
-    fill_snapshot(told, reservations=list(snapshot.reservations), nodes=list(snapshot.nodes), pods=list(snapshot.pods))
-    return told
+        found.unread_reason = missing[0]
+        return found
+    fill_snapshot(found, reservations=list(snapshot.reservations), nodes=list(snapshot.nodes), pods=list(snapshot.pods))
+    return found
 
 
 def fill_snapshot(
@@ -111,17 +111,17 @@ def fill_snapshot(
 ) -> None:
     """Fill the cache with the objects that were read."""
     for node in nodes:
-        found.picture.observe_node(node)
+        found.cache.observe_node(node)
     found.nodes = tuple(sorted(node.metadata.name for node in nodes))
     for each in reservations:
         found.objects[each.metadata.name] = each
         try:
             parse_reservation(each.content)
         except MalformedReservationError as error:
-            found.unreadable[each.metadata.name] = str(error)
+            found.read_errors[each.metadata.name] = str(error)
         else:
-            found.picture.observe_reservation(each)
+            found.cache.observe_reservation(each)
     for pod in pods:
         if not pod.terminal:
             found.pods[pod.metadata.uid] = pod
-            found.picture.observe_pod(pod)
+            found.cache.observe_pod(pod)

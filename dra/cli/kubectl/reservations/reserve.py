@@ -46,62 +46,62 @@ class ReserveOptions(Struct, frozen=True, kw_only=True):
     labels: str = ""
     namespace: str
     """Namespace of the owners."""
-    everywhere: bool = False
+    all_namespaces: bool = False
     """Whether pods with the labels are owners in every namespace."""
     ttl: str | None = None
     expires: str | None = None
     node: str | None = None
     reusable: bool = False
-    policy: str | None = None
+    allocate_policy: str | None = None
 
 
-def unknown_owner_kinds(wish: ReserveOptions) -> tuple[GroupResource, ...]:
+def unknown_owner_kinds(options: ReserveOptions) -> tuple[GroupResource, ...]:
     """Return the kinds of owners to look up in the cluster; raise InvalidReserveOptionsError."""
-    kinds = (_parse_owner(each).group_resource for each in wish.owners)
+    kinds = (_parse_owner(each).group_resource for each in options.owners)
     return tuple(kind for kind in dict.fromkeys(kinds) if kind != PODS and str(kind) not in POD_CONTROLLER_KINDS)
 
 
 def build_manifest(
-    wish: ReserveOptions, *, kinds: Mapping[str, tuple[str, str]] = POD_CONTROLLER_KINDS
+    options: ReserveOptions, *, kinds: Mapping[str, tuple[str, str]] = POD_CONTROLLER_KINDS
 ) -> dict[str, Any]:
     """Return the Reservation; `kinds` are the kinds that can be owners. Raise InvalidReserveOptionsError."""
-    if not wish.resources:
+    if not options.resources:
         raise InvalidReserveOptionsError("no resources given; use --cpu 6, --memory 20Gi or --resource NAME=AMOUNT")
-    if wish.everywhere and not wish.labels:
+    if options.all_namespaces and not options.labels:
         raise InvalidReserveOptionsError("-A requires -l; --owner names an object of one namespace")
-    owners = [_owner_object(each, wish.namespace, kinds) for each in wish.owners]
-    if wish.labels:
-        limited = {} if wish.everywhere else {"object": {"namespace": wish.namespace}}
-        owners.append({**limited, "labelSelector": {"matchLabels": _parse_labels(wish.labels)}})
+    owners = [_owner_object(each, options.namespace, kinds) for each in options.owners]
+    if options.labels:
+        object_filter = {} if options.all_namespaces else {"object": {"namespace": options.namespace}}
+        owners.append({**object_filter, "labelSelector": {"matchLabels": _parse_labels(options.labels)}})
     if not owners:
         raise InvalidReserveOptionsError(
             "no owners given; use --owner jobs.batch/train, --owner pod/NAME or -l app=web"
         )
-    container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
-    where = {"nodeName": wish.node} if wish.node else {}
+    container = {"name": "held", "resources": {"requests": dict(options.resources)}}
+    where = {"nodeName": options.node} if options.node else {}
     # The placeholder is created in the owners' namespace: their quota counts.
-    metadata = {} if wish.everywhere else {"metadata": {"namespace": wish.namespace}}
-    optional = {"ttl": wish.ttl, "expires": wish.expires, "allocatePolicy": wish.policy}
+    metadata = {} if options.all_namespaces else {"metadata": {"namespace": options.namespace}}
+    optional = {"ttl": options.ttl, "expires": options.expires, "allocatePolicy": options.allocate_policy}
     template = {**metadata, "spec": {**where, "containers": [container]}}
-    made = {
+    reservation = {
         "apiVersion": model.API_VERSION,
         "kind": model.KIND,
-        "metadata": {"name": wish.name},
+        "metadata": {"name": options.name},
         "spec": {
             "template": template,
             "owners": owners,
             **{name: value for name, value in optional.items() if value},
-            **({"allocateOnce": False} if wish.reusable else {}),
+            **({"allocateOnce": False} if options.reusable else {}),
         },
     }
     try:
         pod_requests.template_requests(template)
-        fault = reservation_info.from_reservation(model.parse_reservation(made)).fault
+        fault = reservation_info.from_reservation(model.parse_reservation(reservation)).fault
     except (quantities.MalformedAmountsError, model.MalformedReservationError) as error:
         raise InvalidReserveOptionsError(str(error)) from error
     if fault:
-        raise InvalidReserveOptionsError(f"reservation {wish.name}: {fault}")
-    return made
+        raise InvalidReserveOptionsError(f"reservation {options.name}: {fault}")
+    return reservation
 
 
 def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> dict[str, str]:
@@ -241,7 +241,7 @@ def reserve(  # noqa: PLR0913 - one for each option
     policy: str | None,
     dry_run: str,
     output: str | None,
-    place: ClusterFlags,
+    cluster_flags: ClusterFlags,
 ) -> None:
     """Reserve CPUs, memory and other resources of a node for future pods.
 
@@ -249,28 +249,31 @@ def reserve(  # noqa: PLR0913 - one for each option
     reservation/NAME for the node, or for the reason why there is none.
     """
     try:
-        wish = ReserveOptions(
+        options = ReserveOptions(
             name=name,
             resources=parse_resources(cpu=cpu, memory=memory, others=others),
             owners=owners,
             labels=labels,
-            namespace=_owner_namespace(place, namespace, dry_run),
-            everywhere=all_namespaces,
+            namespace=_owner_namespace(cluster_flags, namespace, dry_run),
+            all_namespaces=all_namespaces,
             ttl=ttl,
             expires=expires,
             node=node,
             reusable=reusable,
-            policy=policy,
+            allocate_policy=policy,
         )
-        foreign = unknown_owner_kinds(wish)
+        unknown_kinds = unknown_owner_kinds(options)
         if dry_run == "client":
-            made = build_manifest(wish)
+            reservation = build_manifest(options)
         else:
-            made = run(place, lambda connection: _create(connection, wish, foreign, server=dry_run == "server"))
+            reservation = run(
+                cluster_flags,
+                lambda connection: _create(connection, options, unknown_kinds, server=dry_run == "server"),
+            )
     except InvalidReserveOptionsError as error:
         raise click.UsageError(str(error)) from error
     if output in {OutputFormat.JSON.value, OutputFormat.YAML.value}:
-        click.echo(format_structured(made, OutputFormat(output)))
+        click.echo(format_structured(reservation, OutputFormat(output)))
     else:
         done = "" if output == OutputFormat.NAME.value else f" created{_DRY_RUN_SUFFIXES[dry_run]}"
         click.echo(f"reservation.{RESERVATIONS.group}/{name}{done}")
@@ -278,11 +281,13 @@ def reserve(  # noqa: PLR0913 - one for each option
         print_to_stderr("Any pod with these labels, in any namespace, can use the Reservation.")
 
 
-def _owner_namespace(place: ClusterFlags, given: str | None, dry_run: str) -> str:
+def _owner_namespace(cluster_flags: ClusterFlags, given: str | None, dry_run: str) -> str:
     if given:
         return given
     try:
-        return credentials.current_namespace(place.kubeconfig, context=place.context) or DEFAULT_NAMESPACE
+        return (
+            credentials.current_namespace(cluster_flags.kubeconfig, context=cluster_flags.context) or DEFAULT_NAMESPACE
+        )
     except ApiError as error:
         if dry_run == "client":  # a client-side dry run needs no cluster
             return DEFAULT_NAMESPACE
@@ -290,19 +295,19 @@ def _owner_namespace(place: ClusterFlags, given: str | None, dry_run: str) -> st
 
 
 async def _create(
-    connection: Connection, wish: ReserveOptions, foreign: tuple[GroupResource, ...], *, server: bool
+    connection: Connection, options: ReserveOptions, unknown_kinds: tuple[GroupResource, ...], *, server: bool
 ) -> dict[str, object]:
     discovery = Discovery(connection.client)
     kinds = dict(POD_CONTROLLER_KINDS)
-    for each in foreign:
-        meant = await discovery.meant(each)
-        if meant is None or each.group not in {"", meant.group}:
+    for each in unknown_kinds:
+        canonical = await discovery.meant(each)
+        if canonical is None or each.group not in {"", canonical.group}:
             continue  # the same name in another group is another kind
-        if (found := await discovery.resolve(meant)) is not None:
+        if (found := await discovery.resolve(canonical)) is not None:
             kinds[str(each)] = (found.api_version, found.kind)
-    made = build_manifest(wish, kinds=kinds)
+    reservation = build_manifest(options, kinds=kinds)
     try:
-        answer = await connection.client.create(RESERVATIONS, made, model=UnstructuredObject, dry_run=server)
+        answer = await connection.client.create(RESERVATIONS, reservation, model=UnstructuredObject, dry_run=server)
     except NotFound as error:
         raise FailedError(NOT_INSTALLED) from error
     return dict(answer.content)

@@ -56,13 +56,13 @@ EXPLAINED_PODS_MAX: Final = 3
 @list_print_options
 def simulate(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    filenames: tuple[str, ...],
     source: SnapshotSource,
     added: tuple[str, ...],
     cordoned: tuple[str, ...],
     dropped: tuple[str, ...],
-    choice: SelectorOptions,
-    style: PrintOptions,
+    selectors: SelectorOptions,
+    output: PrintOptions,
 ) -> None:
     """Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.
 
@@ -72,37 +72,39 @@ def simulate(  # noqa: PLR0913 - one for each option
     """
     try:
         namespace = source.namespace
-        wishes = parse_manifests(load_documents(paths), namespace=namespace)
+        manifests = parse_manifests(load_documents(filenames), namespace=namespace)
         snapshot = apply_changes(
             source.read(SnapshotScope.EVERYTHING), _parse_changes(added, cordoned, dropped, namespace)
         )
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
     there = {pod.metadata.key for pod in snapshot.pods}
-    wishes.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(wishes) if key in there]
+    manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in there]
     named = {each.metadata.name for each in snapshot.reservations or ()}
-    wishes.ignored += [f"reservation {each} already exists" for each in _reservation_names(wishes) if each in named]
-    wishes.reservations = [each for each in wishes.reservations if each.metadata.name not in named]
+    manifests.ignored += [
+        f"reservation {each} already exists" for each in _reservation_names(manifests) if each in named
+    ]
+    manifests.reservations = [each for each in manifests.reservations if each.metadata.name not in named]
     try:
-        _set_priorities(wishes, snapshot)
-        outcome = simulate_scheduling(snapshot, wishes)
+        _set_priorities(manifests, snapshot)
+        result = simulate_scheduling(snapshot, manifests)
     except (MalformedManifestError, UnknownPriorityClassError) as error:
         raise FailedError(str(error)) from error
-    _print_outcome(outcome, choice, style)
-    for each in (*wishes.ignored, *outcome.unread):
+    _print_outcome(result, selectors, output)
+    for each in (*manifests.ignored, *result.unreadable_reservations):
         print_to_stderr(f"not simulated: {each}")
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
-    if any(fate.new and not fate.node for fate in outcome.fates):
+    if any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes):
         raise SystemExit(1)
 
 
-def _pod_keys(wishes: Manifests) -> list[Key]:
-    return [pod.metadata.key for pod in wishes.pods]
+def _pod_keys(manifests: Manifests) -> list[Key]:
+    return [pod.metadata.key for pod in manifests.pods]
 
 
-def _reservation_names(wishes: Manifests) -> list[str]:
-    return [each.metadata.name for each in wishes.reservations]
+def _reservation_names(manifests: Manifests) -> list[str]:
+    return [each.metadata.name for each in manifests.reservations]
 
 
 def _parse_changes(
@@ -117,50 +119,59 @@ def _parse_changes(
     return ClusterChanges(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
 
-def _set_priorities(wishes: Manifests, snapshot: Snapshot) -> None:
+def _set_priorities(manifests: Manifests, snapshot: Snapshot) -> None:
     """Set the priority of the manifests' pods as admission would."""
-    classes = (*snapshot.priorities, *wishes.classes_of_priority)
+    classes = (*snapshot.priorities, *manifests.priority_classes)
     unread = any(gap.resource == PRIORITY_CLASSES.label for gap in snapshot.gaps)
-    for number, pod in enumerate(wishes.pods):
-        name = wishes.priorities.get(pod.metadata.key)
+    for number, pod in enumerate(manifests.pods):
+        name = manifests.priority_class_names.get(pod.metadata.key)
         if name is not None:
-            wishes.pods[number] = with_priority(pod, name, classes, complete=not unread)
+            manifests.pods[number] = with_priority(pod, name, classes, complete=not unread)
 
 
-def _print_outcome(outcome: SimulationResult, choice: SelectorOptions, style: PrintOptions) -> None:
-    new = [fate for fate in outcome.fates if fate.new]
-    rows = tuple(_outcome_row(fate) for fate in new if fate.reservation or choice.has(fate.pod.metadata.labels))
-    resource_table.print_table(
-        resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), choice), style
+def _print_outcome(result: SimulationResult, selectors: SelectorOptions, output: PrintOptions) -> None:
+    new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
+    rows = tuple(
+        _outcome_row(outcome)
+        for outcome in new
+        if outcome.placeholder_for or selectors.matches_labels(outcome.pod.metadata.labels)
     )
-    waiting = [fate for fate in new if not (fate.node or fate.reservation)]
-    if style.output in {OutputFormat.TABLE, OutputFormat.WIDE} and (lines := [*_preemption_lines(outcome)]):
+    resource_table.print_table(
+        resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors),
+        output,
+    )
+    waiting = [outcome for outcome in new if not (outcome.node or outcome.placeholder_for)]
+    if output.format in {OutputFormat.TABLE, OutputFormat.WIDE} and (lines := [*_preemption_lines(result)]):
         click.echo("\n".join(["", *wrap_lines(lines)]))
-    others = sum(1 for fate in outcome.fates if fate.node and not fate.new and not fate.reservation)
-    if style.output in {OutputFormat.TABLE, OutputFormat.WIDE} and waiting:
-        scene = ClusterState(outcome.after)
-        for fate in waiting[:EXPLAINED_PODS_MAX]:
-            facts = explaining.explain(scene, fate.pod.metadata.key)
+    others = sum(
+        1
+        for outcome in result.outcomes
+        if outcome.node and not outcome.is_from_manifests and not outcome.placeholder_for
+    )
+    if output.format in {OutputFormat.TABLE, OutputFormat.WIDE} and waiting:
+        cluster_state = ClusterState(result.final_snapshot)
+        for outcome in waiting[:EXPLAINED_PODS_MAX]:
+            facts = explaining.explain(cluster_state, outcome.pod.metadata.key)
             if facts is not None:
                 holders = {each.key: each for each in facts.holders}
                 lines = [f"  nodes     {describer.node_group_text(group, holders)}" for group in facts.groups]
-                if outcome.after.reservations:
-                    lines += reservation_describer.describe_pod_reservations(outcome.after, facts.key)[0]
+                if result.final_snapshot.reservations:
+                    lines += reservation_describer.describe_pod_reservations(result.final_snapshot, facts.key)[0]
                 if lines:
-                    title = f"pod {'/'.join(fate.pod.metadata.key)} would stay Pending"
+                    title = f"pod {'/'.join(outcome.pod.metadata.key)} would stay Pending"
                     click.echo("\n".join(["", title, *wrap_lines(lines)]))
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
-    pods = sum(1 for fate in new if not fate.reservation)
+    pods = sum(1 for outcome in new if not outcome.placeholder_for)
     print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
 
 
-def _preemption_lines(outcome: SimulationResult) -> Iterator[str]:
+def _preemption_lines(result: SimulationResult) -> Iterator[str]:
     """Yield each pod that would be preempted, with the preemptor and the reason."""
-    for fate in outcome.fates:
-        for victim in fate.victims:
-            against = ", violating its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""
+    for outcome in result.outcomes:
+        for victim in outcome.victims:
+            against = ", violating its PodDisruptionBudget" if victim.metadata.uid in outcome.pdb_violations else ""
             yield (
-                f"{_pod_text(victim)} would be preempted{against}: {_pod_text(fate.pod)} fits on no other node and "
+                f"{_pod_text(victim)} would be preempted{against}: {_pod_text(outcome.pod)} fits on no other node and "
                 f"takes its place on node {victim.spec.node_name}"
             )
 
@@ -169,45 +180,47 @@ def _pod_text(pod: SchedulerPod) -> str:
     return f"pod {'/'.join(pod.metadata.key)} (priority {pod.spec.priority})"
 
 
-def _victim_data(fate: PodOutcome, victim: SchedulerPod) -> dict[str, Any]:
+def _victim_data(outcome: PodOutcome, victim: SchedulerPod) -> dict[str, Any]:
     meta = victim.metadata
     return {
         "namespace": meta.namespace,
         "name": meta.name,
         "node": victim.spec.node_name,
         "priority": victim.spec.priority,
-        "violatesBudget": meta.uid in fate.violating,
+        "violatesBudget": meta.uid in outcome.pdb_violations,
     }
 
 
-def _outcome_row(fate: PodOutcome) -> TableRow:
-    meta = fate.pod.metadata
+def _outcome_row(outcome: PodOutcome) -> TableRow:
+    meta = outcome.pod.metadata
     devices = [
         f"{each.driver}/{each.pool}/{each.device}"
-        for claim in fate.claims
+        for claim in outcome.claims
         if claim.status.allocation is not None
         for each in claim.status.allocation.devices.results or ()
     ]
-    names = [claim.metadata.name for claim in fate.claims]
+    names = [claim.metadata.name for claim in outcome.claims]
     content: dict[str, Any] = {
-        "kind": KIND if fate.reservation else "Pod",
+        "kind": KIND if outcome.placeholder_for else "Pod",
         "metadata": {"namespace": meta.namespace, "name": meta.name},
-        "placed": bool(fate.node),
-        "node": fate.node,
+        "placed": bool(outcome.node),
+        "node": outcome.node,
         "claims": names,
         "devices": devices,
-        "why": fate.why,
-        "reservation": fate.inside,
-        "preempts": [_victim_data(fate, each) for each in fate.victims],
+        "why": outcome.reason,
+        "reservation": outcome.used_reservation,
+        "preempts": [_victim_data(outcome, each) for each in outcome.victims],
     }
-    why = fate.why
-    if fate.node:
-        ended = f"preempts {len(fate.victims)} pods of lower priority" if fate.victims else ""
-        why = "; ".join(filter(None, (f"in reservation {fate.inside}" if fate.inside else "", ended)))
+    why = outcome.reason
+    if outcome.node:
+        ended = f"preempts {len(outcome.victims)} pods of lower priority" if outcome.victims else ""
+        why = "; ".join(
+            filter(None, (f"in reservation {outcome.used_reservation}" if outcome.used_reservation else "", ended))
+        )
     where, name, resource = meta.namespace, meta.name, f"pod/{meta.name}"
-    if fate.reservation:
-        content["metadata"] = {"name": fate.reservation}
-        where, name = "<none>", f"reservation/{fate.reservation}"
-        resource = f"reservation.{GROUP}/{fate.reservation}"
-    cells = (where, name, fate.node or "<none>", ",".join(devices) or "<none>", why)
+    if outcome.placeholder_for:
+        content["metadata"] = {"name": outcome.placeholder_for}
+        where, name = "<none>", f"reservation/{outcome.placeholder_for}"
+        resource = f"reservation.{GROUP}/{outcome.placeholder_for}"
+    cells = (where, name, outcome.node or "<none>", ",".join(devices) or "<none>", why)
     return TableRow(name=resource, cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)

@@ -47,43 +47,43 @@ class SimulatedClaimGeneration:
 
     def __init__(self, snapshot: Snapshot, templates: Iterable[ResourceClaimTemplate]) -> None:
         self._version = _FIRST_SIMULATED_VERSION
-        self._world = ClaimCache()
-        self._world.watch_reservations()
+        self._claim_cache = ClaimCache()
+        self._claim_cache.watch_reservations()
         for template in templates:
-            self._world.owners.observe_template(template)
+            self._claim_cache.owners.observe_template(template)
         held = [claim for claim in snapshot.claims if claim_holders.owner_reservations(claim)]
         users = {entry.uid for claim in held for entry in claim.entries}
         users |= {claim.controller.uid for claim in held if claim.controller is not None}
         for pod in snapshot.pods:
             if pod.metadata.uid in users:
-                self._world.observe_pod(pod, now=SNAPSHOT_INSTANT)
+                self._claim_cache.observe_pod(pod, now=SNAPSHOT_INSTANT)
         for claim in held:
             self.observe(claim)
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
         """Add a reservation to the cache."""
-        self._world.observe_reservation(uid, reservation)
+        self._claim_cache.observe_reservation(uid, reservation)
 
     def observe(self, claim: ResourceClaim) -> None:
         """Add a claim to the cache if a reservation holds it; other claims do not matter here."""
         if claim_holders.owner_reservations(claim):
-            self._tell(claim)
+            self._observe_next_version(claim)
 
-    def _tell(self, claim: ResourceClaim) -> None:
+    def _observe_next_version(self, claim: ResourceClaim) -> None:
         """Update a claim in the cache with a new version number, because no API server assigns one in a simulation."""
         self._version += 1
         metadata = msgspec.structs.replace(claim.metadata, resource_version=str(self._version))
-        self._world.observe_claim(msgspec.structs.replace(claim, metadata=metadata), now=SNAPSHOT_INSTANT)
+        self._claim_cache.observe_claim(msgspec.structs.replace(claim, metadata=metadata), now=SNAPSHOT_INSTANT)
 
     def forget(self, pod: SchedulerPod) -> None:
         """Remove a pod from the cache."""
-        self._world.forget_pod(pod.metadata.uid)
+        self._claim_cache.forget_pod(pod.metadata.uid)
 
-    def equipped(self, pod: SchedulerPod) -> tuple[SchedulerPod, tuple[ResourceClaim, ...]]:
+    def create_claims(self, pod: SchedulerPod) -> tuple[SchedulerPod, tuple[ResourceClaim, ...]]:
         """Return a pod with its claims named, and the claims that were created or handed over for the pod."""
         uid = pod.metadata.uid
-        self._world.observe_pod(pod, now=SNAPSHOT_INSTANT)
-        view = self._world.owner_view(uid)
+        self._claim_cache.observe_pod(pod, now=SNAPSHOT_INSTANT)
+        view = self._claim_cache.owner_view(uid)
         if view is None:
             return pod, ()
         plan = decide(view)
@@ -92,10 +92,10 @@ class SimulatedClaimGeneration:
         if not made:
             return pod, ()
         for claim in made.values():
-            self._tell(claim)
-        told = [PodResourceClaimStatus(name=n, resource_claim_name=c.metadata.name) for n, c in made.items()]
+            self._observe_next_version(claim)
+        new_statuses = [PodResourceClaimStatus(name=n, resource_claim_name=c.metadata.name) for n, c in made.items()]
         known = [each for each in pod.status.resource_claim_statuses or () if each.name not in made]
-        status = msgspec.structs.replace(pod.status, resource_claim_statuses=[*known, *told])
+        status = msgspec.structs.replace(pod.status, resource_claim_statuses=[*known, *new_statuses])
         return msgspec.structs.replace(pod, status=status), tuple(made.values())
 
 
@@ -125,30 +125,30 @@ class SimulatedReservations:
 
     def __init__(self, snapshot: Snapshot, *, now: WallTime) -> None:
         self._now = now
-        self._picture = SchedulerCache()
+        self._cache = SchedulerCache()
         self._objects: dict[Uid, UnstructuredObject] = {}
         for node in snapshot.nodes:
-            self._picture.observe_node(node)
+            self._cache.observe_node(node)
         for each in snapshot.reservations or ():
             self._objects[each.metadata.uid] = each
-            self._picture.observe_reservation(each)
+            self._cache.observe_reservation(each)
         for pod in snapshot.pods:
             if not pod.terminal:
-                self._picture.observe_pod(pod)
+                self._cache.observe_pod(pod)
 
     @property
     def objects(self) -> tuple[UnstructuredObject, ...]:
         """All Reservation objects, as they are now."""
         return tuple(self._objects.values())
 
-    def known(self, uid: Uid) -> Reservation | None:
+    def reservation(self, uid: Uid) -> Reservation | None:
         """Return a reservation by uid; None if it is absent or unreadable."""
-        found = self._picture.reservation(uid)
+        found = self._cache.reservation(uid)
         return found.reservation if found is not None else None
 
-    def waiting(self) -> tuple[Reservation, ...]:
+    def pending_reservations(self) -> tuple[Reservation, ...]:
         """Return the reservations that have no node yet and may still get one."""
-        found = (self.known(uid) for uid in self._objects)
+        found = (self.reservation(uid) for uid in self._objects)
         return tuple(
             each
             for each in found
@@ -163,12 +163,12 @@ class SimulatedReservations:
 
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
-        found = verbs.filter_nodes(self._picture, pod, nodes)
+        found = verbs.filter_nodes(self._cache, pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
     def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
-        return {each.host: each.score for each in verbs.prioritize_nodes(self._picture, pod, nodes)}
+        return {each.host: each.score for each in verbs.prioritize_nodes(self._cache, pod, nodes)}
 
     def worthwhile(
         self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
@@ -182,7 +182,7 @@ class SimulatedReservations:
             )
             for each in evictions
         }
-        left = verbs.process_preemption(self._picture, pod, asked)
+        left = verbs.process_preemption(self._cache, pod, asked)
         return [
             replace(by_node[node], victims=tuple(pods[each.uid] for each in victims.pods or ()))
             for node, victims in left.items()
@@ -190,71 +190,71 @@ class SimulatedReservations:
 
     # Effects of the scheduler's decisions:
 
-    def gone(self, pod: SchedulerPod) -> None:
+    def forget_pod(self, pod: SchedulerPod) -> None:
         """Remove a pod that has ended from the cache, and from the reservation that it used."""
-        seat = self._picture.books.seat(pod.metadata.uid)
-        self._picture.forget_pod(pod)
-        if seat is not None and seat.inside is not None:
-            self._sync(seat.inside)
+        assignment = self._cache.books.seat(pod.metadata.uid)
+        self._cache.forget_pod(pod)
+        if assignment is not None and assignment.inside is not None:
+            self._sync_status(assignment.inside)
 
-    def place(self, uid: Uid, node: str) -> Reservation | str:
+    def bind_reservation(self, uid: Uid, node: str) -> Reservation | str:
         """Place a reservation on a node; return the reservation as it is then, or why it cannot be placed."""
-        known = self._picture.reservation(uid)
+        known = self._cache.reservation(uid)
         if known is None:
             return "its Reservation was deleted"
         if known.holding.fault:
             return f"reservation {known.name}: {known.holding.fault}"
-        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
+        found = self._cache.books.place(known.holding, node, only=known.only, required=known.required)
         if not isinstance(found, ReservationPlacement):
             return ", ".join(each.text for each in found)
-        held = self._picture.books.holding(uid)
+        held = self._cache.books.holding(uid)
         over = ",".join(sorted(held.predecessors)) if held is not None else ""
         try:
-            inside = [AssignedPod.of(pod) for pod in self._picture.books.consumers(uid)]
+            inside = [AssignedPod.of(pod) for pod in self._cache.books.consumers(uid)]
             status = statuses.bound_status(known.reservation, node=node, now=self._now, over=inside)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
         if status is None:
             return f"reservation {known.name}: has ended"
-        return self._write(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
+        return self._write_status(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
 
-    def admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
+    def bind_pod(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Admit a pod to a node; return the name of its reservation, and why the pod cannot be admitted."""
         try:
-            claimant = self._picture.claimant(pod)
+            pod_info = self._cache.claimant(pod)
         except MalformedAnnotationError as error:
             return "", str(error)
-        admission = self._picture.books.admit(claimant, node)
+        admission = self._cache.books.admit(pod_info, node)
         if not isinstance(admission, AssumedPod):
             return "", ", ".join(each.text for each in admission)
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         name = ""
         if admission.inside is not None:
-            name = self._enter(admission.inside, claimant)
-        self._picture.observe_pod(bound)
+            name = self._add_owner(admission.inside, pod_info)
+        self._cache.observe_pod(bound)
         return name, ""
 
-    def _enter(self, uid: Uid, pod: PodInfo) -> str:
-        reservation = self.known(uid)
+    def _add_owner(self, uid: Uid, pod: PodInfo) -> str:
+        reservation = self.reservation(uid)
         if reservation is None:
             return ""
         named = statuses.status_with_owner(reservation, AssignedPod(uid=pod.uid, key=pod.key, amounts=pod.amounts))
         if named is not None:
-            self._write(uid, named)
-        self._sync(uid)
+            self._write_status(uid, named)
+        self._sync_status(uid)
         return reservation.metadata.name
 
-    def _sync(self, uid: Uid) -> None:
+    def _sync_status(self, uid: Uid) -> None:
         """Update the current owners of a reservation; a reservation with allocateOnce then succeeds."""
-        reservation = self.known(uid)
+        reservation = self.reservation(uid)
         if reservation is None:
             return
-        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._picture.books.consumers(uid)]
+        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._cache.books.consumers(uid)]
         synced = statuses.synced_status(reservation, inside, now=self._now)
         if synced is not None:
-            self._write(uid, synced)
+            self._write_status(uid, synced)
 
-    def _write(
+    def _write_status(
         self, uid: Uid, status: ReservationStatus, *, annotations: Mapping[str, str] | None = None
     ) -> Reservation:
         obj = self._objects[uid]
@@ -262,11 +262,11 @@ class SimulatedReservations:
         # Each write has its own version, as on an API server: the cache reads each version once.
         version = _next_version(obj.metadata.resource_version)
         metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
-        about = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
-        content = {**obj.content, "metadata": about, "status": to_document(status)}
+        raw_metadata = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
+        content = {**obj.content, "metadata": raw_metadata, "status": to_document(status)}
         self._objects[uid] = found = UnstructuredObject(metadata=metadata, content=content)
-        self._picture.observe_reservation(found)
-        reservation = self.known(uid)
+        self._cache.observe_reservation(found)
+        reservation = self.reservation(uid)
         if reservation is None:
             raise MalformedReservationError(f"reservation {metadata.name}: can no longer be read")
         return reservation

@@ -41,8 +41,8 @@ class Manifests:
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
     reservations: list[UnstructuredObject] = field(default_factory=list)
-    classes_of_priority: list[PriorityClass] = field(default_factory=list)
-    priorities: dict[Key, str] = field(default_factory=dict)
+    priority_classes: list[PriorityClass] = field(default_factory=list)
+    priority_class_names: dict[Key, str] = field(default_factory=dict)
     """Pod → its PriorityClass, empty if it names none, for pods without a priority in the spec."""
 
     ignored: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Manifests:
 
 def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
     """Return the objects of the manifests; raise MalformedManifestError."""
-    wishes = Manifests()
+    manifests = Manifests()
     for document in flatten_lists(documents):
         kind = str(document.get("kind", ""))
         meta = document.get("metadata") or {}
@@ -60,11 +60,11 @@ def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
         if not (kind and name):
             raise MalformedManifestError(f"{where}: kind and metadata.name are required")
         try:
-            if not _add_manifest(wishes, kind, _as_json(document), namespace=namespace):
-                wishes.ignored.append(where)
+            if not _add_manifest(manifests, kind, _as_json(document), namespace=namespace):
+                manifests.ignored.append(where)
         except (msgspec.ValidationError, TypeError, AttributeError, ValueError) as error:
             raise MalformedManifestError(f"{where}: {error}") from error
-    return wishes
+    return manifests
 
 
 def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
@@ -82,26 +82,26 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "Node": ("nodes", SchedulerNode, False),
     "ResourceSlice": ("slices", ResourceSlice, False),
     "DeviceClass": ("classes", DeviceClass, False),
-    "PriorityClass": ("classes_of_priority", PriorityClass, False),
+    "PriorityClass": ("priority_classes", PriorityClass, False),
 }
 
 _SCALABLE_KINDS: Final = frozenset(each.kind for each in WORKLOAD_TYPES if each.scalable)
 
 
-def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
+def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
     """Add the objects of one manifest; return whether its kind is simulated."""
     meta = document["metadata"]
     if kind in _MODELS:
         attribute, struct, namespaced = _MODELS[kind]
         where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
-        getattr(wishes, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
+        getattr(manifests, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
         return True
     if kind == KIND:
-        _add_reservation(wishes, document)
+        _add_reservation(manifests, document)
         return True
     if kind == "Pod":
-        _add_pod(wishes, document, namespace=namespace)
+        _add_pod(manifests, document, namespace=namespace)
         return True
     count = _pod_count(kind, document.get("spec") or {})
     if count is None:
@@ -115,16 +115,16 @@ def _add_manifest(wishes: Manifests, kind: str, document: Json, *, namespace: st
             "namespace": meta.get("namespace", namespace),
             "ownerReferences": [{**owner, "uid": f"simulated-{kind}-{meta['name']}"}],
         }
-        _add_pod(wishes, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
+        _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
 
 
-def _add_reservation(wishes: Manifests, document: Json) -> None:
+def _add_reservation(manifests: Manifests, document: Json) -> None:
     meta = {**document["metadata"], "uid": f"simulated-{KIND}-{document['metadata']['name']}", "resourceVersion": "1"}
     content = {**document, "metadata": meta}
     content.pop("status", None)
     api.parse_reservation(content)
-    wishes.reservations.append(UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
+    manifests.reservations.append(UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
 
 
 def _pod_count(kind: str, spec: Json) -> int | None:
@@ -140,7 +140,7 @@ def _pod_count(kind: str, spec: Json) -> int | None:
     return None
 
 
-def _add_pod(wishes: Manifests, document: Json, *, namespace: str) -> None:
+def _add_pod(manifests: Manifests, document: Json, *, namespace: str) -> None:
     meta, spec = dict(document["metadata"]), dict(document.get("spec") or {})
     meta.setdefault("namespace", namespace)
     meta.setdefault("name", f"{meta.get('generateName', '')}simulated")
@@ -149,10 +149,10 @@ def _add_pod(wishes: Manifests, document: Json, *, namespace: str) -> None:
         if field_name in spec:
             spec[field_name] = [_default_requests(each) for each in spec[field_name]]
     if spec.get("priority") is None:
-        wishes.priorities[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
+        manifests.priority_class_names[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
     gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OWN_SCHEDULING_GATE]
     spec["schedulingGates"] = gates or None
-    wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
+    manifests.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
 
 
 def _default_requests(container: Json) -> Json:

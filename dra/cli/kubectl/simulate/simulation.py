@@ -64,22 +64,22 @@ class PodOutcome:
     claims: tuple[ResourceClaim, ...] = ()
     """Claims of the pod after the simulation."""
 
-    why: str = ""
+    reason: str = ""
     """Reason for which the pod waits, in the scheduler's words."""
 
-    new: bool = True
+    is_from_manifests: bool = True
     """Whether the pod is from the manifests; else it waited in the cluster before."""
 
     victims: tuple[SchedulerPod, ...] = ()
     """Pods that would be preempted for it, the most important first."""
 
-    violating: frozenset[Uid] = frozenset()
+    pdb_violations: frozenset[Uid] = frozenset()
     """Victims whose eviction would violate a PodDisruptionBudget."""
 
-    inside: str = ""
+    used_reservation: str = ""
     """Reservation that the pod runs in."""
 
-    reservation: str = ""
+    placeholder_for: str = ""
     """Reservation whose placeholder this pod is; such a pod belongs to no user."""
 
 
@@ -87,32 +87,32 @@ class PodOutcome:
 class SimulationResult:
     """The outcomes of all pods, and the cluster as it would be then."""
 
-    fates: tuple[PodOutcome, ...]
-    after: Snapshot
-    unread: tuple[str, ...] = ()
+    outcomes: tuple[PodOutcome, ...]
+    final_snapshot: Snapshot
+    unreadable_reservations: tuple[str, ...] = ()
     """Reservations of the cluster that cannot be placed, and why: any user may annotate a reservation that badly."""
 
 
-def simulate_scheduling(snapshot: Snapshot, wishes: Manifests) -> SimulationResult:
+def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationResult:
     """Return what a scheduler would do; raise MalformedManifestError for a Reservation of the manifests."""
-    return _SchedulingSimulation(snapshot, wishes).run()
+    return _SchedulingSimulation(snapshot, manifests).run()
 
 
 class _SchedulingSimulation:
-    def __init__(self, snapshot: Snapshot, wishes: Manifests) -> None:
-        self._snapshot = _with_manifests(snapshot, wishes)
+    def __init__(self, snapshot: Snapshot, manifests: Manifests) -> None:
+        self._snapshot = _with_manifests(snapshot, manifests)
         self._cluster = ClusterCache(conditional=True, release=nearest_release(snapshot.server))
-        self._chance = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
-        self._start = 0
+        self._random = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
+        self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
-        self._new = {pod.metadata.uid for pod in wishes.pods}
-        self._first = {each.metadata.name for each in wishes.reservations}
-        self._fates: dict[Uid, PodOutcome] = {}
+        self._new_pods = {pod.metadata.uid for pod in manifests.pods}
+        self._new_reservations = {each.metadata.name for each in manifests.reservations}
+        self._outcomes: dict[Uid, PodOutcome] = {}
         self._evictions: dict[Uid, PreemptionCandidate] = {}
         self._pods: dict[Uid, SchedulerPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
-        self._generation = SimulatedClaimGeneration(self._snapshot, (*self._snapshot.templates, *wishes.templates))
-        self._reserving: SimulatedReservations | None = None
-        self._unread: list[str] = []
+        self._generation = SimulatedClaimGeneration(self._snapshot, (*self._snapshot.templates, *manifests.templates))
+        self._reservations: SimulatedReservations | None = None
+        self._unreadable_reservations: list[str] = []
         for host in self._snapshot.nodes:
             self._cluster.update_node(host)
         for rule in self._snapshot.rules:
@@ -127,29 +127,29 @@ class _SchedulingSimulation:
             if pod.spec.node_name and not pod.terminal:
                 self._cluster.add_pod(pod, pod.spec.node_name)
         if self._snapshot.reservations:
-            self._reserve(self._snapshot.reservations)
-        self._order = tuple(self._pods)
-        self._lowest = min((pod.spec.priority for pod in self._pods.values()), default=0)
+            self._add_reservations(self._snapshot.reservations)
+        self._pod_order = tuple(self._pods)
+        self._lowest_priority = min((pod.spec.priority for pod in self._pods.values()), default=0)
 
-    def _reserve(self, objects: Iterable[UnstructuredObject]) -> None:
+    def _add_reservations(self, objects: Iterable[UnstructuredObject]) -> None:
         """Add reservations; each without a node gets a placeholder pod to be scheduled."""
-        self._reserving = reserving = SimulatedReservations(self._snapshot, now=_to_timestamp(self._snapshot.taken))
+        self._reservations = reserving = SimulatedReservations(self._snapshot, now=_to_timestamp(self._snapshot.taken))
         for each in objects:
-            if (known := reserving.known(each.metadata.uid)) is not None:
+            if (known := reserving.reservation(each.metadata.uid)) is not None:
                 self._generation.observe_reservation(each.metadata.uid, known)
         there = {placeholders.reservation_uid_of(pod.metadata) for pod in self._pods.values()}
-        for reservation in reserving.waiting():
+        for reservation in reserving.pending_reservations():
             if Uid(reservation.metadata.uid) not in there:
                 try:
-                    pod = self._placeholder(reservation)
+                    pod = self._placeholder_pod(reservation)
                 except MalformedManifestError as error:
-                    if reservation.metadata.name in self._first:
+                    if reservation.metadata.name in self._new_reservations:
                         raise
-                    self._unread.append(str(error))
+                    self._unreadable_reservations.append(str(error))
                     continue
                 self._pods[pod.metadata.uid] = pod
 
-    def _placeholder(self, reservation: Reservation) -> SchedulerPod:
+    def _placeholder_pod(self, reservation: Reservation) -> SchedulerPod:
         try:
             content = placeholders.placeholder_manifest(reservation)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
@@ -163,28 +163,32 @@ class _SchedulingSimulation:
         return with_priority(pod, name, self._snapshot.priorities, complete=False)
 
     def run(self) -> SimulationResult:
-        if self._first:
-            self._equip(lambda pod: pod.metadata.uid not in self._new)
-            self._rounds([entry for entry in self._queue() if entry.pod.metadata.uid not in self._new])
-        self._equip(lambda _: True)
-        self._rounds(self._queue())
+        if self._new_reservations:
+            self._create_claims(lambda pod: pod.metadata.uid not in self._new_pods)
+            self._schedule_until_stuck(
+                [entry for entry in self._queue() if entry.pod.metadata.uid not in self._new_pods]
+            )
+        self._create_claims(lambda _: True)
+        self._schedule_until_stuck(self._queue())
         return SimulationResult(
-            tuple(self._fates[uid] for uid in self._order if uid in self._fates), self._after(), (*self._unread,)
+            tuple(self._outcomes[uid] for uid in self._pod_order if uid in self._outcomes),
+            self._final_snapshot(),
+            (*self._unreadable_reservations,),
         )
 
-    def _equip(self, whom: Callable[[SchedulerPod], bool]) -> None:
+    def _create_claims(self, selects: Callable[[SchedulerPod], bool]) -> None:
         """Create the claims of new pods and of placeholders."""
         for uid, pod in tuple(self._pods.items()):
-            made_here = uid in self._new or uid.startswith(_UID_PREFIX)
-            if made_here and not pod.spec.node_name and whom(pod):
-                self._pods[uid], claims = self._generation.equipped(pod)
+            made_here = uid in self._new_pods or uid.startswith(_UID_PREFIX)
+            if made_here and not pod.spec.node_name and selects(pod):
+                self._pods[uid], claims = self._generation.create_claims(pod)
                 for claim in claims:
                     self._cluster.claims.observe(claim)
 
-    def _rounds(self, waiting: list[QueuedPodInfo]) -> None:
+    def _schedule_until_stuck(self, waiting: list[QueuedPodInfo]) -> None:
         """Decide about waiting pods in rounds, until a round places no further pod."""
         while waiting:
-            left = [entry for entry in waiting if not self._decided(entry)]
+            left = [entry for entry in waiting if not self._schedule_one(entry)]
             if len(left) == len(waiting):
                 return
             waiting = [
@@ -198,67 +202,73 @@ class _SchedulingSimulation:
         found = [
             pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)
         ]
-        found.sort(key=self._turn)
+        found.sort(key=self._queue_sort_key)
         return [QueuedPodInfo(PodRequests.from_pod(pod)) for pod in found]
 
-    def _turn(self, pod: SchedulerPod) -> tuple[int, bool, str]:
-        return (-pod.spec.priority, pod.metadata.uid in self._new, pod.metadata.creation_timestamp)
+    def _queue_sort_key(self, pod: SchedulerPod) -> tuple[int, bool, str]:
+        return (-pod.spec.priority, pod.metadata.uid in self._new_pods, pod.metadata.creation_timestamp)
 
-    def _decided(self, entry: QueuedPodInfo) -> bool:
+    def _schedule_one(self, entry: QueuedPodInfo) -> bool:
         """Decide about one pod, with preemption if needed; return whether the pod has been placed."""
         pod = entry.pod
-        verdict = self._verdict(entry)
-        if isinstance(verdict, Unschedulable) and pod.spec.priority > self._lowest:
+        result = self._schedule(entry)
+        if isinstance(result, Unschedulable) and pod.spec.priority > self._lowest_priority:
             eviction = preempt(
                 entry,
                 self._cluster,
                 pods=self._pods,
                 budgets=self._snapshot.budgets,
-                start_index=self._start,
-                process_preemption=self._veto if self._reserving is not None else None,
+                start_index=self._next_start_node_index,
+                process_preemption=self._process_preemption if self._reservations is not None else None,
             )
             if eviction is not None:
                 self._evict(eviction)
                 self._evictions[pod.metadata.uid] = eviction
                 status = msgspec.structs.replace(pod.status, nominated_node_name=eviction.node)
                 pod = self._pods[pod.metadata.uid] = msgspec.structs.replace(pod, status=status)
-                verdict = self._verdict(QueuedPodInfo(PodRequests.from_pod(pod)))
-        return self._settled(pod, verdict)
+                result = self._schedule(QueuedPodInfo(PodRequests.from_pod(pod)))
+        return self._record_result(pod, result)
 
-    def _veto(self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]) -> Sequence[PreemptionCandidate]:
-        return found if self._reserving is None else self._reserving.worthwhile(pod, found, pods=self._pods)
+    def _process_preemption(
+        self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]
+    ) -> Sequence[PreemptionCandidate]:
+        return found if self._reservations is None else self._reservations.worthwhile(pod, found, pods=self._pods)
 
-    def _verdict(self, entry: QueuedPodInfo) -> ScheduleResult:
+    def _schedule(self, entry: QueuedPodInfo) -> ScheduleResult:
         """Return the decision about one pod, after deallocating claims that no pod can use any more."""
         while True:
-            verdict = decide(
-                entry, self._cluster, start_index=self._start, random=self._chance, extender=self._reserving
+            result = decide(
+                entry,
+                self._cluster,
+                start_index=self._next_start_node_index,
+                random=self._random,
+                extender=self._reservations,
             )
-            if not isinstance(verdict, Deallocation):
-                return verdict
-            self._observe(verdict.claim, None, ())
+            if not isinstance(result, Deallocation):
+                return result
+            self._write_status(result.claim, None, ())
 
-    def _settled(self, pod: SchedulerPod, verdict: ScheduleResult) -> bool:
+    def _record_result(self, pod: SchedulerPod, result: ScheduleResult) -> bool:
         """Record the outcome of a pod; return whether the pod has been placed."""
         uid = pod.metadata.uid
-        fate = self._fate(pod)
-        if not isinstance(verdict, NodeAssignment):
-            waits = verdict.reason if isinstance(verdict, Pending) else verdict.message
-            self._fates[uid] = replace(fate, why=waits)
+        outcome = self._new_outcome(pod)
+        if not isinstance(result, NodeAssignment):
+            waits = result.reason if isinstance(result, Pending) else result.message
+            self._outcomes[uid] = replace(outcome, reason=waits)
             return False
-        why = self._full(verdict, pod)
+        why = self._list_full_text(result, pod)
         inside = ""
         if not why:
-            inside, why = self._admitted(pod, verdict.node)
+            inside, why = self._admit(pod, result.node)
         if why:
-            self._fates[uid] = replace(fate, why=why)
+            self._outcomes[uid] = replace(outcome, reason=why)
             return False
-        self._start += 1
-        claims = self._held(verdict, pod) if fate.reservation else self._carried_out(verdict, pod)
-        self._fates[uid] = replace(fate, node=verdict.node, claims=claims, inside=inside)
+        self._next_start_node_index += 1
+        claims = self._bind_reservation(result, pod) if outcome.placeholder_for else self._bind_pod(result, pod)
+        self._outcomes[uid] = replace(outcome, node=result.node, claims=claims, used_reservation=inside)
         return True
 
-    def _fate(self, pod: SchedulerPod) -> PodOutcome:
+    def _new_outcome(self, pod: SchedulerPod) -> PodOutcome:
         uid = pod.metadata.uid
         eviction = self._evictions.get(uid)
         name = ""
@@ -266,20 +276,20 @@ class _SchedulingSimulation:
             name = pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_NAME) or pod.metadata.name
         return PodOutcome(
             pod,
-            new=uid in self._new or name in self._first,
+            is_from_manifests=uid in self._new_pods or name in self._new_reservations,
             victims=eviction.victims if eviction is not None else (),
-            violating=eviction.pdb_violations if eviction is not None else frozenset(),
-            reservation=name,
+            pdb_violations=eviction.pdb_violations if eviction is not None else frozenset(),
+            placeholder_for=name,
         )
 
-    def _admitted(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
+    def _admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Admit a pod to its node, or place its reservation; return the reservation that admits it, and why not."""
-        if self._reserving is None:
+        if self._reservations is None:
             return "", ""
         uid = placeholders.reservation_uid_of(pod.metadata)
         if uid is None:
-            return self._reserving.admit(pod, node)
-        found = self._reserving.place(uid, node)
+            return self._reservations.bind_pod(pod, node)
+        found = self._reservations.bind_reservation(uid, node)
         if isinstance(found, str):
             return "", found
         self._generation.observe_reservation(uid, found)
@@ -292,30 +302,30 @@ class _SchedulingSimulation:
             self._cluster.remove_pod(meta.uid)
             del self._pods[meta.uid]
             self._generation.forget(victim)
-            if self._reserving is not None:
-                self._reserving.gone(victim)
-            if meta.uid in self._fates:
+            if self._reservations is not None:
+                self._reservations.forget_pod(victim)
+            if meta.uid in self._outcomes:
                 why = "preempted by a pod of higher priority"
-                self._fates[meta.uid] = PodOutcome(victim, why=why, new=meta.uid in self._new)
+                self._outcomes[meta.uid] = PodOutcome(victim, reason=why, is_from_manifests=meta.uid in self._new_pods)
             for name in claim_names(victim):
                 claim = self._cluster.claims.get((meta.namespace, name))
                 if claim is not None:
-                    self._leave(claim, meta.uid)
+                    self._remove_consumer(claim, meta.uid)
 
-    def _leave(self, claim: ResourceClaim, uid: Uid) -> None:
+    def _remove_consumer(self, claim: ResourceClaim, uid: Uid) -> None:
         """Remove a pod from the users of a claim."""
-        left = [each for each in claim.entries if each.uid != uid]
+        remaining = [each for each in claim.entries if each.uid != uid]
         if claim.generated_for == uid:
-            if not left:
+            if not remaining:
                 self._cluster.claims.forget(claim)
                 return
             claim = _without_controller(claim)
         status = msgspec.structs.replace(
-            claim.status, reserved_for=left, allocation=claim.status.allocation if left else None
+            claim.status, reserved_for=remaining, allocation=claim.status.allocation if remaining else None
         )
-        self._written(msgspec.structs.replace(claim, status=status))
+        self._observe_claim(msgspec.structs.replace(claim, status=status))
 
-    def _held(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
+    def _bind_reservation(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
         """Record a reservation as placed: its placeholder is gone, and the reservation itself holds the claims."""
         uid = placeholders.reservation_uid_of(pod.metadata)
         entry = claim_holders.reserved_for_entry(
@@ -323,33 +333,35 @@ class _SchedulingSimulation:
         )
         del self._pods[pod.metadata.uid]
         self._generation.forget(pod)
-        if self._reserving is not None:
-            self._reserving.gone(pod)
-        return tuple(self._observe(_without_controller(claim), given, (entry,)) for claim, given in placement.claims)
+        if self._reservations is not None:
+            self._reservations.forget_pod(pod)
+        return tuple(
+            self._write_status(_without_controller(claim), given, (entry,)) for claim, given in placement.claims
+        )
 
-    def _carried_out(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
+    def _bind_pod(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
         entry = ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         spec = msgspec.structs.replace(pod.spec, node_name=placement.node)
         self._pods[pod.metadata.uid] = bound = placement.assigned_pod(msgspec.structs.replace(pod, spec=spec))
         self._cluster.add_pod(bound, placement.node)
-        return tuple(self._observe(*each, (entry,)) for each in placement.claims)
+        return tuple(self._write_status(*each, (entry,)) for each in placement.claims)
 
-    def _observe(
-        self, claim: ResourceClaim, allocation: AllocationResult | None, more: tuple[ConsumerReference, ...]
+    def _write_status(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumers: tuple[ConsumerReference, ...]
     ) -> ResourceClaim:
         """Record a claim as written: allocated and listing the consumers of ``more``, or deallocated without them."""
         status = claim.status
-        listed = [*claim.entries, *(each for each in more if each not in claim.entries)] if more else []
-        given = (allocation or status.allocation) if more else None
+        listed = [*claim.entries, *(each for each in consumers if each not in claim.entries)] if consumers else []
+        given = (allocation or status.allocation) if consumers else None
         status = msgspec.structs.replace(status, allocation=given, reserved_for=listed)
-        return self._written(msgspec.structs.replace(claim, status=status))
+        return self._observe_claim(msgspec.structs.replace(claim, status=status))
 
-    def _written(self, claim: ResourceClaim) -> ResourceClaim:
+    def _observe_claim(self, claim: ResourceClaim) -> ResourceClaim:
         self._cluster.claims.observe(claim)
         self._generation.observe(claim)
         return claim
 
-    def _full(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
+    def _list_full_text(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
         """Return why the list of a claim has no room for the pod, where none of our controllers makes room."""
         if self._without_limit:
             return ""
@@ -360,12 +372,12 @@ class _SchedulingSimulation:
                 return f"claim {claim.metadata.name} has {len(entries)} consumers, the maximum"
         return ""
 
-    def _after(self) -> Snapshot:
+    def _final_snapshot(self) -> Snapshot:
         return msgspec.structs.replace(
             self._snapshot,
             claims=tuple(self._cluster.claims),
             pods=tuple(self._pods.values()),
-            reservations=self._reserving.objects if self._reserving is not None else self._snapshot.reservations,
+            reservations=self._reservations.objects if self._reservations is not None else self._snapshot.reservations,
         )
 
 
@@ -381,7 +393,7 @@ def _to_timestamp(taken: str) -> float:
     return datetime.fromisoformat(taken).timestamp() if taken else 0.0
 
 
-def _with_manifests(snapshot: Snapshot, wishes: Manifests) -> Snapshot:
+def _with_manifests(snapshot: Snapshot, manifests: Manifests) -> Snapshot:
     """Return the snapshot with the objects of the manifests added; existing objects stay as they are."""
 
     def joined(there: Sequence[object], more: Iterable[object]) -> tuple[object, ...]:
@@ -394,14 +406,14 @@ def _with_manifests(snapshot: Snapshot, wishes: Manifests) -> Snapshot:
     ]
     return msgspec.structs.replace(
         snapshot,
-        claims=joined(snapshot.claims, wishes.claims),
-        pods=joined(pods, wishes.pods),
-        nodes=joined(snapshot.nodes, wishes.nodes),
-        slices=joined(snapshot.slices, wishes.slices),
-        classes=joined(snapshot.classes, wishes.classes),
-        priorities=joined(snapshot.priorities, wishes.classes_of_priority),
+        claims=joined(snapshot.claims, manifests.claims),
+        pods=joined(pods, manifests.pods),
+        nodes=joined(snapshot.nodes, manifests.nodes),
+        slices=joined(snapshot.slices, manifests.slices),
+        classes=joined(snapshot.classes, manifests.classes),
+        priorities=joined(snapshot.priorities, manifests.priority_classes),
         reservations=joined(
-            snapshot.reservations or (), [_created_now(each, snapshot) for each in wishes.reservations]
+            snapshot.reservations or (), [_created_now(each, snapshot) for each in manifests.reservations]
         ),
     )
 

@@ -52,15 +52,15 @@ Found = TypeVar("Found", bound=ApiObject)
 class SnapshotScope(Flag):
     """The kinds of objects to read besides the claims."""
 
-    NONE = 0
+    CLAIMS_ONLY = 0
     PODS = auto()
     NODES = auto()
     DEVICES = auto()  # slices, classes and taint rules
     WORKLOADS = auto()
-    REST = auto()  # templates, the lease of our controller
+    TEMPLATES_AND_LEASE = auto()  # templates, the lease of our controller
     RESERVATIONS = auto()
     PREEMPTION = auto()  # priority classes and disruption budgets
-    ALL = PODS | NODES | DEVICES | WORKLOADS | REST
+    ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION
 
 
@@ -74,45 +74,51 @@ class SnapshotReader:
         self._namespace = namespace
         self._lease = lease
         self._gaps: list[UnreadResource] = []
-        self._narrowed = False
+        self._limited_to_namespace = False
 
-    async def read(self, parts: SnapshotScope) -> Snapshot:
+    async def read(self, scope: SnapshotScope) -> Snapshot:
         """Return the snapshot; raise ApiError if not even the claims can be read."""
         wall = SYSTEM.wall()
         core, rest, more = await asyncio.gather(
             asyncio.gather(
-                self._everywhere(CLAIMS, ResourceClaim, needed=True),
-                self._everywhere(PODS, SchedulerPod) if SnapshotScope.PODS in parts else _no_objects(),
-                self._cluster(NODES, SchedulerNode) if SnapshotScope.NODES in parts else _no_objects(),
-                self._cluster(SLICES, ResourceSlice) if SnapshotScope.DEVICES in parts else _no_objects(),
-                self._cluster(DEVICE_CLASSES, DeviceClass) if SnapshotScope.DEVICES in parts else _no_objects(),
+                self._list_namespaced(CLAIMS, ResourceClaim, needed=True),
+                self._list_namespaced(PODS, SchedulerPod) if SnapshotScope.PODS in scope else _no_objects(),
+                self._list_cluster_scoped(NODES, SchedulerNode) if SnapshotScope.NODES in scope else _no_objects(),
+                self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
+                self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass)
+                if SnapshotScope.DEVICES in scope
+                else _no_objects(),
             ),
             asyncio.gather(
-                self._rules() if SnapshotScope.DEVICES in parts else _no_objects(),
-                self._everywhere(TEMPLATES, ResourceClaimTemplate) if SnapshotScope.REST in parts else _no_objects(),
-                self._leader(wall.timestamp()) if SnapshotScope.REST in parts else _unknown_lease(),
-                self._version(),
+                self._list_taint_rules() if SnapshotScope.DEVICES in scope else _no_objects(),
+                self._list_namespaced(TEMPLATES, ResourceClaimTemplate)
+                if SnapshotScope.TEMPLATES_AND_LEASE in scope
+                else _no_objects(),
+                self._read_controller_lease(wall.timestamp())
+                if SnapshotScope.TEMPLATES_AND_LEASE in scope
+                else _unknown_lease(),
+                self._server_version(),
             ),
             asyncio.gather(
-                self._optional(RESERVATIONS, UnstructuredObject)
-                if SnapshotScope.RESERVATIONS in parts
+                self._list_if_served(RESERVATIONS, UnstructuredObject)
+                if SnapshotScope.RESERVATIONS in scope
                 else _kind_not_read(),
-                self._optional(PRIORITY_CLASSES, PriorityClass)
-                if SnapshotScope.PREEMPTION in parts
+                self._list_if_served(PRIORITY_CLASSES, PriorityClass)
+                if SnapshotScope.PREEMPTION in scope
                 else _kind_not_read(),
-                self._optional(DISRUPTION_BUDGETS, PodDisruptionBudget)
-                if SnapshotScope.PREEMPTION in parts
+                self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget)
+                if SnapshotScope.PREEMPTION in scope
                 else _kind_not_read(),
             ),
         )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets = more
-        workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in parts else []
+        workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
         return Snapshot(
             taken=rfc3339(wall),
             server=version,
-            namespace=self._namespace if self._narrowed else None,
+            namespace=self._namespace if self._limited_to_namespace else None,
             leader=leader,
             claims=tuple(claims),
             pods=tuple(pods),
@@ -128,13 +134,13 @@ class SnapshotReader:
             gaps=tuple(self._gaps),
         )
 
-    async def _version(self) -> str:
+    async def _server_version(self) -> str:
         try:
             return (await self._client.version()).git_version
         except ApiError:
             return ""
 
-    async def _all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
+    async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
         found: list[Found] = []
         async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
             if page.first:
@@ -145,19 +151,19 @@ class SnapshotReader:
             ]
         return found
 
-    async def _everywhere(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
+    async def _list_namespaced(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
         """Read a kind in all namespaces, or in the selected namespace if only that is permitted."""
         try:
-            return await self._all(resource, model, None)
+            return await self._list_all(resource, model, None)
         except Forbidden as error:
             if self._namespace is None:
                 if needed:
                     raise
                 self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
                 return []
-        self._narrowed = True
+        self._limited_to_namespace = True
         try:
-            found = await self._all(resource, model, self._namespace)
+            found = await self._list_all(resource, model, self._namespace)
         except Forbidden as error:
             if needed:
                 raise
@@ -168,41 +174,41 @@ class SnapshotReader:
         )
         return found
 
-    async def _cluster(self, resource: Resource, model: type[Found]) -> list[Found]:
+    async def _list_cluster_scoped(self, resource: Resource, model: type[Found]) -> list[Found]:
         try:
-            return await self._all(resource, model, None)
+            return await self._list_all(resource, model, None)
         except (Forbidden, NotFound) as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
 
-    async def _optional(self, resource: Resource, model: type[Found]) -> list[Found] | None:
+    async def _list_if_served(self, resource: Resource, model: type[Found]) -> list[Found] | None:
         """Read a kind in all namespaces; None if the server does not serve the kind."""
         try:
-            return await self._all(resource, model, None)
+            return await self._list_all(resource, model, None)
         except NotFound:
             return None
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
 
-    async def _rules(self) -> list[DeviceTaintRule]:
+    async def _list_taint_rules(self) -> list[DeviceTaintRule]:
         """Read the DeviceTaintRules, in the version that is served, if any."""
         try:
             resource = await self._discovery.resolve(DEVICE_TAINT_RULES)
             if resource is not None:
-                return await self._all(resource, DeviceTaintRule, None)
+                return await self._list_all(resource, DeviceTaintRule, None)
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=str(DEVICE_TAINT_RULES), why=str(error)))
         except ApiError:  # removed between the two requests, or discovery does not answer
             pass
         return []
 
-    async def _leader(self, now: float) -> ControllerLease:
+    async def _read_controller_lease(self, now: float) -> ControllerLease:
         name = "/".join(self._lease)
         try:
             lease = await self._client.get(LEASES, self._lease, Lease)
         except NotFound:
-            return await self._beside(name)
+            return await self._controller_of_local_plane(name)
         except ApiError:
             return ControllerLease(presence=ControllerPresence.UNKNOWN, name=name)
         spec = lease.spec
@@ -211,7 +217,7 @@ class SnapshotReader:
         presence = ControllerPresence.RUNNING if running else ControllerPresence.STALE
         return ControllerLease(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
 
-    async def _beside(self, name: str) -> ControllerLease:
+    async def _controller_of_local_plane(self, name: str) -> ControllerLease:
         """Return the controller of a local plane, which needs no lease; absent if the server is no local plane."""
         if pid := await connection.controller_pid(self._client):
             return ControllerLease(
@@ -228,18 +234,18 @@ class SnapshotReader:
         found: list[ReferencedWorkload] = []
         rules = {GroupResource.parse(each): CompiledRule(expression) for each, expression in RELEASE_RULES.items()}
         for kind, keys in sorted(wanted.items(), key=_kind_name):
-            found += await self._kind(kind, keys, rules.get(kind))
+            found += await self._look_up_kind(kind, keys, rules.get(kind))
         return found
 
-    async def _kind(
+    async def _look_up_kind(
         self, kind: GroupResource, keys: set[WorkloadKey], rule: CompiledRule | None
     ) -> list[ReferencedWorkload]:
-        there: dict[Key, ReferencedWorkload] = {}
+        found_workloads: dict[Key, ReferencedWorkload] = {}
         try:
             resource = await self._discovery.resolve(kind)
             if resource is None or not resource.namespaced:
-                meant = await self._meant(kind) if resource is None else ""
-                return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=meant) for key in keys]
+                suggestion = await self._suggest_kind(kind) if resource is None else ""
+                return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=suggestion) for key in keys]
             model: Any = PartialObjectMetadata if rule is None else UnstructuredObject
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
@@ -247,18 +253,21 @@ class SnapshotReader:
                     for item in page.items:
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            over = rule is not None and _is_finished(rule, item.content)
-                            phase = WorkloadPhase.FINISHED if over else WorkloadPhase.PRESENT
-                            there[item.metadata.key] = _referenced_workload(key, phase, uid=item.metadata.uid)
+                            is_finished = rule is not None and _is_finished(rule, item.content)
+                            phase = WorkloadPhase.FINISHED if is_finished else WorkloadPhase.PRESENT
+                            found_workloads[item.metadata.key] = _referenced_workload(key, phase, uid=item.metadata.uid)
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
             return [_referenced_workload(key, WorkloadPhase.FORBIDDEN) for key in keys]
         except ApiError as error:
             self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
             return [_referenced_workload(key, WorkloadPhase.UNKNOWN) for key in keys]
-        return [there.get((key.namespace, key.name)) or _referenced_workload(key, WorkloadPhase.ABSENT) for key in keys]
+        return [
+            found_workloads.get((key.namespace, key.name)) or _referenced_workload(key, WorkloadPhase.ABSENT)
+            for key in keys
+        ]
 
-    async def _meant(self, kind: GroupResource) -> str:
+    async def _suggest_kind(self, kind: GroupResource) -> str:
         try:
             return str(await self._discovery.meant(kind) or "")
         except ApiError:  # it would only be a hint
@@ -267,7 +276,7 @@ class SnapshotReader:
     def _namespaces(self, keys: set[WorkloadKey]) -> list[str | None]:
         """Return the namespaces to list: None stands for all, unless one namespace suffices or access is restricted."""
         named = {key.namespace for key in keys}
-        return [*named] if len(named) == 1 or self._narrowed else [None]
+        return [*named] if len(named) == 1 or self._limited_to_namespace else [None]
 
 
 def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:

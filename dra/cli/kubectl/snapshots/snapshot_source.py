@@ -28,40 +28,45 @@ DEFAULT_NAMESPACE = "default"
 class SnapshotSource:
     """The source of a snapshot: cluster or bundle, and the selected namespaces."""
 
-    place: ClusterFlags
-    bundle: str | None = None
-    given: str | None = None
+    cluster_flags: ClusterFlags
+    bundle_path: str | None = None
+    requested_namespace: str | None = None
     """The namespace of the command line; None without -n."""
 
-    everywhere: bool = False
+    all_namespaces: bool = False
     lease_namespace: str = NAMESPACE
 
     @property
     def namespace(self) -> str:
         """The selected namespace, chosen as kubectl does."""
-        if self.given or self.bundle:
-            return self.given or DEFAULT_NAMESPACE
+        if self.requested_namespace or self.bundle_path:
+            return self.requested_namespace or DEFAULT_NAMESPACE
         try:
-            return credentials.current_namespace(self.place.kubeconfig, context=self.place.context) or DEFAULT_NAMESPACE
+            return (
+                credentials.current_namespace(self.cluster_flags.kubeconfig, context=self.cluster_flags.context)
+                or DEFAULT_NAMESPACE
+            )
         except ApiError as error:
             raise FailedError(str(error)) from error
 
     def now(self, snapshot: Snapshot) -> datetime:
         """Return the time that answers refer to: for a bundle, when it was taken, else the present."""
-        if self.bundle is not None and snapshot.taken:
+        if self.bundle_path is not None and snapshot.taken:
             return datetime.fromisoformat(snapshot.taken)
         return SYSTEM.wall()
 
-    def read(self, parts: SnapshotScope) -> Snapshot:
+    def read(self, scope: SnapshotScope) -> Snapshot:
         """Return the snapshot; raise FailedError if it cannot be read."""
-        if self.bundle is not None:
+        if self.bundle_path is not None:
             try:
-                return bundle_file.read_bundle(Path(self.bundle))
+                return bundle_file.read_bundle(Path(self.bundle_path))
             except bundle_file.MalformedBundleError as error:
                 raise FailedError(str(error)) from error
-        named = None if self.everywhere else self.namespace
+        named = None if self.all_namespaces else self.namespace
         lease = (self.lease_namespace, LEASE_NAME)
-        return run(self.place, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(parts))
+        return run(
+            self.cluster_flags, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope)
+        )
 
 
 bundle_option = click.option(
@@ -91,7 +96,7 @@ def source_options(command: Command) -> Command:
     @functools.wraps(command)
     def wrapped(
         *,
-        place: ClusterFlags,
+        cluster_flags: ClusterFlags,
         namespace: str | None,
         all_namespaces: bool,
         bundle: str | None,
@@ -99,7 +104,11 @@ def source_options(command: Command) -> Command:
         **rest: Any,  # noqa: ANN401 - the command's
     ) -> Any:  # noqa: ANN401 - the command's
         source = SnapshotSource(
-            place=place, bundle=bundle, given=namespace, everywhere=all_namespaces, lease_namespace=lease_namespace
+            cluster_flags=cluster_flags,
+            bundle_path=bundle,
+            requested_namespace=namespace,
+            all_namespaces=all_namespaces,
+            lease_namespace=lease_namespace,
         )
         with without_gc():
             return command(source=source, **rest)

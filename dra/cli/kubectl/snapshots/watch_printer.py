@@ -52,13 +52,13 @@ _WATCHED_KINDS: Final = {
 
 
 def watch_snapshot(
-    source: SnapshotSource, parts: SnapshotScope, *, listed: Callable[[Snapshot], ResourceTable], style: PrintOptions
+    source: SnapshotSource, scope: SnapshotScope, *, to_table: Callable[[Snapshot], ResourceTable], output: PrintOptions
 ) -> None:
     """Print the list and then its changes, until interrupted."""
-    _check_can_watch(source, style)
-    printer = WatchPrinter(style)
+    _check_can_watch(source, output)
+    printer = WatchPrinter(output)
     try:
-        asyncio.run(_watch_cluster(source, parts, lambda snapshot: printer.tell(listed(snapshot))))
+        asyncio.run(_watch_cluster(source, scope, lambda snapshot: printer.print_changes(to_table(snapshot))))
     except ApiError as error:
         raise FailedError(str(error)) from error
     except KeyboardInterrupt:
@@ -69,32 +69,32 @@ def watch_kind(
     source: SnapshotSource,
     kind: tuple[Resource, type[Any]],
     *,
-    listed: Callable[..., ResourceTable],
-    style: PrintOptions,
+    to_table: Callable[..., ResourceTable],
+    output: PrintOptions,
     missing: str,
 ) -> None:
     """Print a list of one kind and then its changes, until interrupted; `missing` is the error without such a kind."""
-    _check_can_watch(source, style)
-    printer = WatchPrinter(style)
+    _check_can_watch(source, output)
+    printer = WatchPrinter(output)
     resource, model = kind
 
-    def tell(found: Iterable[Any]) -> None:
-        printer.tell(listed(found, now=SYSTEM.wall()))
+    def print_changes(found: Iterable[Any]) -> None:
+        printer.print_changes(to_table(found, now=SYSTEM.wall()))
 
     async def work() -> None:
-        async with connect(source.place) as connection:
+        async with connect(source.cluster_flags) as connection:
             first = [item async for page in connection.client.list_pages(resource, model) for item in page.items]
-            tell(first)
-            news = asyncio.Event()
-            reflector: Reflector[Any] = Reflector(connection.client, resource, model, handler=lambda _: news.set())
+            print_changes(first)
+            changed = asyncio.Event()
+            reflector: Reflector[Any] = Reflector(connection.client, resource, model, handler=lambda _: changed.set())
             async with asyncio.TaskGroup() as group:
                 group.create_task(reflector.run())
                 await reflector.synced.wait()
                 while True:
-                    await news.wait()
+                    await changed.wait()
                     await asyncio.sleep(DEBOUNCE)
-                    news.clear()
-                    tell(reflector.objects.values())
+                    changed.clear()
+                    print_changes(reflector.objects.values())
 
     try:
         asyncio.run(work())
@@ -106,36 +106,36 @@ def watch_kind(
         raise SystemExit(EXIT_CODE_INTERRUPTED) from None
 
 
-def _check_can_watch(source: SnapshotSource, style: PrintOptions) -> None:
-    if source.bundle is not None:
+def _check_can_watch(source: SnapshotSource, output: PrintOptions) -> None:
+    if source.bundle_path is not None:
         raise click.UsageError("--watch cannot be used with --from")
-    if style.output is OutputFormat.CSV:
+    if output.format is OutputFormat.CSV:
         raise click.UsageError("-o csv cannot be used with --watch")
     gc.enable()  # a watch runs without end, so garbage must be collected
 
 
-async def _watch_cluster(source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]) -> None:
-    async with connect(source.place) as connection:
-        await follow_cluster(connection, source, parts, tell)
+async def _watch_cluster(source: SnapshotSource, scope: SnapshotScope, on_change: Callable[[Snapshot], None]) -> None:
+    async with connect(source.cluster_flags) as connection:
+        await follow_cluster(connection, source, scope, on_change)
 
 
 async def follow_cluster(
-    connection: Connection, source: SnapshotSource, parts: SnapshotScope, tell: Callable[[Snapshot], None]
+    connection: Connection, source: SnapshotSource, scope: SnapshotScope, on_change: Callable[[Snapshot], None]
 ) -> None:
-    """Pass snapshots to ``tell``, now and after each change; never return. Raise ApiError."""
-    named = None if source.everywhere else source.namespace
+    """Pass snapshots to ``on_change``, now and after each change; never return. Raise ApiError."""
+    named = None if source.all_namespaces else source.namespace
     lease = (source.lease_namespace, LEASE_NAME)
-    snapshot = await SnapshotReader(connection, namespace=named, lease=lease).read(parts)
-    tell(snapshot)
+    snapshot = await SnapshotReader(connection, namespace=named, lease=lease).read(scope)
+    on_change(snapshot)
     missing = {gap.resource for gap in snapshot.gaps}
-    news = asyncio.Event()
+    changed = asyncio.Event()
     selection = Selection(namespace=snapshot.namespace)
     reflectors: dict[str, Reflector[Any]] = {
         field: Reflector(
             connection.client,
             resource,
             model,
-            handler=lambda _: news.set(),
+            handler=lambda _: changed.set(),
             selection=selection if resource.namespaced else Selection(),
         )
         for field, (resource, model) in _WATCHED_KINDS.items()
@@ -148,9 +148,9 @@ async def follow_cluster(
             await reflector.synced.wait()
         looked_up, referred = connection.clock.now(), _referenced_by_claims(snapshot)
         while True:
-            await news.wait()
+            await changed.wait()
             await asyncio.sleep(DEBOUNCE)
-            news.clear()
+            changed.clear()
             found = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
             snapshot = msgspec.structs.replace(snapshot, **found)
             now = connection.clock.now()
@@ -159,7 +159,7 @@ async def follow_cluster(
                 workloads = tuple(await reader.workloads(snapshot.claims))
                 snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
                 looked_up, referred = now, _referenced_by_claims(snapshot)
-            tell(snapshot)
+            on_change(snapshot)
 
 
 def _referenced_by_claims(snapshot: Snapshot) -> set[WorkloadKey]:
@@ -169,36 +169,36 @@ def _referenced_by_claims(snapshot: Snapshot) -> set[WorkloadKey]:
 class WatchPrinter:
     """Prints rows once, and later each row that has changed."""
 
-    def __init__(self, style: PrintOptions) -> None:
-        self._style = style
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+    def __init__(self, output: PrintOptions) -> None:
+        self._style = output
+        self._printed_rows: dict[tuple[str, str], tuple[str, ...]] = {}
         self._widths: list[int] = []
-        self._begun = False
+        self._header_printed = False
         self._header: tuple[str, ...] = ()
 
-    def tell(self, listing: ResourceTable) -> None:
+    def print_changes(self, table: ResourceTable) -> None:
         """Print the rows that are new, changed or gone since the last list."""
-        self._header, lines = table_cells(listing, self._style)
-        now = {_row_key(row): line for row, line in zip(listing.rows, lines, strict=True)}
-        changed = [row for row in listing.rows if self._known.get(_row_key(row)) != now[_row_key(row)]]
-        gone = [line for key, line in self._known.items() if key not in now]
-        self._known = now
-        if self._style.as_data:
+        self._header, lines = table_cells(table, self._style)
+        current = {_row_key(row): line for row, line in zip(table.rows, lines, strict=True)}
+        changed = [row for row in table.rows if self._printed_rows.get(_row_key(row)) != current[_row_key(row)]]
+        deleted = [line for key, line in self._printed_rows.items() if key not in current]
+        self._printed_rows = current
+        if self._style.is_structured:
             for row in changed:
-                self._style.write(row.content())
+                self._style.print(row.content())
         elif changed:
-            self._print([now[_row_key(row)] for row in changed])
-        place = next((number for number, each in enumerate(self._header) if each in STATE_COLUMNS), None)
-        if gone and place is not None:
-            self._print([(*line[:place], "Gone", *line[place + 1 :]) for line in gone])
+            self._print([current[_row_key(row)] for row in changed])
+        state_column = next((number for number, each in enumerate(self._header) if each in STATE_COLUMNS), None)
+        if deleted and state_column is not None:
+            self._print([(*line[:state_column], "Gone", *line[state_column + 1 :]) for line in deleted])
 
     def _print(self, lines: list[tuple[str, ...]]) -> None:
         shown = [self._header, *lines]
         widths = [max(len(line[column]) for line in shown) for column in range(len(self._header) - 1)]
         self._widths = [max(pair) for pair in zip(widths, self._widths or widths, strict=True)]
-        headers = self._style.headers and self._style.output is not OutputFormat.NAME and not self._begun
+        headers = self._style.headers and self._style.format is not OutputFormat.NAME and not self._header_printed
         click.echo(format_table(self._header, lines, headers=headers, least=self._widths))
-        self._begun = True
+        self._header_printed = True
 
 
 def _row_key(row: TableRow) -> tuple[str, str]:

@@ -64,12 +64,16 @@ def test_data_is_json_or_yaml():
 
 
 LEFT = CheckResult(
-    check="rights", verdict=CheckState.LEFT, detail="may not", sure="by asking", remedy=SafeCommand("kubectl get pods")
+    check="rights",
+    state=CheckState.MISSING,
+    detail="may not",
+    certainty="by asking",
+    remedy=SafeCommand("kubectl get pods"),
 )
 WAITS = CheckResult(
-    check="gates", verdict=CheckState.LEFT, detail="shut", remedy=WeighedChoice("open them: pods start")
+    check="gates", state=CheckState.MISSING, detail="shut", remedy=WeighedChoice("open them: pods start")
 )
-FINE = CheckResult(check="api", verdict=CheckState.OK, detail="served")
+FINE = CheckResult(check="api", state=CheckState.OK, detail="served")
 
 
 def test_a_checklist_is_a_table_and_what_to_do():
@@ -88,7 +92,7 @@ def test_a_checklist_is_a_table_and_what_to_do():
 
 
 def test_a_checklist_as_data_says_the_same():
-    told = json.loads(format_checklist([FINE, LEFT, WAITS], PrintOptions(output=OutputFormat.JSON)))
+    told = json.loads(format_checklist([FINE, LEFT, WAITS], PrintOptions(format=OutputFormat.JSON)))
     assert told["checks"][2]["decision"] == "open them: pods start"
     assert told["ready"] is False
     assert told["checks"][1] == {
@@ -101,7 +105,7 @@ def test_a_checklist_as_data_says_the_same():
 
 
 def test_only_what_is_missing_stands_in_the_way():
-    others = [CheckResult(check="x", verdict=each, detail="") for each in CheckState if each is not CheckState.LEFT]
+    others = [CheckResult(check="x", state=each, detail="") for each in CheckState if each is not CheckState.MISSING]
     assert is_ready(others)
     assert not is_ready([*others, LEFT])
 

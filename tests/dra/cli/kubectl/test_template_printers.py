@@ -71,4 +71,9 @@ def test_columns_without_a_path_are_refused(text):
 
 def test_numbers_are_sorted_as_numbers_and_what_is_missing_comes_first():
     things = [{"n": 10}, {"n": 9}, {}, {"n": "x"}]
-    assert sorted(things, key=lambda each: sort_key(JsonPath.of(".n"), each)) == [{}, {"n": 9}, {"n": 10}, {"n": "x"}]
+    assert sorted(things, key=lambda each: sort_key(JsonPath.parse(".n"), each)) == [
+        {},
+        {"n": 9},
+        {"n": 10},
+        {"n": "x"},
+    ]

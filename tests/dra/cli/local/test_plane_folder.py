@@ -21,7 +21,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from dra.cli.local.plane_folder import PlaneFolder
-with PlaneFolder(Path(sys.argv[1])).held():
+with PlaneFolder(Path(sys.argv[1])).lock():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -44,8 +44,8 @@ def holder(folder):
 
 
 def test_a_folder_is_made_and_goes_with_its_plane(folder):
-    assert not folder.taken
-    with folder.held():
+    assert not folder.is_in_use
+    with folder.lock():
         assert folder.path.is_dir()
         folder.write(RECORDED)
         assert folder.record == RECORDED
@@ -53,33 +53,33 @@ def test_a_folder_is_made_and_goes_with_its_plane(folder):
 
 
 def test_only_its_owner_may_look_into_it(folder):
-    with folder.held():
+    with folder.lock():
         folder.write(RECORDED)
         assert folder.path.stat().st_mode & 0o777 == 0o700
         assert (folder / RECORD_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_that_is_held_is_refused_to_others(folder, holder):  # noqa: ARG001 - it holds
-    assert folder.taken
-    with pytest.raises(PlaneFolderInUseError, match="it is starting"), folder.held():
+    assert folder.is_in_use
+    with pytest.raises(PlaneFolderInUseError, match="it is starting"), folder.lock():
         pass
     folder.write(RECORDED)
     with pytest.raises(PlaneFolderInUseError, match=rf"pid {RECORDED.pid}, https://127.0.0.1:1"):
-        folder.tidy()
+        folder.remove_leftovers()
 
 
 def test_who_was_killed_holds_nothing(folder, holder):
     (folder / RECORD_FILE).write_bytes(msgspec.json.encode(RECORDED))
     holder.kill()
     holder.wait()
-    assert not folder.taken
+    assert not folder.is_in_use
     assert (folder / LOCK_FILE).exists()
-    with folder.held():
+    with folder.lock():
         assert folder.record is None
 
 
 def test_what_others_put_there_and_a_saved_state_stay(folder):
-    with folder.held():
+    with folder.lock():
         (folder / "notes.txt").write_text("mine")
         (folder / SNAPSHOT_FILE).write_text("saved")
         (folder / LOG_FILE).write_text("log")
@@ -88,7 +88,7 @@ def test_what_others_put_there_and_a_saved_state_stay(folder):
 
 def test_the_log_of_a_plane_that_fails_stays(folder):
     def fail():
-        with folder.held():
+        with folder.lock():
             (folder / LOG_FILE).write_text("why")
             raise ValueError("broken")
 
@@ -98,6 +98,6 @@ def test_the_log_of_a_plane_that_fails_stays(folder):
 
 
 def test_a_record_that_cannot_be_read_is_none(folder):
-    with folder.held():
+    with folder.lock():
         (folder / RECORD_FILE).write_text("{")
         assert folder.record is None

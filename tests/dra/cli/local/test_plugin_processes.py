@@ -162,12 +162,12 @@ def test_what_makes_no_sense_is_a_usage_error(tmp_path, arguments, told):
 
 def test_each_node_has_a_plugin_with_gpus_of_its_own(tmp_path):
     folder = PlaneFolder(tmp_path / "state")
-    with folder.held():
+    with folder.lock():
         runtime = tmp_path / "run"
         pids = {}
         found = dict(
             plugin_processes.create_plugins(
-                folder, ["gpu"], runtime=runtime, nodes=["node-1", "node-2"], devices=4, started=pids.__setitem__
+                folder, ["gpu"], runtime=runtime, nodes=["node-1", "node-2"], devices=4, on_pid_change=pids.__setitem__
             )
         )
         assert list(found) == ["node-1", "node-2"]
@@ -181,7 +181,7 @@ def test_each_node_has_a_plugin_with_gpus_of_its_own(tmp_path):
             f"--cdi={runtime}/node-2/cdi",
             f"--kubeconfig={folder.path}/kubeconfig",
         )
-        found["node-2"].started(7)
+        found["node-2"].on_pid_change(7)
         assert pids == {"node-2": 7}
         assert (folder / "plugins" / "node-1.yaml").exists()
     assert not folder.path.exists()
@@ -197,18 +197,18 @@ def test_the_inventory_is_one_that_the_plugin_reads(devices):
 def test_a_runtime_folder_is_short_wherever_the_state_is_and_private(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = PlaneFolder(tmp_path / ("deep" * 20))
-    runtime = folder.make_runtime()
+    runtime = folder.create_runtime()
     try:
         assert len(bytes(runtime)) <= 24
         assert stat.S_IMODE(runtime.stat().st_mode) == 0o700
         assert PlaneFolder(tmp_path / "other").runtime != runtime
         with pytest.raises(FileExistsError):
-            folder.make_runtime()
+            folder.create_runtime()
         with socket.socket(socket.AF_UNIX) as longest:
             registry = NodeFolders(runtime / "node-1000").registry
             registry.mkdir(parents=True)
             longest.bind(str(registry / f"gpu.reserve.dra-{'0' * 36}-reg.sock"))
-        with folder.held():
+        with folder.lock():
             assert not runtime.exists(), "an earlier plane of this folder has left it"
     finally:
         assert not runtime.exists()

@@ -37,8 +37,8 @@ def test_labels_are_a_closed_set_and_name_no_object(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_metric_says_what_it_tells(family):
-    assert family.tells
-    assert family.tells[0].isupper() or family.tells[0] == "1"
+    assert family.help
+    assert family.help[0].isupper() or family.help[0] == "1"
 
 
 def test_no_label_is_described_that_nothing_has():

@@ -28,7 +28,7 @@ def assessment(standing, **more):
 def test_the_claims_are_counted_by_what_is_to_be_done():
     left = [DowngradeState.CONVERTIBLE, DowngradeState.CONVERTIBLE, DowngradeState.TOO_MANY, DowngradeState.READY]
     found = cluster_checks.judge_claims(DowngradeSurvey(assessments=[assessment(each) for each in left]))
-    assert (found.verdict, found.detail) == (CheckState.LEFT, "2 convertible, 1 too many pods")
+    assert (found.state, found.detail) == (CheckState.MISSING, "2 convertible, 1 too many pods")
 
 
 def lease(holder="", *, told=False):
@@ -40,16 +40,16 @@ def lease(holder="", *, told=False):
     ("found", "deployments", "verdict"),
     [
         pytest.param(None, [], CheckState.OK, id="never-installed"),
-        pytest.param(None, [DEPLOYMENT], CheckState.LEFT, id="acts-without-a-lease"),
-        pytest.param(lease("one"), [DEPLOYMENT], CheckState.LEFT, id="acts"),
-        pytest.param(lease(), [DEPLOYMENT], CheckState.LEFT, id="may-act-soon"),
-        pytest.param(lease("one"), [], CheckState.LEFT, id="acts-from-elsewhere"),
+        pytest.param(None, [DEPLOYMENT], CheckState.MISSING, id="acts-without-a-lease"),
+        pytest.param(lease("one"), [DEPLOYMENT], CheckState.MISSING, id="acts"),
+        pytest.param(lease(), [DEPLOYMENT], CheckState.MISSING, id="may-act-soon"),
+        pytest.param(lease("one"), [], CheckState.MISSING, id="acts-from-elsewhere"),
         pytest.param(lease(told=True), [DEPLOYMENT], CheckState.OK, id="stands-down"),
         pytest.param(lease(), [], CheckState.OK, id="gone"),
     ],
 )
 def test_no_controller_of_ours_may_act(found, deployments, verdict):
-    assert cluster_checks.judge_controllers(found, deployments, WISH).verdict is verdict
+    assert cluster_checks.judge_controllers(found, deployments, WISH).state is verdict
 
 
 def test_policies_that_stay_are_those_of_the_manifests():
@@ -66,7 +66,7 @@ def test_policies_that_stay_are_those_of_the_manifests():
 def test_pods_behind_our_gate_are_counted():
     pod = GatedPod(key=("ml", "a"), uid="u", resource_version="1", gates=(SCHEDULING_GATE,))
     found = cluster_checks.judge_gates(DowngradeSurvey(gated={"u": pod}))
-    assert (found.verdict, found.detail) == (CheckState.LEFT, "pods that wait for the removal of the gate: ml/a")
+    assert (found.state, found.detail) == (CheckState.MISSING, "pods that wait for the removal of the gate: ml/a")
 
 
 NOTED = {KEY: ("reserve.dra/reserved-for",)}
@@ -76,13 +76,13 @@ NOTED = {KEY: ("reserve.dra/reserved-for",)}
     ("survey", "purge", "verdict"),
     [
         pytest.param(DowngradeSurvey(), False, CheckState.OK, id="none"),
-        pytest.param(DowngradeSurvey(noted_claims=NOTED), False, CheckState.OK, id="kept-for-the-way-back"),
-        pytest.param(DowngradeSurvey(noted_claims=NOTED), True, CheckState.LEFT, id="not-for-an-uninstallation"),
-        pytest.param(DowngradeSurvey(finalized={KEY}), False, CheckState.LEFT, id="a-finalizer-of-ours"),
+        pytest.param(DowngradeSurvey(annotated_claims=NOTED), False, CheckState.OK, id="kept-for-the-way-back"),
+        pytest.param(DowngradeSurvey(annotated_claims=NOTED), True, CheckState.MISSING, id="not-for-an-uninstallation"),
+        pytest.param(DowngradeSurvey(with_finalizers={KEY}), False, CheckState.MISSING, id="a-finalizer-of-ours"),
     ],
 )
 def test_annotations_and_finalizers(survey, purge, verdict):
-    assert cluster_checks.judge_annotations(survey, purge=purge).verdict is verdict
+    assert cluster_checks.judge_annotations(survey, purge=purge).state is verdict
 
 
 JOB = ConsumerReference.parse("jobs.batch/train")

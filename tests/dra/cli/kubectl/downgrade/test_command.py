@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[5]
 LEASE = ("dra-reserve", "dra-reserve-controller")
 
 
-def order(**more):
-    wish = DowngradeCheckOptions(lease=LEASE, purge=more.pop("purge", False))
-    return DowngradeOptions(**{"wish": wish, "namespace": None, "given_up": frozenset(), "apply": True} | more)
+def options(**more):
+    checks = DowngradeCheckOptions(lease=LEASE, purge=more.pop("purge", False))
+    return DowngradeOptions(**{"checks": checks, "namespace": None, "given_up": frozenset(), "apply": True} | more)
 
 
 def uids(pods):
@@ -40,21 +40,21 @@ async def workload_with_pods(cluster, count, *, name="train", listed=0):
 
 
 def standings(report):
-    return {each.claim[1]: each.standing for each in report.left}
+    return {each.claim[1]: each.standing for each in report.unready_claims}
 
 
 async def test_without_apply_nothing_is_changed(cluster):
     await workload_with_pods(cluster, 3, listed=1)
     before = cluster.server.store.revision
-    report = await _run(cluster.connection(), order(apply=False))
+    report = await _run(cluster.connection(), options(apply=False))
     assert standings(report) == {"train": DowngradeState.CONVERTIBLE}
     assert cluster.server.store.revision == before
 
 
 async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
     pods = await workload_with_pods(cluster, 5, listed=2)
-    report = await _run(cluster.connection(), order())
-    assert report.left == []
+    report = await _run(cluster.connection(), options())
+    assert report.unready_claims == []
     assert is_ready(report.steps), report.steps
     claim = await cluster.get_claim("train")
     assert await cluster.listed("train") == uids(pods)
@@ -67,17 +67,17 @@ async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
 
 async def test_doing_it_twice_is_doing_it_once(cluster):
     await workload_with_pods(cluster, 3)
-    await _run(cluster.connection(), order())
+    await _run(cluster.connection(), options())
     connection = cluster.connection()
     version = (await cluster.get_claim("train"))["metadata"]["resourceVersion"]
-    report = await _run(connection, order())
-    assert report.left == []
+    report = await _run(connection, options())
+    assert report.unready_claims == []
     assert (await cluster.get_claim("train"))["metadata"]["resourceVersion"] == version
 
 
 async def kill_everywhere(cluster, **when):
     try:
-        return await _run(cluster.connection(**when), order())
+        return await _run(cluster.connection(**when), options())
     except Killed:
         return None
 
@@ -92,8 +92,8 @@ async def test_killed_anywhere_and_started_again_it_comes_to_the_same_end(cluste
     listed = await cluster.listed("train")
     assert uids(pods[:1]) <= listed
     if report is None:
-        report = await _run(cluster.connection(), order())
-    assert report.left == []
+        report = await _run(cluster.connection(), options())
+    assert report.unready_claims == []
     assert is_ready(report.steps), report.steps
     assert await cluster.listed("train") == uids(pods)
     over = await cluster.get_claim("over")
@@ -106,7 +106,7 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     await workload_with_pods(cluster, 260, name="huge")
     pods = await workload_with_pods(cluster, 2, name="small")
     before = await cluster.get_claim("huge")
-    report = await _run(cluster.connection(), order())
+    report = await _run(cluster.connection(), options())
     assert standings(report) == {"huge": DowngradeState.TOO_MANY}
     assert await cluster.get_claim("huge") == before
     assert await cluster.listed("small") == uids(pods)
@@ -118,24 +118,24 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
 async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_up(cluster):
     job = await cluster.add_job("idle")
     await cluster.add_claim("idle", workload=job)
-    report = await _run(cluster.connection(), order())
+    report = await _run(cluster.connection(), options())
     assert standings(report) == {"idle": DowngradeState.OWNER}
     assert "--apply --give-up ml/idle" in _format_report(report, PrintOptions())
-    report = await _run(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
-    assert report.left == []
+    report = await _run(cluster.connection(), options(given_up=frozenset({("ml", "idle")})))
+    assert report.unready_claims == []
     assert "allocation" not in (await cluster.get_claim("idle")).get("status", {})
 
 
 async def test_only_our_gate_is_taken_off(cluster):
     await cluster.add_pods("a", 1, claim="none", node="", phase="", gates=["example.com/other", SCHEDULING_GATE])
-    await _run(cluster.connection(), order())
+    await _run(cluster.connection(), options())
     pod = await cluster.request("GET", cluster.path("pods", "a-0"))
     assert pod["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
 
 
 async def test_a_purge_leaves_no_annotation(cluster):
     await workload_with_pods(cluster, 1)
-    await _run(cluster.connection(), order(purge=True))
+    await _run(cluster.connection(), options(purge=True))
     assert not (await cluster.get_claim("train"))["metadata"].get("annotations")
 
 
@@ -156,9 +156,9 @@ async def test_a_controller_that_acts_stands_down_first(cluster):
 
     running = asyncio.create_task(act())
     await asyncio.sleep(10)
-    report = await _run(cluster.connection(), order())
+    report = await _run(cluster.connection(), options())
     assert running.done()
-    assert report.left == []
+    assert report.unready_claims == []
     assert await cluster.listed("train") == uids(pods)
 
 
@@ -169,7 +169,7 @@ async def test_a_controller_that_does_not_know_of_standing_down_is_not_worked_ag
     holding = asyncio.create_task(deaf.hold())
     before = await cluster.get_claim("train")
     with pytest.raises(FailedError, match=r"controller renews it and does not stand down.*Stop that controller"):
-        await _run(cluster.connection(), order())
+        await _run(cluster.connection(), options())
     assert await cluster.get_claim("train") == before
     holding.cancel()
 
@@ -193,7 +193,7 @@ async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
     path = cluster.path("deployments", namespace="dra-reserve", group="apis/apps/v1")
     await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
     with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller shows whether it runs"):
-        await _run(cluster.connection(), order())
+        await _run(cluster.connection(), options())
 
 
 def policies(*folders):

@@ -42,19 +42,19 @@ class Asker:
         assert (program, plugin) == ("kubectl", "dra")
         if name == "adopt":
             asked = parsed(adopt.adopt, arguments)
-            order = adopt.AdoptOptions(
-                lease=(asked["lease_namespace"], asked["lease_name"]), seconds=2.0, dry_run=False
+            options = adopt.AdoptOptions(
+                lease=(asked["lease_namespace"], asked["lease_name"]), timeout=2.0, dry_run=False
             )
-            return str(await adopt.run_adopt(self.connection, order))
+            return str(await adopt.run_adopt(self.connection, options))
         assert name == "downgrade"
         asked = parsed(command.downgrade, arguments)
         lease = (asked["lease_namespace"], asked["lease_name"])
         given = cluster_checks.repeated_flags(namespace=asked["namespace"], lease=lease)
-        wish = DowngradeCheckOptions(lease=lease, purge=asked["purge"], given=given)
-        order = command.DowngradeOptions(
-            wish=wish, namespace=asked["namespace"], given_up=asked["given_up"], apply=asked["apply"]
+        checks = DowngradeCheckOptions(lease=lease, purge=asked["purge"], repeated_flags=given)
+        options = command.DowngradeOptions(
+            checks=checks, namespace=asked["namespace"], given_up=asked["given_up"], apply=asked["apply"]
         )
-        return command._format_report(await command._run(self.connection, order), PrintOptions(), given)
+        return command._format_report(await command._run(self.connection, options), PrintOptions(), given)
 
 
 def parsed(what, arguments):

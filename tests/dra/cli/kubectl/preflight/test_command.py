@@ -30,12 +30,12 @@ def connection():
     return Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport)
 
 
-def wish(**more):
-    return PreflightOptions(**{"identity": CONTROLLER, "replace": False, "namespace": "dra-reserve"} | more)
+def options(**more):
+    return PreflightOptions(**{"identity": CONTROLLER, "replace_mode": False, "namespace": "dra-reserve"} | more)
 
 
 async def test_an_ordinary_cluster_is_ready(connection):
-    report = await command.run_checks(connection, wish())
+    report = await command.run_checks(connection, options())
     assert is_ready(report.findings), report.findings
     assert [each.check for each in report.findings] == [
         "version",
@@ -50,23 +50,23 @@ async def test_an_ordinary_cluster_is_ready(connection):
 
 
 async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
-    report = await command.run_checks(connection, wish(replace=True))
-    assert [each.check for each in report.findings if each.verdict is CheckState.LEFT] == ["stock controller"]
+    report = await command.run_checks(connection, options(replace_mode=True))
+    assert [each.check for each in report.findings if each.state is CheckState.MISSING] == ["stock controller"]
 
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
     [
-        pytest.param(("1", "33"), CheckState.LEFT, id="too-old"),
+        pytest.param(("1", "33"), CheckState.MISSING, id="too-old"),
         pytest.param(("1", "34"), CheckState.OK, id="oldest"),
         pytest.param(("1", "36+"), CheckState.OK, id="a-vendors"),
         pytest.param(("1", "37"), CheckState.OK, id="newest"),
         pytest.param(("1", "38"), CheckState.WARNING, id="newer-than-tried"),
-        pytest.param(("", ""), CheckState.LEFT, id="no-version"),
+        pytest.param(("", ""), CheckState.MISSING, id="no-version"),
     ],
 )
 def test_versions(version, verdict):
-    assert command.judge_version(ServerVersion(major=version[0], minor=version[1])).verdict is verdict
+    assert command.judge_version(ServerVersion(major=version[0], minor=version[1])).state is verdict
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_runtimes_that_know_cdi(runtime, on):
     ],
 )
 def test_the_oldest_runtime_decides(nodes, verdict):
-    assert command.judge_runtimes(Counter(nodes)).verdict is verdict
+    assert command.judge_runtimes(Counter(nodes)).state is verdict
 
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -111,11 +111,11 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
     ],
 )
 def test_clocks_that_are_apart(ahead, told):
-    assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).verdict is told
+    assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).state is told
 
 
 def test_without_a_date_the_clock_is_unknown():
-    assert command.judge_skew(None, NOON).verdict is CheckState.UNKNOWN
+    assert command.judge_skew(None, NOON).state is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -123,18 +123,18 @@ def test_without_a_date_the_clock_is_unknown():
     [
         (StockControllerState.ON, False, CheckState.OK),
         (StockControllerState.OFF, True, CheckState.OK),
-        (StockControllerState.ON, True, CheckState.LEFT),
-        (StockControllerState.OFF, False, CheckState.LEFT),
-        (StockControllerState.MIXED, True, CheckState.LEFT),
-        (StockControllerState.MIXED, False, CheckState.LEFT),
+        (StockControllerState.ON, True, CheckState.MISSING),
+        (StockControllerState.OFF, False, CheckState.MISSING),
+        (StockControllerState.MIXED, True, CheckState.MISSING),
+        (StockControllerState.MIXED, False, CheckState.MISSING),
     ],
 )
 def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdict):
     found = stock_controller.judge_stock_controller(
-        StockControllerEvidence(stock=stock, detail="", sure=""), replace=replace
+        StockControllerEvidence(state=stock, detail="", certainty=""), replace=replace
     )
-    assert found.verdict is verdict
-    assert bool(found.remedy) == (verdict is CheckState.LEFT)
+    assert found.state is verdict
+    assert bool(found.remedy) == (verdict is CheckState.MISSING)
 
 
 LACKING = MissingPermissions(
@@ -150,8 +150,8 @@ LACKING = MissingPermissions(
 
 
 def test_each_missing_right_is_named():
-    found = command.judge_rights(LACKING, wish())
-    assert found.verdict is CheckState.LEFT
+    found = command.judge_rights(LACKING, options())
+    assert found.state is CheckState.MISSING
     assert "patch resourceclaims.resource.k8s.io/binding" in found.detail
     assert "patch pods" in found.detail
     assert "patch leases.coordination.k8s.io in namespace dra-reserve" in found.detail
@@ -159,7 +159,7 @@ def test_each_missing_right_is_named():
 
 def test_what_a_feature_needs_that_can_be_switched_off_does_not_stand_in_the_way():
     lacking = MissingPermissions(cluster={RolePurpose.EVICTION: [Permission("", "pods", "delete")]}, namespaced=[])
-    assert command.judge_rights(lacking, wish()).verdict is CheckState.WARNING
+    assert command.judge_rights(lacking, options()).state is CheckState.WARNING
 
 
 def test_the_manifest_grants_what_is_missing_and_nothing_more():
@@ -215,7 +215,7 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
             id="the-installation",
         ),
         pytest.param(
-            {"namespace": "elsewhere", "replace": True, "identity": ReviewedUser(name="Jane Doe")},
+            {"namespace": "elsewhere", "replace_mode": True, "identity": ReviewedUser(name="Jane Doe")},
             "kubectl dra preflight --mode replace --as 'Jane Doe' --lease-namespace elsewhere --missing-rights "
             "| kubectl apply -f -",
             id="another-account-mode-and-namespace",
@@ -223,12 +223,12 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
     ],
 )
 def test_the_command_that_is_printed_asks_what_was_asked(asked, printed):
-    assert command.judge_rights(LACKING, wish(**asked)).remedy == SafeCommand(printed)
+    assert command.judge_rights(LACKING, options(**asked)).remedy == SafeCommand(printed)
 
 
 def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
-    assert isinstance(command.judge_rights(LACKING, wish(identity=ReviewedUser())).remedy, WeighedChoice)
+    assert isinstance(command.judge_rights(LACKING, options(identity=ReviewedUser())).remedy, WeighedChoice)
 
 
 @pytest.mark.parametrize(
@@ -257,5 +257,5 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
 @pytest.mark.parametrize("kind", [CLAIMS, SLICES], ids=lambda kind: kind.plural)
 async def test_looking_changes_nothing(connection, kind):
     before = await connection.client.current_resource_version(kind)
-    await command.run_checks(connection, wish())
+    await command.run_checks(connection, options())
     assert await connection.client.current_resource_version(kind) == before

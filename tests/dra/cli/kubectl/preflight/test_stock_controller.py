@@ -30,17 +30,18 @@ def test_the_flag_is_read_as_the_controller_manager_does(controllers, on):
 
 def test_a_local_plane_has_no_stock_controller_and_says_whose_claims_are():
     found = stock_controller.judge_local_plane({"controller": 7})
-    assert (found.stock, found.sure) == (StockControllerState.OFF, "certain: reported by the plane")
+    assert (found.state, found.certainty) == (StockControllerState.OFF, "certain: reported by the plane")
     assert "pid 7" in found.detail
-    assert stock_controller.judge_stock_controller(found, replace=True).verdict is CheckState.OK
-    assert stock_controller.judge_stock_controller(found, replace=False).verdict is CheckState.OK
-    assert stock_controller.judge_stock_controller(found, replace=False, back=True).verdict is CheckState.WARNING
+    assert stock_controller.judge_stock_controller(found, replace=True).state is CheckState.OK
+    assert stock_controller.judge_stock_controller(found, replace=False).state is CheckState.OK
+    assert stock_controller.judge_stock_controller(found, replace=False, back=True).state is CheckState.WARNING
 
 
 def test_who_made_a_claim_is_not_certain_where_the_server_does_not_tell():
-    assert stock_controller.judge_by_claim_creator("unknown", seconds=1).sure.startswith("likely")
+    assert stock_controller.judge_by_claim_creator("unknown", seconds=1).certainty.startswith("likely")
     assert (
-        stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=1).sure == "certain: by a probe pod"
+        stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=1).certainty
+        == "certain: by a probe pod"
     )
 
 
@@ -64,8 +65,8 @@ def manager(name, *command):
 )
 def test_the_flags_of_visible_pods_are_certain(pods, told):
     found = stock_controller.judge_by_flags(pods)
-    assert (found and found.stock) == told
-    assert found is None or "certain" in found.sure
+    assert (found and found.state) == told
+    assert found is None or "certain" in found.certainty
 
 
 def claim(*uids, deleting=False, allocated=True):
@@ -104,7 +105,7 @@ def pod(uid="p", *, ago=120, phase="Running"):
 )
 def test_a_bound_pod_that_nobody_lists_tells_that_it_is_off(found, pods, off):
     sign = stock_controller.judge_by_unlisted_pods({("ml", "c"): found}, pods, now=NOW)
-    assert (sign is not None and sign.stock is StockControllerState.OFF) == off
+    assert (sign is not None and sign.state is StockControllerState.OFF) == off
 
 
 def traced(*entries):
@@ -116,9 +117,9 @@ def test_a_fresh_trace_tells_that_it_is_on():
     fresh = stock_controller.judge_by_managed_fields(
         [traced(("kube-controller-manager", "2026-11-21T11:59:00Z"))], now=NOW
     )
-    assert fresh.stock is StockControllerState.ON
+    assert fresh.state is StockControllerState.ON
     assert "ml/c 60 s ago" in fresh.detail
-    assert fresh.sure.startswith("likely")
+    assert fresh.certainty.startswith("likely")
 
 
 @pytest.mark.parametrize(
@@ -135,11 +136,11 @@ def test_other_traces_tell_nothing(entry):
 
 def test_who_made_the_claim_of_the_trial_decides():
     assert (
-        stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=15).stock is StockControllerState.ON
+        stock_controller.judge_by_claim_creator("kube-controller-manager", seconds=15).state is StockControllerState.ON
     )
-    assert stock_controller.judge_by_claim_creator("k3s", seconds=15).stock is StockControllerState.ON
-    assert stock_controller.judge_by_claim_creator("dra-reserve", seconds=15).stock is StockControllerState.OFF
-    assert stock_controller.judge_by_claim_creator(None, seconds=15).stock is StockControllerState.OFF
+    assert stock_controller.judge_by_claim_creator("k3s", seconds=15).state is StockControllerState.ON
+    assert stock_controller.judge_by_claim_creator("dra-reserve", seconds=15).state is StockControllerState.OFF
+    assert stock_controller.judge_by_claim_creator(None, seconds=15).state is StockControllerState.OFF
 
 
 def test_who_made_a_claim_is_whoever_has_its_spec():
@@ -147,5 +148,5 @@ def test_who_made_a_claim_is_whoever_has_its_spec():
         {"manager": "kube-scheduler", "subresource": "status", "fieldsV1": {"f:status": {}}},
         {"manager": "kube-controller-manager", "fieldsV1": {"f:metadata": {}, "f:spec": {}}},
     ]
-    assert msgspec.convert({"metadata": {"managedFields": shares}}, ManagedObject).maker == "kube-controller-manager"
-    assert msgspec.convert({"metadata": {}}, ManagedObject).maker == "unknown"
+    assert msgspec.convert({"metadata": {"managedFields": shares}}, ManagedObject).creator == "kube-controller-manager"
+    assert msgspec.convert({"metadata": {}}, ManagedObject).creator == "unknown"

@@ -25,8 +25,8 @@ async def vanished():
 
 
 async def given_back(cluster, within):
-    wish = ReleaseOptions(key=KEY, lease=LEASE, within=within, unused=True)
-    return await release_claim(cluster.connection(), wish, say=lambda _: None)
+    options = ReleaseOptions(key=KEY, lease=LEASE, timeout=within, if_unused=True)
+    return await release_claim(cluster.connection(), options, report=lambda _: None)
 
 
 async def test_a_pod_that_vanished_is_given_the_time_in_which_its_kubelet_ends_it(vanished):

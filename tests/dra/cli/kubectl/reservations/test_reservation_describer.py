@@ -64,7 +64,7 @@ def found(*, reservations=(), nodes=(), pods=()):
 
 def asked(made, name):
     (meant,) = (each for each in made.pods.values() if each.metadata.name == name)
-    advice = explaining.pod_reservations(made.picture.books, made.picture.claimant(meant), made.nodes)
+    advice = explaining.pod_reservations(made.cache.books, made.cache.claimant(meant), made.nodes)
     return list(reservation_describer.pod_reservation_lines(advice))
 
 
@@ -230,7 +230,7 @@ def test_a_reservation_that_cannot_be_read_is_told_and_harms_no_other():
     bad = reservation("bad", "1")
     bad["spec"]["ttl"] = "soon"
     made = found(reservations=[bad, reservation("good", "1", node="n1")], nodes=[host("n1")])
-    assert "spec.ttl" in made.unreadable["bad"]
+    assert "spec.ttl" in made.read_errors["bad"]
     assert made.reservation("bad") is None
     assert made.reservation("good") is not None
     assert reservation_list.reservation_row(made.objects["bad"], now=NOON).cells[:2] == ("bad", "Unreadable")

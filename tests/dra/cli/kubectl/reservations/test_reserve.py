@@ -12,7 +12,7 @@ from dra.cli.kubectl.reservations import reserve
 from dra.cli.kubectl.reservations.reserve import InvalidReserveOptionsError, ReserveOptions
 
 
-def wish(**given):
+def options(**given):
     return ReserveOptions(**{"name": "r", "resources": {"cpu": "1"}, "namespace": "ml", **given})
 
 
@@ -46,12 +46,12 @@ def wish(**given):
             id="labels-of-one-namespace",
         ),
         pytest.param(
-            {"labels": "app=web", "everywhere": True},
+            {"labels": "app=web", "all_namespaces": True},
             [{"labelSelector": {"matchLabels": {"app": "web"}}}],
             id="labels-of-all-namespaces",
         ),
         pytest.param(
-            {"labels": "app=web", "everywhere": True, "owners": ("pod/one",)},
+            {"labels": "app=web", "all_namespaces": True, "owners": ("pod/one",)},
             [
                 {"object": {"kind": "Pod", "namespace": "ml", "name": "one"}},
                 {"labelSelector": {"matchLabels": {"app": "web"}}},
@@ -61,21 +61,21 @@ def wish(**given):
     ],
 )
 def test_owners_are_said_as_people_name_workloads(given, owners):
-    made = reserve.build_manifest(wish(**given))
+    made = reserve.build_manifest(options(**given))
     assert made["spec"]["owners"] == owners
     assert model.parse_reservation(made).spec.owners
 
 
 def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
     made = reserve.build_manifest(
-        wish(
+        options(
             owners=("pods/p",),
             resources={"cpu": "6", "memory": "20Gi"},
             ttl="1h",
             expires="2027-01-01T00:00:00Z",
             node="n1",
             reusable=True,
-            policy="Restricted",
+            allocate_policy="Restricted",
         )
     )
     assert made["spec"] | {"owners": None} == {
@@ -103,7 +103,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"owners": ("train",)}, "jobs.batch/train", id="no-kind"),
         pytest.param({"owners": ("jobs.batch.volcano.sh/x",)}, "unknown kind", id="a-namesake-of-another-group"),
         pytest.param({"owners": ("crews.example.com/x",)}, "unknown kind", id="unknown-kind"),
-        pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A requires -l", id="a-name-in-all-namespaces"),
+        pytest.param({"owners": ("pods/p",), "all_namespaces": True}, "-A requires -l", id="a-name-in-all-namespaces"),
         pytest.param({"labels": "a in (b)"}, "-l a in (b)", id="selector"),
         pytest.param({"labels": "a!=b"}, "-l a!=b", id="not-equal"),
         pytest.param({"labels": "a=b c"}, "not a valid label value", id="label-value"),
@@ -114,7 +114,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
 )
 def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, told):
     with pytest.raises(InvalidReserveOptionsError, match=re.escape(told)):
-        reserve.build_manifest(wish(**given))
+        reserve.build_manifest(options(**given))
 
 
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "=2"])

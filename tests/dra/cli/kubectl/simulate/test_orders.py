@@ -63,7 +63,7 @@ def seen(pods, budgets=()):
 
 
 def said(found, cpu):
-    return simulated.fate(found, coming(cpu), namespace="ml")
+    return simulated.simulate_pod(found, coming(cpu), namespace="ml")
 
 
 @pytest.mark.parametrize(

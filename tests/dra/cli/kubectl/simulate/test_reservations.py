@@ -136,12 +136,12 @@ def held(name="r", **more):
 
 def test_held_claims_of_the_cluster_go_to_its_owners_and_to_nobody_else(simulate):
     cluster = having(reservation("r", cpu=1, claims=("t",), on="n1"), claims=(held(),))
-    wish = (template("t"), *(manifest("Pod", n, using(template="t", cpu=1)) for n in ("x", "y")))
-    assert len(placed(simulate(*wish, cluster=cluster))) == 1
+    documents = (template("t"), *(manifest("Pod", n, using(template="t", cpu=1)) for n in ("x", "y")))
+    assert len(placed(simulate(*documents, cluster=cluster))) == 1
     owner = manifest("Pod", "a", using(template="t", cpu=1), labels={"app": "mine"})
     found = simulate(template("t"), owner, cluster=cluster)
     assert (found["a"]["claims"], found["a"]["devices"]) == (["h"], ["gpu.example.com/n1/gpu-0"])
-    dropped = simulate(*wish, cluster=cluster, options=("--drop-reservation=reservation/r",))
+    dropped = simulate(*documents, cluster=cluster, options=("--drop-reservation=reservation/r",))
     assert len(placed(dropped)) == 2
 
 

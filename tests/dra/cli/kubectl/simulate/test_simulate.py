@@ -90,9 +90,9 @@ def test_what_a_node_keeps_is_not_there(simulate):
 
 def test_a_reservation_can_be_dropped(simulate):
     cluster = snapshot(*(claim(f"h{n}", f"n{n}/gpu-0", f"n{n}/gpu-1", listed=(entry(f"x{n}"),)) for n in (1, 2, 3)))
-    wish = (asking("c"), manifest("Pod", "p", using("c")))
-    assert placed(simulate(*wish, cluster=cluster)) == set()
-    found = simulate(*wish, cluster=cluster, options=("--drop-reservation=ml/h2",))
+    documents = (asking("c"), manifest("Pod", "p", using("c")))
+    assert placed(simulate(*documents, cluster=cluster)) == set()
+    found = simulate(*documents, cluster=cluster, options=("--drop-reservation=ml/h2",))
     assert found["p"]["node"] == "n2"
 
 

@@ -37,7 +37,7 @@ async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the
     transport = LocalTransport(plane.way("kubectl"))
     connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
     snapshot = await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller")).read(
-        SnapshotScope.REST
+        SnapshotScope.TEMPLATES_AND_LEASE
     )
     assert snapshot.leader.presence is presence
 

@@ -16,10 +16,10 @@ def listing(**states):
 
 def test_only_rows_that_have_changed_come_again_and_no_second_header(capsys):
     printer = WatchPrinter(PrintOptions())
-    printer.tell(listing(train="Pending", other="InUse"))
-    printer.tell(listing(train="Pending", other="InUse"))
-    printer.tell(listing(train="InUse", other="InUse"))
-    printer.tell(listing(other="InUse"))
+    printer.print_changes(listing(train="Pending", other="InUse"))
+    printer.print_changes(listing(train="Pending", other="InUse"))
+    printer.print_changes(listing(train="InUse", other="InUse"))
+    printer.print_changes(listing(other="InUse"))
     assert capsys.readouterr().out.splitlines() == [
         "NAME    STATE",
         "train   Pending",
@@ -30,12 +30,12 @@ def test_only_rows_that_have_changed_come_again_and_no_second_header(capsys):
 
 
 def test_as_data_each_change_is_an_object(capsys):
-    printer = WatchPrinter(PrintOptions(output=OutputFormat.JSONPATH, template='{.name}={.state}{"\\n"}'))
-    printer.tell(listing(a="x", b="x"))
-    printer.tell(listing(a="y", b="x"))
+    printer = WatchPrinter(PrintOptions(format=OutputFormat.JSONPATH, template='{.name}={.state}{"\\n"}'))
+    printer.print_changes(listing(a="x", b="x"))
+    printer.print_changes(listing(a="y", b="x"))
     assert capsys.readouterr().out == "a=x\nb=x\na=y\n"
 
 
 def test_names_come_without_a_header(capsys):
-    WatchPrinter(PrintOptions(output=OutputFormat.NAME)).tell(listing(a="x"))
+    WatchPrinter(PrintOptions(format=OutputFormat.NAME)).print_changes(listing(a="x"))
     assert capsys.readouterr().out == "claim/a\n"
