@@ -28,15 +28,15 @@ MAX_TOMBSTONES: Final = 50_000
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Receives every change, including the controllers' own writes; `gone` comes with the last known version."""
+    """Receives every change, including the controllers' own writes; `deleted` comes with the last known version."""
 
-    def __call__(self, obj: T_contra, /, *, gone: bool) -> None: ...  # noqa: D102 - the class says it
+    def __call__(self, obj: T_contra, /, *, deleted: bool) -> None: ...  # noqa: D102 - the class says it
 
 
 class Informer(Generic[T]):
     """Caches the objects of one kind by key, by uid and by controlling owner."""
 
-    def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, chance: Random) -> None:
+    def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, random: Random) -> None:
         self.resource = resource
         self.model = model
         self.handle = EventHandlerFuncs[T](
@@ -44,32 +44,32 @@ class Informer(Generic[T]):
         )
         """Handles the batches of the watch."""
 
-        self.reflector = Reflector(client, resource, model, handler=self.handle, clock=clock, random=chance)
+        self.reflector = Reflector(client, resource, model, handler=self.handle, clock=clock, random=random)
         self.objects: dict[Key, T] = {}
-        self._owned: dict[Uid, dict[Uid, T]] = {}
-        self._gone: OrderedDict[Uid, None] = OrderedDict()
-        self._observers: list[ResourceEventHandler[T]] = []
+        self._by_controller: dict[Uid, dict[Uid, T]] = {}
+        self._tombstones: OrderedDict[Uid, None] = OrderedDict()
+        self._handlers: list[ResourceEventHandler[T]] = []
 
-    def tell(self, observer: ResourceEventHandler[T]) -> None:
+    def add_event_handler(self, handler: ResourceEventHandler[T]) -> None:
         """Add a handler that receives all future changes."""
-        self._observers.append(observer)
+        self._handlers.append(handler)
 
     def get(self, key: Key) -> T | None:
         """Return an object by namespace and name."""
         return self.objects.get(key)
 
-    def owned(self, uid: Uid) -> Iterable[T]:
+    def controlled_by(self, uid: Uid) -> Iterable[T]:
         """Return the objects that an owner controls, oldest first."""
-        return tuple(self._owned.get(uid, {}).values())
+        return tuple(self._by_controller.get(uid, {}).values())
 
-    def count(self, uid: Uid) -> int:
+    def count_controlled_by(self, uid: Uid) -> int:
         """Return the number of objects that an owner controls."""
-        return len(self._owned.get(uid, ()))
+        return len(self._by_controller.get(uid, ()))
 
     def observe(self, obj: T) -> None:
         """Store the current version of an object."""
         meta = obj.metadata
-        if meta.uid in self._gone:
+        if meta.uid in self._tombstones:
             return
         known = self.objects.get(meta.key)
         if known is not None:
@@ -81,9 +81,9 @@ class Informer(Generic[T]):
                 return
         self.objects[meta.key] = obj
         self._index(obj, known)
-        self._announce(obj, gone=False)
+        self._notify(obj, deleted=False)
 
-    def deleting(self, obj: T, wall: str) -> None:
+    def mark_deleting(self, obj: T, wall: str) -> None:
         """Mark an object as being deleted before its next version arrives and says the same."""
         known = self.objects.get(obj.metadata.key)
         if known is None or known.metadata.uid != obj.metadata.uid or known.metadata.deleting:
@@ -92,33 +92,33 @@ class Informer(Generic[T]):
         marked = msgspec.structs.replace(known, metadata=meta)  # type: ignore[type-var]
         self.objects[meta.key] = marked
         self._index(marked, known)
-        self._announce(marked, gone=False)
+        self._notify(marked, deleted=False)
 
     def forget(self, meta: ObjectMeta) -> None:
         """Remove a deleted object and remember its uid."""
-        self._gone[meta.uid] = None
-        if len(self._gone) > MAX_TOMBSTONES:
-            self._gone.popitem(last=False)
+        self._tombstones[meta.uid] = None
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            self._tombstones.popitem(last=False)
         known = self.objects.get(meta.key)
         if known is None or known.metadata.uid != meta.uid:
             return
         del self.objects[meta.key]
         owner = controller_of(known.metadata)
         if owner is not None:
-            siblings = self._owned.get(owner.uid, {})
+            siblings = self._by_controller.get(owner.uid, {})
             siblings.pop(meta.uid, None)
             if not siblings:
-                self._owned.pop(owner.uid, None)
-        self._announce(known, gone=True)
+                self._by_controller.pop(owner.uid, None)
+        self._notify(known, deleted=True)
 
     def _index(self, obj: T, known: T | None) -> None:
         owner = controller_of(obj.metadata)
         before = controller_of(known.metadata) if known is not None else None
         if before is not None and (owner is None or before.uid != owner.uid):
-            self._owned.get(before.uid, {}).pop(obj.metadata.uid, None)
+            self._by_controller.get(before.uid, {}).pop(obj.metadata.uid, None)
         if owner is not None:
-            self._owned.setdefault(owner.uid, {})[obj.metadata.uid] = obj
+            self._by_controller.setdefault(owner.uid, {})[obj.metadata.uid] = obj
 
-    def _announce(self, obj: T, *, gone: bool) -> None:
-        for observer in self._observers:
-            observer(obj, gone=gone)
+    def _notify(self, obj: T, *, deleted: bool) -> None:
+        for handler in self._handlers:
+            handler(obj, deleted=deleted)

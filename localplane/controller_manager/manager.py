@@ -32,16 +32,16 @@ from localplane.controller_manager.replicaset_controller import ReplicaSetContro
 class ControllerManager:
     """Runs all controllers on shared informers; `run` never returns, so cancel it."""
 
-    def __init__(self, client: Client, *, clock: Clock, chance: Random) -> None:
-        pods = Informer(client, PODS, Pod, clock=clock, chance=chance)
-        jobs = Informer(client, JOBS, Job, clock=clock, chance=chance)
-        sets = Informer(client, REPLICA_SETS, ReplicaSet, clock=clock, chance=chance)
-        deployments = Informer(client, DEPLOYMENTS, Deployment, clock=clock, chance=chance)
-        nodes = Informer(client, NODES, Node, clock=clock, chance=chance)
-        leases = Informer(client, LEASES, Lease, clock=clock, chance=chance)
-        namespaces = Informer(client, NAMESPACES, PartialObjectMetadata, clock=clock, chance=chance)
-        accounts = Informer(client, SERVICE_ACCOUNTS, PartialObjectMetadata, clock=clock, chance=chance)
-        self._mirrors: tuple[Informer[Any], ...] = (
+    def __init__(self, client: Client, *, clock: Clock, random: Random) -> None:
+        pods = Informer(client, PODS, Pod, clock=clock, random=random)
+        jobs = Informer(client, JOBS, Job, clock=clock, random=random)
+        sets = Informer(client, REPLICA_SETS, ReplicaSet, clock=clock, random=random)
+        deployments = Informer(client, DEPLOYMENTS, Deployment, clock=clock, random=random)
+        nodes = Informer(client, NODES, Node, clock=clock, random=random)
+        leases = Informer(client, LEASES, Lease, clock=clock, random=random)
+        namespaces = Informer(client, NAMESPACES, PartialObjectMetadata, clock=clock, random=random)
+        accounts = Informer(client, SERVICE_ACCOUNTS, PartialObjectMetadata, clock=clock, random=random)
+        self._informers: tuple[Informer[Any], ...] = (
             namespaces,
             accounts,
             nodes,
@@ -52,26 +52,26 @@ class ControllerManager:
             deployments,
         )
         self._recorder = EventRecorder(client, instance="local", controller="job-controller", clock=clock)
-        self._garbage = GarbageCollector(client, mirrors=self._mirrors, clock=clock, chance=chance)
+        self._garbage_collector = GarbageCollector(client, informers=self._informers, clock=clock, random=random)
         self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
-        self._sets = ReplicaSetController(client, sets=sets, pods=pods, clock=clock)
+        self._replica_sets = ReplicaSetController(client, sets=sets, pods=pods, clock=clock)
         self._deployments = DeploymentController(client, deployments=deployments, sets=sets, pods=pods, clock=clock)
-        self._outages = NodeLifecycleController(client, nodes=nodes, leases=leases, pods=pods, clock=clock)
+        self._node_lifecycle = NodeLifecycleController(client, nodes=nodes, leases=leases, pods=pods, clock=clock)
         self._namespaces = NamespaceController(
-            client, namespaces=namespaces, accounts=accounts, kinds=lambda: self._garbage.kinds, clock=clock
+            client, namespaces=namespaces, accounts=accounts, kinds=lambda: self._garbage_collector.kinds, clock=clock
         )
 
     async def run(self) -> None:
         """Run all controllers until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for mirror in self._mirrors:
-                group.create_task(mirror.reflector.run(), name=f"reflect {mirror.resource.label} for workloads")
+            for informer in self._informers:
+                group.create_task(informer.reflector.run(), name=f"reflect {informer.resource.label} for workloads")
             group.create_task(self._recorder.run(), name="events of workloads")
-            group.create_task(self._garbage.run(), name="garbage")
-            for mirror in self._mirrors:
-                await mirror.reflector.synced.wait()
+            group.create_task(self._garbage_collector.run(), name="garbage")
+            for informer in self._informers:
+                await informer.reflector.synced.wait()
             group.create_task(self._jobs.run(), name="jobs")
-            group.create_task(self._sets.run(), name="replicasets")
+            group.create_task(self._replica_sets.run(), name="replicasets")
             group.create_task(self._deployments.run(), name="deployments")
-            group.create_task(self._outages.run(), name="outages")
+            group.create_task(self._node_lifecycle.run(), name="outages")
             group.create_task(self._namespaces.run(), name="namespaces")

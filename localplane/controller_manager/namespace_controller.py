@@ -37,19 +37,19 @@ class NamespaceController:
         self._kinds = kinds
         self._clock = clock
         self._queue: WorkQueue[str] = WorkQueue(clock)
-        namespaces.tell(self._namespace_changed)
-        accounts.tell(self._account_changed)
+        namespaces.add_event_handler(self._namespace_changed)
+        accounts.add_event_handler(self._account_changed)
 
     async def run(self) -> None:
         """Reconcile namespaces until cancelled; start this when both informers have synced."""
         await self._queue.run(self._sync)
 
-    def _namespace_changed(self, namespace: PartialObjectMetadata, *, gone: bool) -> None:
-        if not gone:
+    def _namespace_changed(self, namespace: PartialObjectMetadata, *, deleted: bool) -> None:
+        if not deleted:
             self._queue.add(namespace.metadata.name)
 
-    def _account_changed(self, account: PartialObjectMetadata, *, gone: bool) -> None:
-        if gone and account.metadata.name == DEFAULT_SERVICE_ACCOUNT:
+    def _account_changed(self, account: PartialObjectMetadata, *, deleted: bool) -> None:
+        if deleted and account.metadata.name == DEFAULT_SERVICE_ACCOUNT:
             self._queue.add(account.metadata.namespace)
 
     async def _sync(self, name: str) -> float | None:

@@ -63,7 +63,7 @@ class ObjectControl(Generic[T]):
         except (NotFound, Conflict):
             self._informer.forget(obj.metadata)
         else:
-            self._informer.deleting(obj, rfc3339(self._clock.wall()))
+            self._informer.mark_deleting(obj, rfc3339(self._clock.wall()))
 
     async def _read(self, meta: ObjectMeta) -> None:
         try:

@@ -39,7 +39,7 @@ class ReplicaSetPlan:
     create: int = 0
     delete: tuple[Pod, ...] = ()
     status: dict[str, Any] | None = None
-    wake: float | None = None
+    requeue_after: float | None = None
 
 
 def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> ReplicaSetPlan:
@@ -60,16 +60,16 @@ def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> Repli
         "availableReplicas": sum(each <= 0.0 for each in left) or None,
         "observedGeneration": replicas.metadata.generation,
     }
-    told = replicas.status
+    current = replicas.status
     known = {
-        "replicas": told.replicas,
-        "fullyLabeledReplicas": told.fully_labeled_replicas or None,
-        "readyReplicas": told.ready_replicas or None,
-        "availableReplicas": told.available_replicas or None,
-        "observedGeneration": told.observed_generation,
+        "replicas": current.replicas,
+        "fullyLabeledReplicas": current.fully_labeled_replicas or None,
+        "readyReplicas": current.ready_replicas or None,
+        "availableReplicas": current.available_replicas or None,
+        "observedGeneration": current.observed_generation,
     }
-    wake = min((each for each in left if each > 0.0), default=None)
-    return ReplicaSetPlan(status={"status": wanted} if wanted != known else None, wake=wake)
+    requeue_after = min((each for each in left if each > 0.0), default=None)
+    return ReplicaSetPlan(status={"status": wanted} if wanted != known else None, requeue_after=requeue_after)
 
 
 def seconds_to_available(pod: Pod, min_ready_seconds: int, *, now: datetime) -> float:
@@ -103,26 +103,26 @@ class ReplicaSetController:
         self._pod_control = ObjectControl(client, pods, clock=clock)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        sets.tell(self._set_changed)
-        pods.tell(self._pod_changed)
+        sets.add_event_handler(self._set_changed)
+        pods.add_event_handler(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile ReplicaSets until cancelled; start this when both informers have synced."""
         await self._queue.run(self._sync)
 
-    def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
-        if not gone:
+    def _set_changed(self, replicas: ReplicaSet, *, deleted: bool) -> None:
+        if not deleted:
             self._queue.add(replicas.metadata.key)
 
-    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
-        del gone
+    def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
+        del deleted
         owner = controller_of(pod.metadata)
         if owner is not None and owner.kind == "ReplicaSet":
             self._queue.add_at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
 
     async def _sync(self, key: Key) -> float | None:
         while (replicas := self._sets.get(key)) is not None:
-            pods = tuple(self._pods.owned(replicas.metadata.uid))
+            pods = tuple(self._pods.controlled_by(replicas.metadata.uid))
             plan = decide(replicas, pods, now=self._clock.wall())
             await slow_start_batch(range(plan.create), partial(self._create, replicas))
             await slow_start_batch(plan.delete, self._pod_control.delete)
@@ -130,7 +130,7 @@ class ReplicaSetController:
                 replicas.metadata, plan.status, subresource="status"
             )
             if not (plan.create or plan.delete or written):
-                return None if plan.wake is None else self._clock.now() + plan.wake
+                return None if plan.requeue_after is None else self._clock.now() + plan.requeue_after
         return None
 
     async def _create(self, replicas: ReplicaSet, number: int) -> None:

@@ -30,11 +30,11 @@ class ContainerRuntime(Protocol):
     """Runs the containers of pods; a kubelet without a runtime uses timers."""
 
     def start(
-        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+        self, pod: KubeletPod, container: Container, on_exit: Callable[[int], None], *, devices: Sequence[str] = ()
     ) -> None:
         """Start a container with these CDI devices; raises `cdi.CdiInjectionError`.
 
-        `ended` is called with the exit code later, when the container has ended.
+        `on_exit` is called with the exit code later, when the container has ended.
         """
         ...
 
@@ -50,7 +50,7 @@ class ContainerRuntime(Protocol):
 @dataclass(slots=True)
 class _Process:
     pid: int | None = None
-    asked: signal.Signals | None = None
+    stop_signal: signal.Signals | None = None
 
 
 class ProcessRuntime:
@@ -63,25 +63,25 @@ class ProcessRuntime:
         self._tasks = BackgroundTasks()
 
     def start(
-        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+        self, pod: KubeletPod, container: Container, on_exit: Callable[[int], None], *, devices: Sequence[str] = ()
     ) -> None:
         """Start a process for a container; raises `cdi.CdiInjectionError`."""
-        place = (pod.metadata.uid, container.name)
+        key = (pod.metadata.uid, container.name)
         environment = _container_environment(pod, container)
         if devices:
             environment |= cdi.device_environment(self._specs.get(pod.spec.node_name), devices)
-        running = self._run(pod, container, ended, environment)
-        self._running[place] = _Process()
-        self._tasks.start(running, name=f"container {place}")
+        running = self._run(pod, container, on_exit, environment)
+        self._running[key] = _Process()
+        self._tasks.start(running, name=f"container {key}")
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
         """Send SIGTERM or SIGKILL to the process group of a container."""
         found = self._running.get((uid, name))
         if found is None:
             return
-        found.asked = signal.SIGKILL if kill else signal.SIGTERM
+        found.stop_signal = signal.SIGKILL if kill else signal.SIGTERM
         if found.pid is not None:
-            _signal_group(found.pid, found.asked)
+            _signal_group(found.pid, found.stop_signal)
 
     async def run(self) -> None:
         """Raise the first error of a task that follows a process; at the end, kill all processes and wait for them."""
@@ -93,10 +93,10 @@ class ProcessRuntime:
             await self._tasks.settled()
 
     async def _run(
-        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], environment: Mapping[str, str]
+        self, pod: KubeletPod, container: Container, on_exit: Callable[[int], None], environment: Mapping[str, str]
     ) -> None:
-        place = (pod.metadata.uid, container.name)
-        mine = self._running[place]
+        key = (pod.metadata.uid, container.name)
+        entry = self._running[key]
         try:
             process = await asyncio.create_subprocess_exec(
                 *_argv(container),
@@ -110,14 +110,14 @@ class ProcessRuntime:
         except OSError:
             code = COMMAND_NOT_FOUND_EXIT_CODE
         else:
-            mine.pid = process.pid
-            if mine.asked is not None:  # stop() was called before the process existed
-                _signal_group(process.pid, mine.asked)
+            entry.pid = process.pid
+            if entry.stop_signal is not None:  # stop() was called before the process existed
+                _signal_group(process.pid, entry.stop_signal)
             code = await process.wait()
             _signal_group(process.pid, signal.SIGKILL)  # children that outlived the process
-        if self._running.get(place) is mine:
-            del self._running[place]
-        ended(code if code >= 0 else 128 - code)
+        if self._running.get(key) is entry:
+            del self._running[key]
+        on_exit(code if code >= 0 else 128 - code)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -27,8 +27,6 @@ from localplane.nodes.pod_types import KubeletPod
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import NEWEST, Release
 
-"""Name of the API that has ``reservedForAnyPod``."""
-
 GetClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
 
 
@@ -53,7 +51,7 @@ class Checkpointer(Protocol):
         """Return the claims in use on each node."""
         ...
 
-    def save(self, node: str, preparations: list[ClaimInfo]) -> None:
+    def save(self, node: str, claim_infos: list[ClaimInfo]) -> None:
         """Store the claims in use on a node."""
         ...
 
@@ -66,7 +64,7 @@ class DraManager:
         preparer: Preparer,
         *,
         api: Dialect,
-        read: GetClaim,
+        get_claim: GetClaim,
         checkpoint: Checkpointer | None = None,
         release: Release = NEWEST,
     ) -> None:
@@ -76,16 +74,16 @@ class DraManager:
         """Claims that drivers were called to unprepare, by node; in memory only, like the kubelet's flag."""
 
         self._any_pod = api is Dialect.KEP
-        self._read = read
+        self._get_claim = get_claim
         self._cache: dict[str, dict[Key, ClaimInfo]] = {}
-        self._claims: dict[Uid, dict[Key, None]] = {}
+        self._claims_by_pod: dict[Uid, dict[Key, None]] = {}
         """Keys of each pod's claims in the cache of its node."""
         self._checkpoint = checkpoint
         for node, known in checkpoint.load().items() if checkpoint is not None else ():
             self._cache[node] = {each.identity.key: replace(each, prepared=False) for each in known}
             for each in known:
                 for uid in each.pods:
-                    self._claims.setdefault(uid, {})[each.identity.key] = None
+                    self._claims_by_pod.setdefault(uid, {})[each.identity.key] = None
 
     def __iter__(self) -> Iterator[tuple[str, ClaimInfo]]:
         """Yield every cached claim with its node."""
@@ -103,7 +101,7 @@ class DraManager:
     async def unprepare(self, node: str, pod: KubeletPod) -> None:
         """Release the claims of a pod that has ended; unprepare those without other pods; raises `DriverError`."""
         uid, cache = pod.metadata.uid, self._cache.get(node, {})
-        used = {key: cache[key] for key in self._claims.get(uid, ())}
+        used = {key: cache[key] for key in self._claims_by_pod.get(uid, ())}
         alone = [known.identity for known in used.values() if len(known.pods) == 1]
         if alone:
             self._unpreparing |= {(node, identity.key) for identity in alone}
@@ -114,7 +112,7 @@ class DraManager:
             if known.pods:  # other pods use it, or (up to 1.36) a pod has joined during the call to the driver
                 continue
             del cache[key]
-        self._claims.pop(uid, None)
+        self._claims_by_pod.pop(uid, None)
         if used:
             self._save(node)
 
@@ -130,12 +128,12 @@ class DraManager:
         again.
         """
         for claim in claims:
-            known = self._use(node, pod.metadata.uid, claim)
+            known = self._add_pod(node, pod.metadata.uid, claim)
             with contextlib.suppress(DriverError):  # the pod runs, whatever its driver reports now
                 known.devices = known.devices or (await self._preparer.prepare(node, [claim]))[claim.metadata.uid]
         self._save(node)
 
-    def rebooted(self, node: str) -> None:
+    def node_rebooted(self, node: str) -> None:
         """Keep the claims of a node and clear their preparation state, which the checkpoint does not contain."""
         self._unpreparing = {each for each in self._unpreparing if each[0] != node}
         for known in self._cache.get(node, {}).values():
@@ -147,7 +145,7 @@ class DraManager:
         except DriverError as error:
             raise DriverError(f"unprepare dynamic resources: {error}") from error
 
-    def _use(self, node: str, uid: Uid, claim: ResourceClaim) -> ClaimInfo:
+    def _add_pod(self, node: str, uid: Uid, claim: ResourceClaim) -> ClaimInfo:
         """Record that a pod uses a claim; raises `PrepareDynamicResourcesError` if the kubelet rejects the pod."""
         key = claim.metadata.key
         known = self._cache.setdefault(node, {}).setdefault(key, ClaimInfo(ClaimIdentity.of(claim)))
@@ -162,22 +160,22 @@ class DraManager:
             drivers = union_of_names(known.identity.drivers, drivers_of(claim))
             known.identity = replace(known.identity, drivers=drivers)
         known.pods[uid] = None
-        self._claims.setdefault(uid, {})[key] = None
+        self._claims_by_pod.setdefault(uid, {})[key] = None
         return known
 
     async def _prepare(self, node: str, pod: KubeletPod) -> None:
         claims: list[ResourceClaim] = []
-        for name, own in pod_claims(pod):
-            claim = await self._checked(pod, name, generated=own)
-            self._preparer.require(node, drivers_of(claim))
+        for name, generated in pod_claims(pod):
+            claim = await self._get_usable_claim(pod, name, generated=generated)
+            self._preparer.check_registered(node, drivers_of(claim))
             claims.append(claim)
-        used = [(self._use(node, pod.metadata.uid, claim), claim) for claim in claims]
-        wanted = [(known, claim) for known, claim in used if not known.prepared]
+        used = [(self._add_pod(node, pod.metadata.uid, claim), claim) for claim in claims]
+        unprepared = [(known, claim) for known, claim in used if not known.prepared]
         self._save(node)
-        if not wanted:
+        if not unprepared:
             return
-        devices = await self._preparer.prepare(node, [claim for _, claim in wanted])
-        for known, claim in wanted:
+        devices = await self._preparer.prepare(node, [claim for _, claim in unprepared])
+        for known, claim in unprepared:
             known.devices = devices[claim.metadata.uid]
             known.prepared = True
         self._save(node)
@@ -186,11 +184,11 @@ class DraManager:
         if self._checkpoint is not None:
             self._checkpoint.save(node, list(self._cache.get(node, {}).values()))
 
-    async def _checked(self, pod: KubeletPod, name: str, *, generated: bool) -> ResourceClaim:
+    async def _get_usable_claim(self, pod: KubeletPod, name: str, *, generated: bool) -> ResourceClaim:
         """Return the current claim; raises `PrepareDynamicResourcesError` if the pod may not use the claim."""
         meta = pod.metadata
         try:
-            claim = await self._read((meta.namespace, name))
+            claim = await self._get_claim((meta.namespace, name))
         except ApiError as error:
             raise PrepareDynamicResourcesError(f"fetch ResourceClaim {name}: {error.message or error}") from error
         if generated and claim.generated_for != meta.uid:
@@ -198,7 +196,7 @@ class DraManager:
                 f"ResourceClaim {meta.namespace}/{name} was not created for Pod {meta.namespace}/{meta.name}"
                 " (Pod is not owner)"
             )
-        if not self._admitted(meta.uid, claim):
+        if not self._is_reserved_for(meta.uid, claim):
             raise PrepareDynamicResourcesError(
                 f"pod {meta.name} ({meta.uid}) is not allowed to use ResourceClaim {name} ({claim.metadata.uid})"
             )
@@ -206,7 +204,7 @@ class DraManager:
             raise PrepareDynamicResourcesError(f"ResourceClaim {name}: not allocated")
         return claim
 
-    def _admitted(self, uid: Uid, claim: ResourceClaim) -> bool:
+    def _is_reserved_for(self, uid: Uid, claim: ResourceClaim) -> bool:
         """Report whether ``reservedFor`` lists the pod, by uid alone as upstream, or with the KEP admits any pod."""
         allocation = claim.status.allocation
         if self._any_pod and allocation is not None and allocation.reserved_for_any_pod:

@@ -61,7 +61,7 @@ class DeviceHealthSource(Protocol):
         """Return the current health of a device."""
         ...
 
-    def listen(self, changed: Callable[[str], None]) -> None:
+    def add_health_listener(self, on_change: Callable[[str], None]) -> None:
         """Register a callback that gets the node of each device whose health has changed."""
         ...
 
@@ -73,7 +73,7 @@ class DriverError(Exception):
 class Preparer(Protocol):
     """Prepares and unprepares claims with all drivers of all nodes; both calls must be idempotent."""
 
-    def require(self, node: str, drivers: Collection[str]) -> None:
+    def check_registered(self, node: str, drivers: Collection[str]) -> None:
         """Raise `DriverError` unless these drivers can be called."""
         ...
 
@@ -88,7 +88,7 @@ class Preparer(Protocol):
         """Unprepare claims, whether or not they were ever prepared; raises `DriverError`."""
         ...
 
-    def restarted(self, node: str) -> None:
+    def node_rebooted(self, node: str) -> None:
         """Handle a reboot of the node, which restarts its kubelet."""
         ...
 
@@ -101,12 +101,12 @@ class SimulatedDriver:
     """
 
     nodes: frozenset[str]
-    only: str | None = None
+    driver: str | None = None
     """Name of the driver that is simulated; None for all drivers."""
-    held: dict[str, dict[Device, ClaimIdentity]] = field(default_factory=dict)
+    prepared: dict[str, dict[Device, ClaimIdentity]] = field(default_factory=dict)
     """Claim that holds each device, by node."""
 
-    def require(self, node: str, drivers: Collection[str]) -> None:
+    def check_registered(self, node: str, drivers: Collection[str]) -> None:
         """Do nothing, because the simulated driver is always registered."""
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
@@ -115,27 +115,27 @@ class SimulatedDriver:
 
     async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
         """Release the devices of the claims."""
-        held = self.held.get(node, {})
-        for device in [device for device, holder in held.items() if holder in claims]:
-            del held[device]
+        prepared = self.prepared.get(node, {})
+        for device in [device for device, holder in prepared.items() if holder in claims]:
+            del prepared[device]
 
-    def restarted(self, node: str) -> None:
+    def node_rebooted(self, node: str) -> None:
         """Keep all devices, as a driver with a checkpoint does."""
 
     def _prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
         identity = ClaimIdentity.of(claim)
-        results = [result for result in allocation_results(claim) if self.only in (None, result.driver)]
+        results = [result for result in allocation_results(claim) if self.driver in (None, result.driver)]
         devices = tuple(dict.fromkeys(_device(result) for result in results))
         exempt = {_device(result) for result in results if result.admin_access}
-        held = self.held.setdefault(node, {})
+        prepared = self.prepared.setdefault(node, {})
         failed = f"NodePrepareResources failed for ResourceClaim {claim.metadata.name}: node {node}:"
         for device in devices:
             if device.pool in self.nodes and device.pool != node:
                 raise DriverError(f"{failed} device {device} is not here, refused to claim {identity}")
-            holder = held.get(device)
+            holder = prepared.get(device)
             if device not in exempt and holder is not None and holder != identity:
                 raise DriverError(f"{failed} device {device} is held by claim {holder}, refused to claim {identity}")
-        held.update({device: identity for device in devices if device not in exempt})
+        prepared.update({device: identity for device in devices if device not in exempt})
         return devices
 
 

@@ -68,7 +68,7 @@ class Kubelets:
         *,
         nodes: Sequence[EmulatedNode],
         clock: Clock,
-        chance: Random,
+        random: Random,
         api: Dialect = Dialect.KEP,
         preparer: Preparer | None = None,
         health: DeviceHealthSource | None = None,
@@ -79,19 +79,19 @@ class Kubelets:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._machines = Machines(
-            client, nodes, clock=clock, chance=chance, leases=leases, release=release, woken=self._wake_node
+            client, nodes, clock=clock, random=random, leases=leases, release=release, on_registered=self._wake_node
         )
         self._preparer = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
-        self.preparations = DraManager(
-            self._preparer, api=api, read=self._claim, checkpoint=checkpoint, release=release
+        self.dra_manager = DraManager(
+            self._preparer, api=api, get_claim=self._get_claim, checkpoint=checkpoint, release=release
         )
         """The claims that are prepared on each node; public for audits."""
 
         self._health = health
         if health is not None:
-            health.listen(self._wake_node)
+            health.add_health_listener(self._wake_node)
         self._containers = containers
         self._started: dict[Uid, dict[str, int]] = {}
         """Number of the last run of each container that was passed to the container runtime."""
@@ -104,10 +104,10 @@ class Kubelets:
             client,
             PODS,
             KubeletPod,
-            handler=EventHandlerFuncs(on_upsert=self._observe, on_delete=self._on_pod_deleted, on_restore=ignore),
+            handler=EventHandlerFuncs(on_upsert=self._update_pod, on_delete=self._on_pod_deleted, on_restore=ignore),
             keep=lambda pod: pod.spec.node_name in self._machines,
             clock=clock,
-            random=chance,
+            random=random,
         )
         self._nodes = Reflector(
             client,
@@ -115,9 +115,9 @@ class Kubelets:
             Node,
             handler=EventHandlerFuncs(on_upsert=self._on_node, on_restore=ignore),
             clock=clock,
-            random=chance,
+            random=random,
         )
-        self._asked: dict[str, tuple[str | None, str | None]] = {}
+        self._handled_annotations: dict[str, tuple[str | None, str | None]] = {}
 
     async def run(self) -> None:
         """Register the nodes and run their pods, until cancelled."""
@@ -133,9 +133,9 @@ class Kubelets:
     def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
         """Reboot a node: the node is down for some seconds, and all its sandboxes are lost."""
         self._machines.reboot(node, seconds=seconds)
-        self.preparations.rebooted(node)
-        self._preparer.restarted(node)
-        for worker in self._on(node):
+        self.dra_manager.node_rebooted(node)
+        self._preparer.node_rebooted(node)
+        for worker in self._workers_on(node):
             self._lose_pod_sandbox(worker)
 
     def lose_sandbox(self, uid: Uid) -> None:
@@ -153,7 +153,7 @@ class Kubelets:
         self._machines.resume(node)
         self._wake_node(node)
 
-    def _on(self, node: str) -> list[PodWorker]:
+    def _workers_on(self, node: str) -> list[PodWorker]:
         return [worker for worker in self._pod_workers.values() if worker.node == node]
 
     def _lose_pod_sandbox(self, worker: PodWorker) -> None:
@@ -161,13 +161,13 @@ class Kubelets:
         self._queue.add(worker.pod.metadata.uid)
 
     def _wake_node(self, node: str) -> None:
-        for worker in self._on(node):
+        for worker in self._workers_on(node):
             self._queue.add(worker.pod.metadata.uid)
 
     def _wall(self) -> str:
         return rfc3339(self._clock.wall())
 
-    async def _claim(self, key: Key) -> ResourceClaim:
+    async def _get_claim(self, key: Key) -> ResourceClaim:
         return await self._client.get(CLAIMS, key, ResourceClaim)
 
     def _on_node(self, node: Node) -> None:
@@ -175,28 +175,28 @@ class Kubelets:
         meta = node.metadata
         if meta.name not in self._machines:
             return
-        asked = (meta.annotation(REBOOT), meta.annotation(SILENT))
-        before = self._asked.get(meta.name, (asked[0], None))
-        self._asked[meta.name] = asked
-        if asked[0] is not None and asked[0] != before[0]:
+        wanted = (meta.annotation(REBOOT), meta.annotation(SILENT))
+        before = self._handled_annotations.get(meta.name, (wanted[0], None))
+        self._handled_annotations[meta.name] = wanted
+        if wanted[0] is not None and wanted[0] != before[0]:
             self.reboot(meta.name)
         unknown = any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions or ())
         if unknown and self._machines[meta.name].alive(self._clock.now()):
             self._machines.renew(meta.name)
-        if asked[1] != before[1]:
-            (self.silence if asked[1] == "true" else self.resume)(meta.name)
+        if wanted[1] != before[1]:
+            (self.silence if wanted[1] == "true" else self.resume)(meta.name)
 
     def _on_pod_deleted(self, pod: KubeletPod) -> None:
         worker = self._pod_workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.gone = True
+            worker.object_deleted = True
             self._queue.add(pod.metadata.uid)
 
-    def _observe(self, pod: KubeletPod) -> None:
+    def _update_pod(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid
         worker = self._pod_workers.get(uid)
         if worker is None:
-            self._welcome(pod)
+            self._add_pod_worker(pod)
             return
         before = worker.pod
         if int(pod.metadata.resource_version) <= int(before.metadata.resource_version):
@@ -208,26 +208,26 @@ class Kubelets:
             pod_workers.pod_updated(worker, now=self._clock.now())
             self._queue.add(uid)
 
-    def _welcome(self, pod: KubeletPod) -> None:
+    def _add_pod_worker(self, pod: KubeletPod) -> None:
         """Add a worker for a pod that is bound to one of these nodes, now or before this process started."""
         if pod.terminal and not pod.metadata.deleting:
             return  # the kubelet is done with this pod
         machine, now = self._machines[pod.spec.node_name], self._clock.now()
         uid = pod.metadata.uid
         worker = PodWorker(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
-        worker.real = self._containers is not None
+        worker.runs_processes = self._containers is not None
         self._pod_workers[uid] = worker
-        worker.reported = worker.summary()  # a pending pod needs no status write
+        worker.reported_summary = worker.summary()  # a pending pod needs no status write
         if pod.terminal:
-            worker.stage = PodWorkerState.TERMINATED
-            worker.reported = worker.summary()
+            worker.state = PodWorkerState.TERMINATED
+            worker.reported_summary = worker.summary()
         elif (
-            pod.ready(POD_READY_TO_START_CONTAINERS) and not worker.real
+            pod.has_condition(POD_READY_TO_START_CONTAINERS) and not worker.runs_processes
         ):  # processes ended with the program that ran them
             self._unadopted.add(uid)
             _adopt_containers(worker, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:
-            worker.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
+            worker.attempt_at = now + self._random.uniform(0.0, machine.spec.start_seconds)
         self._queue.add(uid)
 
     async def _sync(self, uid: Uid) -> float | None:
@@ -249,75 +249,75 @@ class Kubelets:
                 )
             step = pod_workers.next_action(worker, now=now, wall=self._wall())
             if self._containers is not None:
-                self._follow(worker, self._containers)
+                self._sync_processes(worker, self._containers)
             if step is PodAction.NONE:
-                return worker.wake
+                return worker.wake_at
             if step is PodAction.FORGET:
                 del self._pod_workers[uid]
                 self._started.pop(uid, None)
                 return None
             try:
-                await self._do(step, worker)
+                await self._perform(step, worker)
             except DriverError as error:
                 self._warn(worker.pod, "FailedUnprepareDynamicResources", str(error))
                 return self._clock.now() + UNPREPARE_RETRY_SECONDS
 
-    def _follow(self, worker: PodWorker, containers: ContainerRuntime) -> None:
+    def _sync_processes(self, worker: PodWorker, containers: ContainerRuntime) -> None:
         """Start and stop processes according to the state of the pod."""
         uid = worker.pod.metadata.uid
         started = self._started.setdefault(uid, {})
         specs = {container.name: container for container in worker.pod.spec.containers or ()}
-        for run in worker.runs:
+        for run in worker.containers:
             if run.running and started.get(run.name) != run.number:
                 started[run.name] = run.number
-                ended = partial(self._ended, worker, run, run.number)
+                on_exit = partial(self._container_exited, worker, run, run.number)
                 names = cdi_names(worker.pod, specs[run.name], partial(self._devices, worker))
                 try:
-                    containers.start(worker.pod, specs[run.name], ended, devices=names)
+                    containers.start(worker.pod, specs[run.name], on_exit, devices=names)
                 except CdiInjectionError as error:
                     self._warn(worker.pod, "Failed", f"Error: CDI device injection failed: {error}")
-                    ended(START_ERROR_EXIT_CODE)
-            elif run.name in started and (not run.running or worker.stage is PodWorkerState.TERMINATING):
+                    on_exit(START_ERROR_EXIT_CODE)
+            elif run.name in started and (not run.running or worker.state is PodWorkerState.TERMINATING):
                 containers.stop(uid, run.name, kill=not run.running)
 
     def _devices(self, worker: PodWorker, claim: str) -> tuple[Device, ...]:
-        return self.preparations.devices(worker.node, (worker.pod.metadata.namespace, claim))
+        return self.dra_manager.devices(worker.node, (worker.pod.metadata.namespace, claim))
 
-    def _ended(self, worker: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
+    def _container_exited(self, worker: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
         now = self._clock.now()
         pod_workers.container_exited(worker, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
         self._queue.add(worker.pod.metadata.uid)
 
-    async def _do(self, step: PodAction, worker: PodWorker) -> None:
+    async def _perform(self, step: PodAction, worker: PodWorker) -> None:
         """Perform one action for a pod."""
         match step:
             case PodAction.CREATE_SANDBOX:
-                await self._start(worker)
+                await self._create_sandbox(worker)
             case PodAction.UNPREPARE:
-                await self.preparations.unprepare(worker.node, worker.pod)
-                worker.stage = PodWorkerState.TERMINATED
+                await self.dra_manager.unprepare(worker.node, worker.pod)
+                worker.state = PodWorkerState.TERMINATED
             case PodAction.UPDATE_STATUS:
-                await self._report(worker)
+                await self._update_status(worker)
             case _:
-                await self._remove(worker)
+                await self._delete_pod(worker)
 
-    async def _start(self, worker: PodWorker) -> None:
+    async def _create_sandbox(self, worker: PodWorker) -> None:
         """Create a sandbox if all claims of the pod can be prepared."""
         machine = self._machines[worker.node]
         boots = machine.boots
         try:
             if worker.pod.spec.resource_claims or worker.pod.status.extended_resource_claim_status:
-                await self.preparations.prepare(worker.node, worker.pod)
+                await self.dra_manager.prepare(worker.node, worker.pod)
         except PrepareDynamicResourcesError as error:
-            pod_workers.prepare_failed(worker, now=self._clock.now(), chance=self._chance)
+            pod_workers.prepare_failed(worker, now=self._clock.now(), random=self._random)
             self._warn(worker.pod, "FailedPrepareDynamicResources", str(error))
             return
         if machine.boots != boots:  # the node went down meanwhile
-            self.preparations.rebooted(worker.node)
+            self.dra_manager.node_rebooted(worker.node)
             return
         pod_workers.sandbox_created(worker, now=self._clock.now(), wall=self._wall())
 
-    async def _report(self, worker: PodWorker) -> None:
+    async def _update_status(self, worker: PodWorker) -> None:
         """Write the status of a pod."""
         meta = worker.pod.metadata
         summary = worker.summary()
@@ -335,10 +335,10 @@ class Kubelets:
             await self._reread(worker)
             raise
         except NotFound:
-            worker.gone = True
+            worker.object_deleted = True
         else:
-            worker.reported = summary
-            self._observe(pod)
+            worker.reported_summary = summary
+            self._update_pod(pod)
 
     async def _reread(self, worker: PodWorker) -> None:
         """Re-read a pod that another component has written."""
@@ -346,23 +346,23 @@ class Kubelets:
         try:
             pod = await self._client.get(PODS, meta.key, KubeletPod)
         except NotFound:
-            worker.gone = True
+            worker.object_deleted = True
             return
         if pod.metadata.uid == meta.uid:
-            self._observe(pod)
+            self._update_pod(pod)
         else:
-            worker.gone = True
+            worker.object_deleted = True
 
-    async def _remove(self, worker: PodWorker) -> None:
+    async def _delete_pod(self, worker: PodWorker) -> None:
         """Delete the object of a pod that has ended; finalizers may keep the object until their owners act."""
         meta = worker.pod.metadata
-        worker.removed = True
+        worker.deletion_sent = True
         try:
             await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0)
         except (NotFound, Conflict):
-            worker.gone = True
+            worker.object_deleted = True
         except ApiError:
-            worker.removed = False
+            worker.deletion_sent = False
             raise
 
     async def _adopt_claims(self, worker: PodWorker) -> None:
@@ -370,10 +370,10 @@ class Kubelets:
         claims: list[ResourceClaim] = []
         for name, _ in pod_claims(worker.pod):
             try:
-                claims.append(await self._claim((worker.pod.metadata.namespace, name)))
+                claims.append(await self._get_claim((worker.pod.metadata.namespace, name)))
             except NotFound:
                 continue
-        await self.preparations.adopt(worker.node, worker.pod, claims)
+        await self.dra_manager.adopt(worker.node, worker.pod, claims)
         self._unadopted.discard(worker.pod.metadata.uid)
 
     def _warn(self, pod: KubeletPod, reason: str, note: str) -> None:
@@ -388,13 +388,13 @@ def _adopt_containers(worker: PodWorker, *, now: float, wall: datetime) -> None:
         known = statuses.get(container.name)
         state = (known.state if known is not None else None) or {}
         run = ContainerRun(container.name, restarts=known.restart_count if known is not None else 0)
-        worker.runs.append(run)
+        worker.containers.append(run)
         if "running" in state:
             since = state["running"].get("startedAt") or rfc3339(wall)
             ago = (wall - datetime.fromisoformat(since)).total_seconds()
-            pod_workers.container_adopted(worker, run, began=now - max(ago, 0.0), wall=since)
+            pod_workers.container_adopted(worker, run, started_monotonic=now - max(ago, 0.0), wall=since)
         elif "terminated" in state:
             run.exit_code = int(state["terminated"].get("exitCode") or 0)
             run.started_at = run.finished_at = state["terminated"].get("finishedAt") or rfc3339(wall)
-    worker.stage = PodWorkerState.RUNNING
-    worker.reported = worker.summary()
+    worker.state = PodWorkerState.RUNNING
+    worker.reported_summary = worker.summary()

@@ -66,17 +66,17 @@ class Machines:
         nodes: Sequence[EmulatedNode],
         *,
         clock: Clock,
-        chance: Random,
+        random: Random,
         leases: bool,
         release: Release,
-        woken: Callable[[str], None],
+        on_registered: Callable[[str], None],
     ) -> None:
         self._client = client
         self._release = release
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._leases = leases
-        self._woken = woken
+        self._on_registered = on_registered
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._machines = {spec.name: Machine(spec, number) for number, spec in enumerate(nodes)}
         for name in self._machines:
@@ -90,7 +90,7 @@ class Machines:
 
     async def run(self) -> None:
         """Register the machines and renew their leases until cancelled."""
-        await self._queue.run(self._serve)
+        await self._queue.run(self._sync)
 
     def reboot(self, name: str, *, seconds: float) -> None:
         """Take a machine down; after some seconds, the machine comes back with another bootID."""
@@ -114,7 +114,7 @@ class Machines:
         self._machines[name].registered = False
         self._queue.add(name)
 
-    async def _serve(self, name: str) -> float | None:
+    async def _sync(self, name: str) -> float | None:
         """Write what is due for a machine; return when the next write is due."""
         machine, now = self._machines[name], self._clock.now()
         if machine.silent:
@@ -125,7 +125,7 @@ class Machines:
             await self._register(machine)
             machine.down_until = None
             machine.registered = True
-            self._woken(name)
+            self._on_registered(name)
         if not self._leases:
             return None
         await self._renew(machine)
@@ -170,4 +170,4 @@ class Machines:
             await self._client.merge_patch(resource, key, {"spec": body["spec"]}, model=PartialObjectMetadata)
 
     def _uuid(self) -> str:
-        return str(UUID(int=self._chance.getrandbits(128), version=4))
+        return str(UUID(int=self._random.getrandbits(128), version=4))

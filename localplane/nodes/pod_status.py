@@ -13,7 +13,7 @@ def generate_pod_status(worker: PodWorker, *, wall: str) -> dict[str, Any]:
     worker.started_at = worker.started_at or worker.pod.status.start_time or wall
     host = worker.pod.spec.host_network
     address = HOST_IP if host else worker.address
-    networked = worker.sandbox or not worker.never_ran
+    networked = worker.has_sandbox or not worker.never_started
     return {
         "phase": worker.phase,
         "conditions": _conditions(worker, wall=wall),
@@ -28,18 +28,18 @@ def generate_pod_status(worker: PodWorker, *, wall: str) -> dict[str, Any]:
 def _conditions(worker: PodWorker, *, wall: str) -> list[dict[str, Any]]:
     """Return all conditions: other components' conditions unchanged, the kubelet's with their transition times."""
     known = {c.get("type"): c for c in worker.pod.status.conditions or ()}
-    unready = [run.name for run in worker.runs if not run.running]
-    if worker.never_ran:
+    unready = [run.name for run in worker.containers if not run.running]
+    if worker.never_started:
         unready = [container.name for container in worker.pod.spec.containers or ()]
-    if not unready and worker.sandbox:
+    if not unready and worker.has_sandbox:
         ready: dict[str, Any] = {"status": "True"}
-    elif worker.stage is PodWorkerState.TERMINATED:
+    elif worker.state is PodWorkerState.TERMINATED:
         ready = {"status": "False", "reason": "PodCompleted" if worker.phase == "Succeeded" else "PodFailed"}
     else:
         message = f"containers with unready status: [{' '.join(unready)}]"
         ready = {"status": "False", "reason": "ContainersNotReady", "message": message}
     wanted: dict[str, dict[str, Any]] = {
-        POD_READY_TO_START_CONTAINERS: {"status": "True" if worker.sandbox else "False"},
+        POD_READY_TO_START_CONTAINERS: {"status": "True" if worker.has_sandbox else "False"},
         "Initialized": {"status": "True"},
         "Ready": ready,
         "ContainersReady": ready,
@@ -58,7 +58,7 @@ def _conditions(worker: PodWorker, *, wall: str) -> list[dict[str, Any]]:
 
 
 def _container_statuses(worker: PodWorker) -> list[dict[str, Any]]:
-    runs = {run.name: run for run in worker.runs}
+    runs = {run.name: run for run in worker.containers}
     return [
         _container_status(worker, runs.get(c.name) or ContainerRun(c.name), c.image)
         for c in worker.pod.spec.containers or ()
@@ -81,7 +81,7 @@ def _container_status(worker: PodWorker, run: ContainerRun, image: str) -> dict[
         last = past if run.exit_code is not None else {}
     elif not run.started_at:
         state = {"waiting": {"reason": "ContainerCreating"}}
-    elif run.again is not None and run.failures > 1:
+    elif run.restart_at is not None and run.failures > 1:
         wait = f"back-off restarting failed container {run.name}"
         state, last = {"waiting": {"reason": "CrashLoopBackOff", "message": wait}}, past
     else:

@@ -105,7 +105,7 @@ class KubeletPod(Struct, frozen=True):
         asked = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
         return max(float(asked), 1.0)
 
-    def ready(self, condition: str) -> bool:
+    def has_condition(self, condition: str) -> bool:
         """Report whether a condition is True."""
         return any(c.get("type") == condition and c.get("status") == "True" for c in self.status.conditions or ())
 

@@ -62,21 +62,21 @@ class PodAction(Enum):
 
 @dataclass(slots=True)
 class ContainerRun:
-    """The state of one container. `ends` is when the current run ends by itself; None if never, or if not running."""
+    """The state of one container; `ends_at` is when the current run ends by itself, None if never or if not running."""
 
     name: str
     running: bool = False
     restarts: int = 0
-    ends: float | None = None
+    ends_at: float | None = None
     exit_code: int | None = None
     """Exit code of the last run that has ended."""
-    began: float = 0.0
+    started_monotonic: float = 0.0
     started_at: str = ""
     finished_at: str = ""
-    again: float | None = None
+    restart_at: float | None = None
     """Time of the next start, if the container will be restarted."""
     failures: int = 0
-    outcome: int = 0
+    next_exit_code: int = 0
     """Exit code with which the current run will end."""
     number: int = 0
     """Number of starts so far; the exit of an earlier run is ignored."""
@@ -89,78 +89,78 @@ class PodWorker:
     pod: KubeletPod
     node: str
     address: str
-    stage: PodWorkerState = PodWorkerState.WAITING
-    runs: list[ContainerRun] = field(default_factory=list)
+    state: PodWorkerState = PodWorkerState.WAITING
+    containers: list[ContainerRun] = field(default_factory=list)
     attempt_at: float = 0.0
     """Earliest time of the next attempt to create a sandbox."""
     stop_at: float = 0.0
     started_at: str = ""
-    refused: bool = False
-    gone: bool = False
+    prepare_refused: bool = False
+    object_deleted: bool = False
     """Whether the object no longer exists, for example after a forced deletion."""
-    removed: bool = False
+    deletion_sent: bool = False
     """Whether the deletion of the object was requested."""
-    reported: object = None
-    wake: float | None = None
+    reported_summary: object = None
+    wake_at: float | None = None
     resources: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """``allocatedResourcesStatus`` of the containers, by their names."""
-    real: bool = False
+    runs_processes: bool = False
     """Whether the containers are processes, which end by themselves and not by a timer."""
 
     @property
-    def sandbox(self) -> bool:
+    def has_sandbox(self) -> bool:
         """Report whether the pod has a ready sandbox."""
-        return self.stage in (PodWorkerState.RUNNING, PodWorkerState.TERMINATING)
+        return self.state in (PodWorkerState.RUNNING, PodWorkerState.TERMINATING)
 
     @property
-    def never_ran(self) -> bool:
+    def never_started(self) -> bool:
         """Report whether no container was ever started."""
-        return not self.runs
+        return not self.containers
 
     @property
     def phase(self) -> str:
         """Return ``status.phase`` of the pod."""
-        if self.stage is PodWorkerState.TERMINATED:
-            return "Succeeded" if self.runs and all(run.exit_code == 0 for run in self.runs) else "Failed"
-        return "Pending" if self.never_ran else "Running"
+        if self.state is PodWorkerState.TERMINATED:
+            return "Succeeded" if self.containers and all(run.exit_code == 0 for run in self.containers) else "Failed"
+        return "Pending" if self.never_started else "Running"
 
     def summary(self) -> object:
         """Return the content of the pod's status, to be compared with the last written one."""
-        runs = tuple((run.running, run.restarts, run.exit_code) for run in self.runs)
-        return (self.phase, self.sandbox, runs, self.refused and self.never_ran, self.resources)
+        runs = tuple((run.running, run.restarts, run.exit_code) for run in self.containers)
+        return (self.phase, self.has_sandbox, runs, self.prepare_refused and self.never_started, self.resources)
 
 
 def next_action(worker: PodWorker, *, now: float, wall: str) -> PodAction:
-    """Advance a pod to the current time and return the next action; `worker.wake` is when to check again."""
-    worker.wake = None
+    """Advance a pod to the current time and return the next action; `worker.wake_at` is when to check again."""
+    worker.wake_at = None
     _begin_termination(worker, now=now, wall=wall)
-    if worker.stage is PodWorkerState.RUNNING:
+    if worker.state is PodWorkerState.RUNNING:
         _sync_containers(worker, now=now, wall=wall)
-    if worker.stage is PodWorkerState.TERMINATING and _finish_termination(worker, now=now, wall=wall):
-        worker.stage = PodWorkerState.STOPPED
-    if worker.stage is PodWorkerState.STOPPED:
+    if worker.state is PodWorkerState.TERMINATING and _finish_termination(worker, now=now, wall=wall):
+        worker.state = PodWorkerState.STOPPED
+    if worker.state is PodWorkerState.STOPPED:
         return PodAction.UNPREPARE
-    if worker.gone:
-        return PodAction.FORGET if worker.stage is PodWorkerState.TERMINATED else PodAction.NONE
-    if worker.reported != worker.summary():
+    if worker.object_deleted:
+        return PodAction.FORGET if worker.state is PodWorkerState.TERMINATED else PodAction.NONE
+    if worker.reported_summary != worker.summary():
         return PodAction.UPDATE_STATUS
-    if worker.stage is PodWorkerState.TERMINATED:
-        due = worker.pod.metadata.deleting and not worker.removed
+    if worker.state is PodWorkerState.TERMINATED:
+        due = worker.pod.metadata.deleting and not worker.deletion_sent
         return PodAction.DELETE_POD if due else PodAction.NONE
-    if worker.stage is PodWorkerState.WAITING:
+    if worker.state is PodWorkerState.WAITING:
         if now >= worker.attempt_at:
             return PodAction.CREATE_SANDBOX
-        worker.wake = worker.attempt_at
+        worker.wake_at = worker.attempt_at
     return PodAction.NONE
 
 
 def sandbox_created(worker: PodWorker, *, now: float, wall: str) -> None:
     """Record that the sandbox is ready, and start the containers."""
-    worker.stage = PodWorkerState.RUNNING
-    worker.refused = False
-    known = {run.name: run for run in worker.runs}
-    worker.runs = [known.get(c.name) or ContainerRun(c.name) for c in worker.pod.spec.containers or ()]
-    for run in worker.runs:
+    worker.state = PodWorkerState.RUNNING
+    worker.prepare_refused = False
+    known = {run.name: run for run in worker.containers}
+    worker.containers = [known.get(c.name) or ContainerRun(c.name) for c in worker.pod.spec.containers or ()]
+    for run in worker.containers:
         if run.exit_code == 0 and worker.pod.spec.restart_policy == "OnFailure":
             continue  # it succeeded in the previous sandbox
         if run.started_at:
@@ -168,27 +168,27 @@ def sandbox_created(worker: PodWorker, *, now: float, wall: str) -> None:
         _start_container(worker, run, now=now, wall=wall)
 
 
-def container_adopted(worker: PodWorker, run: ContainerRun, *, began: float, wall: str) -> None:
+def container_adopted(worker: PodWorker, run: ContainerRun, *, started_monotonic: float, wall: str) -> None:
     """Record that a container was running before this process started."""
-    _start_container(worker, run, now=began, wall=wall)
+    _start_container(worker, run, now=started_monotonic, wall=wall)
 
 
-def prepare_failed(worker: PodWorker, *, now: float, chance: Random) -> None:
+def prepare_failed(worker: PodWorker, *, now: float, random: Random) -> None:
     """Record that the claims could not be prepared, and schedule the next attempt."""
-    worker.refused = True
-    worker.attempt_at = now + chance.uniform(*RETRY_SECONDS)
+    worker.prepare_refused = True
+    worker.attempt_at = now + random.uniform(*RETRY_SECONDS)
 
 
 def sandbox_lost(worker: PodWorker, *, now: float, wall: str) -> None:
     """Record that the sandbox is lost, and its containers with it."""
-    if not worker.sandbox:
+    if not worker.has_sandbox:
         return
-    for run in worker.runs:
+    for run in worker.containers:
         if run.running:
             _record_exit(run, SIGKILL_EXIT_CODE, wall=wall)
-        run.again = None
-    for_good = worker.stage is PodWorkerState.TERMINATING or worker.pod.spec.restart_policy == "Never"
-    worker.stage = PodWorkerState.STOPPED if for_good else PodWorkerState.WAITING
+        run.restart_at = None
+    for_good = worker.state is PodWorkerState.TERMINATING or worker.pod.spec.restart_policy == "Never"
+    worker.state = PodWorkerState.STOPPED if for_good else PodWorkerState.WAITING
     worker.attempt_at = now
 
 
@@ -203,45 +203,45 @@ def container_exited(
     """Record that the process of a container has ended."""
     if not run.running or run.number != number:
         return
-    run.ends, run.outcome = now, exit_code
-    if worker.stage is PodWorkerState.TERMINATING:
+    run.ends_at, run.next_exit_code = now, exit_code
+    if worker.state is PodWorkerState.TERMINATING:
         _record_exit(run, exit_code, wall=wall)
 
 
 def _sync_containers(worker: PodWorker, *, now: float, wall: str) -> None:
     """End the containers whose time is up and start those whose restart delay is over."""
     policy = worker.pod.spec.restart_policy
-    for run in worker.runs:
-        if run.running and run.ends is not None and run.ends <= now:
-            _record_exit(run, run.outcome, wall=wall)
+    for run in worker.containers:
+        if run.running and run.ends_at is not None and run.ends_at <= now:
+            _record_exit(run, run.next_exit_code, wall=wall)
             if policy == "Always" or (policy == "OnFailure" and run.exit_code):
-                run.failures = 0 if now - run.began >= CRASH_LOOP_BACKOFF_RESET else run.failures
-                run.again = now + (
+                run.failures = 0 if now - run.started_monotonic >= CRASH_LOOP_BACKOFF_RESET else run.failures
+                run.restart_at = now + (
                     min(CRASH_LOOP_BACKOFF_INITIAL * 2.0 ** (run.failures - 1), CRASH_LOOP_BACKOFF_MAX)
                     if run.failures
                     else 0.0
                 )
                 run.failures += 1
-        if run.again is not None and run.again <= now:
+        if run.restart_at is not None and run.restart_at <= now:
             run.restarts += 1
             _start_container(worker, run, now=now, wall=wall)
-    if not any(run.running or run.again is not None for run in worker.runs):
-        worker.stage = PodWorkerState.STOPPED
+    if not any(run.running or run.restart_at is not None for run in worker.containers):
+        worker.state = PodWorkerState.STOPPED
         return
-    times = [t for run in worker.runs for t in (run.ends if run.running else run.again,) if t is not None]
-    worker.wake = min(times, default=None)
+    times = [t for run in worker.containers for t in (run.ends_at if run.running else run.restart_at,) if t is not None]
+    worker.wake_at = min(times, default=None)
 
 
 def _start_container(worker: PodWorker, run: ContainerRun, *, now: float, wall: str) -> None:
-    does = Program(None) if worker.real else _container_program(worker.pod, run.name)
+    container_program = Program(None) if worker.runs_processes else _container_program(worker.pod, run.name)
     run.number += 1
-    run.running, run.again, run.began, run.started_at = True, None, now, wall
-    run.ends = None if does.seconds is None else now + does.seconds
-    run.outcome = does.exit_code
+    run.running, run.restart_at, run.started_monotonic, run.started_at = True, None, now, wall
+    run.ends_at = None if container_program.seconds is None else now + container_program.seconds
+    run.next_exit_code = container_program.exit_code
 
 
 def _record_exit(run: ContainerRun, code: int, *, wall: str) -> None:
-    run.running, run.ends, run.exit_code, run.finished_at = False, None, code, wall
+    run.running, run.ends_at, run.exit_code, run.finished_at = False, None, code, wall
 
 
 def _container_program(pod: KubeletPod, name: str) -> Program:
@@ -253,30 +253,32 @@ def _container_program(pod: KubeletPod, name: str) -> Program:
 
 def _begin_termination(worker: PodWorker, *, now: float, wall: str) -> None:
     """Begin to stop a deleted pod; a shorter grace period that comes later takes effect."""
-    if not (worker.gone or worker.pod.metadata.deleting):
+    if not (worker.object_deleted or worker.pod.metadata.deleting):
         return
     grace = worker.pod.grace_seconds
-    if worker.stage is PodWorkerState.WAITING:
-        worker.stage = PodWorkerState.STOPPED
-    elif worker.stage is PodWorkerState.RUNNING:
+    if worker.state is PodWorkerState.WAITING:
+        worker.state = PodWorkerState.STOPPED
+    elif worker.state is PodWorkerState.RUNNING:
         _sync_containers(worker, now=now, wall=wall)  # a container that ended by itself was not killed
-        if worker.stage is PodWorkerState.RUNNING:
-            worker.stage = PodWorkerState.TERMINATING
-            takes = grace if worker.real else stop_seconds(worker.pod.metadata.annotations)
-            for run in worker.runs:
-                run.outcome = SIGTERM_EXIT_CODE if takes <= grace and not worker.real else SIGKILL_EXIT_CODE
-                run.again = None
+        if worker.state is PodWorkerState.RUNNING:
+            worker.state = PodWorkerState.TERMINATING
+            takes = grace if worker.runs_processes else stop_seconds(worker.pod.metadata.annotations)
+            for run in worker.containers:
+                run.next_exit_code = (
+                    SIGTERM_EXIT_CODE if takes <= grace and not worker.runs_processes else SIGKILL_EXIT_CODE
+                )
+                run.restart_at = None
             worker.stop_at = now + min(takes, grace)
-    elif worker.stage is PodWorkerState.TERMINATING:
+    elif worker.state is PodWorkerState.TERMINATING:
         worker.stop_at = min(worker.stop_at, now + grace)
 
 
 def _finish_termination(worker: PodWorker, *, now: float, wall: str) -> bool:
     """End the containers once their grace period is over; return whether all have ended."""
-    if now < worker.stop_at and any(run.running for run in worker.runs):
-        worker.wake = worker.stop_at
+    if now < worker.stop_at and any(run.running for run in worker.containers):
+        worker.wake_at = worker.stop_at
         return False
-    for run in worker.runs:
+    for run in worker.containers:
         if run.running:
-            _record_exit(run, run.outcome, wall=wall)
+            _record_exit(run, run.next_exit_code, wall=wall)
     return True

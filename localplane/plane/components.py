@@ -56,7 +56,7 @@ def component_starters(
         ).run()
 
     async def workloads() -> None:
-        await ControllerManager(client(WORKLOADS), clock=clock, chance=dice[WORKLOADS]).run()
+        await ControllerManager(client(WORKLOADS), clock=clock, random=dice[WORKLOADS]).run()
 
     return {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
 
@@ -74,19 +74,19 @@ async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, c
     )
     if not places:
         await Kubelets(
-            client, nodes=nodes, clock=clock, chance=chance, api=api, release=options.release, containers=containers
+            client, nodes=nodes, clock=clock, random=chance, api=api, release=options.release, containers=containers
         ).run()
         return
     from localplane.nodes.plugins.checkpoints import FileCheckpointer  # noqa: PLC0415 - with it
     from localplane.nodes.plugins.plugin_preparer import PluginPreparer  # noqa: PLC0415 - gRPC, for who asks for it
 
     published = frozenset(spec.driver for spec in nodes if spec.devices)
-    plugins = PluginPreparer(places, client, clock=clock, own=published, release=options.release)
+    plugins = PluginPreparer(places, client, clock=clock, simulated_drivers=published, release=options.release)
     kubelets = Kubelets(
         client,
         nodes=nodes,
         clock=clock,
-        chance=chance,
+        random=chance,
         api=api,
         release=options.release,
         preparer=plugins,

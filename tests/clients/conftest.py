@@ -60,9 +60,9 @@ async def local_plane(folder):
     """Serve an API server with the controllers of garbage and of namespaces."""
     server = ApiServer(api=Dialect.STOCK)
     client = Client(LocalTransport(server), RateLimiter(1e6, 1_000_000, clock=SYSTEM), clock=SYSTEM)
-    garbage = GarbageCollector(client, mirrors=(), clock=SYSTEM, chance=Random(1))  # noqa: S311 - pace of retries
+    garbage = GarbageCollector(client, informers=(), clock=SYSTEM, random=Random(1))  # noqa: S311 - pace of retries
     namespaces, accounts = (
-        Informer(client, resource, PartialObjectMetadata, clock=SYSTEM, chance=Random(1))  # noqa: S311 - pace of retries
+        Informer(client, resource, PartialObjectMetadata, clock=SYSTEM, random=Random(1))  # noqa: S311 - pace of retries
         for resource in (NAMESPACES, SERVICE_ACCOUNTS)
     )
     emptying = NamespaceController(

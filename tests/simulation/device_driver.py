@@ -26,7 +26,7 @@ class RecordingDriver:
         self._world = world
         self._held: dict[str, dict[Device, ClaimIdentity]] = {}
 
-    def require(self, node: str, drivers: Collection[str]) -> None:
+    def check_registered(self, node: str, drivers: Collection[str]) -> None:
         """Every driver is there."""
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
@@ -52,10 +52,10 @@ class RecordingDriver:
         for device in [device for device, holder in held.items() if holder.uid in uids]:
             del held[device]
 
-    def restarted(self, node: str) -> None:
-        """See `rebooted`, which the world calls."""
+    def node_rebooted(self, node: str) -> None:
+        """See `clear_node`, which the system calls."""
 
-    def rebooted(self, node: str) -> None:
+    def clear_node(self, node: str) -> None:
         """Nothing runs there any more."""
         self._held.pop(node, None)
 

@@ -183,14 +183,14 @@ class SimulatedSystem:
         await Scheduler(self._client(transport), clock=self.clock, random=self._chance).run()
 
     async def _workloads(self, transport: Transport) -> None:
-        await ControllerManager(self._client(transport), clock=self.clock, chance=self._chance).run()
+        await ControllerManager(self._client(transport), clock=self.clock, random=self._chance).run()
 
     async def _nodes(self, transport: Transport) -> None:
         self.kubelets = Kubelets(
             self._client(transport),
             nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.beginning.nodes],
             clock=self.clock,
-            chance=self._chance,
+            random=self._chance,
             api=Dialect.KEP if self.kep else Dialect.STOCK,
             preparer=self.driver,
             leases=False,
@@ -389,7 +389,7 @@ class SimulatedSystem:
         if self.kubelets is None or not self.processes["nodes"].up:
             return False
         self.kubelets.reboot(name, seconds=seconds)
-        self.driver.rebooted(name)
+        self.driver.clear_node(name)
         return True
 
     async def _remove_node(self, name: str, seconds: float) -> bool:

@@ -32,44 +32,46 @@ class DeploymentController:
         self._set_control = ObjectControl(client, sets, clock=clock)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        deployments.tell(self._deployment_changed)
-        sets.tell(self._set_changed)
-        pods.tell(self._pod_changed)
+        deployments.add_event_handler(self._deployment_changed)
+        sets.add_event_handler(self._set_changed)
+        pods.add_event_handler(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile Deployments until cancelled; start this when the informers have synced."""
         await self._queue.run(self._sync)
 
-    def _deployment_changed(self, deployment: Deployment, *, gone: bool) -> None:
-        if not gone:
+    def _deployment_changed(self, deployment: Deployment, *, deleted: bool) -> None:
+        if not deleted:
             self._queue.add(deployment.metadata.key)
 
-    def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
-        del gone
+    def _set_changed(self, replicas: ReplicaSet, *, deleted: bool) -> None:
+        del deleted
         owner = controller_of(replicas.metadata)
         if owner is not None and owner.kind == "Deployment":
             self._queue.add((replicas.metadata.namespace, owner.name))
 
-    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+    def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
         """Sync the Deployment of a deleted pod: Recreate waits for old pods, whose end no ReplicaSet reports."""
         owner = controller_of(pod.metadata)
-        if gone and owner is not None and owner.kind == "ReplicaSet":
+        if deleted and owner is not None and owner.kind == "ReplicaSet":
             replicas = self._sets.get((pod.metadata.namespace, owner.name))
             if replicas is not None:
-                self._set_changed(replicas, gone=False)
+                self._set_changed(replicas, deleted=False)
 
     async def _sync(self, key: Key) -> float | None:
         while (deployment := self._deployments.get(key)) is not None:
-            sets = tuple(self._sets.owned(deployment.metadata.uid))
+            sets = tuple(self._sets.controlled_by(deployment.metadata.uid))
             wanted = template_contents(deployment.spec.template)
             old = (each for each in sets if template_contents(each.spec.template) != wanted)
-            busy = any(not pod.terminal for each in old for pod in self._pods.owned(each.metadata.uid))
-            plan = decide(deployment, sets, busy=busy, now=self._clock.wall())
-            if not await self._do(deployment, plan):
-                return None if plan.wake is None else self._clock.now() + plan.wake
+            old_pods_running = any(
+                not pod.terminal for each in old for pod in self._pods.controlled_by(each.metadata.uid)
+            )
+            plan = decide(deployment, sets, old_pods_running=old_pods_running, now=self._clock.wall())
+            if not await self._apply(deployment, plan):
+                return None if plan.requeue_after is None else self._clock.now() + plan.requeue_after
         return None
 
-    async def _do(self, deployment: Deployment, plan: DeploymentPlan) -> bool:
+    async def _apply(self, deployment: Deployment, plan: DeploymentPlan) -> bool:
         """Carry out a plan; return whether any object has changed."""
         namespace = deployment.metadata.namespace
         if plan.create is not None:
@@ -88,11 +90,11 @@ class DeploymentController:
                 continue
             finally:
                 self._sets.forget(replicas.metadata)
-        moved = bool(plan.create or plan.patches or plan.delete)
+        changed = bool(plan.create or plan.patches or plan.delete)
         if plan.annotations:
-            moved |= await self._deployment_control.patch(
+            changed |= await self._deployment_control.patch(
                 deployment.metadata, {"metadata": {"annotations": plan.annotations}}
             )
         elif plan.status is not None:
-            moved |= await self._deployment_control.patch(deployment.metadata, plan.status, subresource="status")
-        return moved
+            changed |= await self._deployment_control.patch(deployment.metadata, plan.status, subresource="status")
+        return changed

@@ -33,11 +33,13 @@ class DeploymentPlan:
     annotations: dict[str, str] = field(default_factory=dict)
     """Annotations to set on the Deployment."""
     status: dict[str, Any] | None = None
-    wake: float | None = None
+    requeue_after: float | None = None
 
 
-def decide(deployment: Deployment, sets: Sequence[ReplicaSet], *, busy: bool, now: datetime) -> DeploymentPlan:
-    """Return the next plan; `busy` is whether pods of older templates that have not ended still exist."""
+def decide(
+    deployment: Deployment, sets: Sequence[ReplicaSet], *, old_pods_running: bool, now: datetime
+) -> DeploymentPlan:
+    """Return the next plan; `old_pods_running` is whether pods of older templates that have not ended still exist."""
     if deployment.metadata.deleting:
         return DeploymentPlan()
     wanted = template_contents(deployment.spec.template)
@@ -47,7 +49,7 @@ def decide(deployment: Deployment, sets: Sequence[ReplicaSet], *, busy: bool, no
         sizes = _paused_sizes(deployment, current, old)
         return _scale_or_report(deployment, current, old, sizes=sizes, now=now)
     recreate = deployment.spec.strategy.type == "Recreate"
-    if recreate and (any(each.spec.replicas for each in old) or (old and busy)):
+    if recreate and (any(each.spec.replicas for each in old) or (old and old_pods_running)):
         return _scale_or_report(deployment, current, old, sizes={each.metadata.name: 0 for each in old}, now=now)
     if current is None:
         return DeploymentPlan(create=_new_replica_set(deployment, old))
@@ -73,7 +75,7 @@ def _new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[
     template = template_contents(deployment.spec.template)
     template["metadata"]["labels"][POD_TEMPLATE_HASH] = name
     there = sum(each.spec.replicas for each in old)
-    size = min(max(deployment.spec.replicas + deployment.surge - there, 0), deployment.spec.replicas)
+    size = min(max(deployment.spec.replicas + deployment.max_surge - there, 0), deployment.spec.replicas)
     selector = dict(deployment.spec.selector)
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: name}
     annotations = {
@@ -100,9 +102,9 @@ def _rolling_sizes(deployment: Deployment, current: ReplicaSet, old: Sequence[Re
     """Return the next sizes of the ReplicaSets in a rolling update."""
     wanted, now = deployment.spec.replicas, current.spec.replicas
     there = now + sum(each.spec.replicas for each in old)
-    grown = now + min(max(wanted + deployment.surge - there, 0), max(wanted - now, 0))
+    grown = now + min(max(wanted + deployment.max_surge - there, 0), max(wanted - now, 0))
     sizes = {current.metadata.name: min(grown, wanted)}
-    least = wanted - deployment.unavailable
+    least = wanted - deployment.max_unavailable
     spare = there - least - (now - current.status.available_replicas)
     for each in old:  # unhealthy pods first, because they serve no requests
         lame = min(each.spec.replicas - each.status.available_replicas, max(spare, 0))
@@ -128,7 +130,7 @@ def _paused_sizes(deployment: Deployment, current: ReplicaSet | None, old: Seque
 
 def _replicas_annotations(deployment: Deployment) -> dict[str, str]:
     wanted = deployment.spec.replicas
-    return {DESIRED_REPLICAS_ANNOTATION: str(wanted), MAX_REPLICAS_ANNOTATION: str(wanted + deployment.surge)}
+    return {DESIRED_REPLICAS_ANNOTATION: str(wanted), MAX_REPLICAS_ANNOTATION: str(wanted + deployment.max_surge)}
 
 
 def _scale_or_report(
@@ -153,8 +155,10 @@ def _scale_or_report(
         return DeploymentPlan(patches=tuple(patches))
     empty = [e for e in old if not (e.spec.replicas or e.status.replicas or e.metadata.deleting)]
     surplus = len(empty) - deployment.spec.revision_history_limit
-    status, wake = _status(deployment, current, old, now=now)
-    return DeploymentPlan(delete=tuple(sorted(empty, key=revision)[: max(surplus, 0)]), status=status, wake=wake)
+    status, requeue_after = _status(deployment, current, old, now=now)
+    return DeploymentPlan(
+        delete=tuple(sorted(empty, key=revision)[: max(surplus, 0)]), status=status, requeue_after=requeue_after
+    )
 
 
 def _status(
@@ -172,36 +176,36 @@ def _status(
         "availableReplicas": available,
         "unavailableReplicas": max(sum(each.spec.replicas for each in every) - available, 0),
     }
-    told = deployment.status
+    status = deployment.status
     known = {
-        "observedGeneration": told.observed_generation,
-        "replicas": told.replicas,
-        "updatedReplicas": told.updated_replicas,
-        "readyReplicas": told.ready_replicas,
-        "availableReplicas": told.available_replicas,
-        "unavailableReplicas": told.unavailable_replicas,
+        "observedGeneration": status.observed_generation,
+        "replicas": status.replicas,
+        "updatedReplicas": status.updated_replicas,
+        "readyReplicas": status.ready_replicas,
+        "availableReplicas": status.available_replicas,
+        "unavailableReplicas": status.unavailable_replicas,
     }
     complete = updated == deployment.spec.replicas == total == available
-    moved = updated > told.updated_replicas or available > told.available_replicas or total < told.replicas
+    progressed = updated > status.updated_replicas or available > status.available_replicas or total < status.replicas
     name = (
         f'ReplicaSet "{current.metadata.name}"' if current is not None else f'Deployment "{deployment.metadata.name}"'
     )
     before = deployment.condition("Progressing")
-    wake: float | None = None
+    requeue_after: float | None = None
     done = before is not None and before.reason == "NewReplicaSetAvailable" and total == updated
     if complete:
         progressing = ("True", "NewReplicaSetAvailable", f"{name} has successfully progressed.")
-    elif before is None or moved or (before.reason == "NewReplicaSetAvailable" and not done):
+    elif before is None or progressed or (before.reason == "NewReplicaSetAvailable" and not done):
         progressing = ("True", "ReplicaSetUpdated", f"{name} is progressing.")
     else:
         progressing = (before.status, before.reason, before.message)
         since = parse_time(before.last_update_time)
         if not done and before.status == "True" and since is not None and not deployment.spec.paused:
-            wake = deployment.spec.progress_deadline_seconds - (now - since).total_seconds()
-            if wake <= 0.0:
-                wake = None
+            requeue_after = deployment.spec.progress_deadline_seconds - (now - since).total_seconds()
+            if requeue_after <= 0.0:
+                requeue_after = None
                 progressing = ("False", "ProgressDeadlineExceeded", f"{name} has timed out progressing.")
-    enough = available >= deployment.spec.replicas - deployment.unavailable
+    enough = available >= deployment.spec.replicas - deployment.max_unavailable
     state = (
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
         if enough
@@ -209,14 +213,14 @@ def _status(
     )
     conditions = [
         _condition(deployment, "Available", state, fresh=False, now=now),
-        _condition(deployment, "Progressing", progressing, fresh=moved and not done, now=now),
+        _condition(deployment, "Progressing", progressing, fresh=progressed and not done, now=now),
     ]
     same = {c["type"]: (c["status"], c["reason"], c["message"]) for c in conditions} == {
-        c.type: (c.status, c.reason, c.message) for c in told.conditions or ()
+        c.type: (c.status, c.reason, c.message) for c in status.conditions or ()
     }
     if numbers == known and same:
-        return None, wake
-    return {"status": {**{k: v or None for k, v in numbers.items()}, "conditions": conditions}}, wake
+        return None, requeue_after
+    return {"status": {**{k: v or None for k, v in numbers.items()}, "conditions": conditions}}, requeue_after
 
 
 def _condition(

@@ -65,7 +65,7 @@ class Deployment(Struct, frozen=True):
     status: DeploymentStatus = DeploymentStatus()
 
     @property
-    def surge(self) -> int:
+    def max_surge(self) -> int:
         """Return the maximum number of pods beyond the desired replicas."""
         if self.spec.strategy.type == "Recreate":
             return 0
@@ -73,13 +73,13 @@ class Deployment(Struct, frozen=True):
         return _resolve_int_or_percent(rolling.max_surge, self.spec.replicas, up=True)
 
     @property
-    def unavailable(self) -> int:
+    def max_unavailable(self) -> int:
         """Return the maximum number of desired pods that may be unavailable."""
         if self.spec.strategy.type == "Recreate":
             return self.spec.replicas
         rolling = self.spec.strategy.rolling_update or RollingUpdate()
         found = _resolve_int_or_percent(rolling.max_unavailable, self.spec.replicas, up=False)
-        return 1 if found == 0 and self.surge == 0 else min(found, self.spec.replicas)
+        return 1 if found == 0 and self.max_surge == 0 else min(found, self.spec.replicas)
 
     def condition(self, kind: str) -> Condition | None:
         """Return the Deployment's condition of a type."""

@@ -86,20 +86,20 @@ class CustomResourceDefinition(Struct, frozen=True):
 class GarbageCollector:
     """Deletes objects whose owners are all gone."""
 
-    def __init__(self, client: Client, *, mirrors: tuple[Informer[Any], ...], clock: Clock, chance: Random) -> None:
+    def __init__(self, client: Client, *, informers: tuple[Informer[Any], ...], clock: Clock, random: Random) -> None:
         self.graph = DependencyGraph()
         self._client = client
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._queue: WorkQueue[Uid] = WorkQueue(clock)
         self._resources: dict[tuple[str, str], Resource] = {}
         """Watched kinds, by group and kind."""
         self._custom: dict[str, tuple[Resource, asyncio.Task[None]]] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._mirrors = mirrors
-        for mirror in mirrors:
-            self._know(mirror.resource)
-            mirror.tell(partial(self._observed, mirror.resource))
+        self._informers = informers
+        for informer in informers:
+            self._add_resource(informer.resource)
+            informer.add_event_handler(partial(self._observe, informer.resource))
         self._reflectors = [self._reflector(resource) for resource in BUILTIN]
         self._definitions = Reflector(
             client,
@@ -111,7 +111,7 @@ class GarbageCollector:
                 on_restore=ignore,
             ),
             clock=clock,
-            random=chance,
+            random=random,
         )
 
     @property
@@ -128,27 +128,29 @@ class GarbageCollector:
             group.create_task(self._definitions.run(), name="reflect definitions for garbage")
             for reflector in self._reflectors:
                 await reflector.synced.wait()
-            for mirror in self._mirrors:
-                await mirror.reflector.synced.wait()
+            for informer in self._informers:
+                await informer.reflector.synced.wait()
             group.create_task(self._queue.run(self._sync), name="garbage")
 
     def _reflector(self, resource: Resource) -> Reflector[PartialObjectMetadata]:
-        self._know(resource)
+        self._add_resource(resource)
         handler = EventHandlerFuncs[PartialObjectMetadata](
-            on_upsert=partial(self._observed, resource, gone=False),
-            on_delete=partial(self._observed, resource, gone=True),
+            on_upsert=partial(self._observe, resource, deleted=False),
+            on_delete=partial(self._observe, resource, deleted=True),
             on_restore=ignore,
         )
         return Reflector(
-            self._client, resource, PartialObjectMetadata, handler=handler, clock=self._clock, random=self._chance
+            self._client, resource, PartialObjectMetadata, handler=handler, clock=self._clock, random=self._random
         )
 
-    def _know(self, resource: Resource) -> None:
+    def _add_resource(self, resource: Resource) -> None:
         self._resources[resource.group, resource.kind] = resource
 
-    def _observed(self, resource: Resource, obj: ApiObject, /, *, gone: bool) -> None:
-        news = self.graph.remove(obj.metadata.uid) if gone else self.graph.put(GraphNode(resource, obj.metadata))
-        for uid in news:
+    def _observe(self, resource: Resource, obj: ApiObject, /, *, deleted: bool) -> None:
+        to_process = (
+            self.graph.remove(obj.metadata.uid) if deleted else self.graph.put(GraphNode(resource, obj.metadata))
+        )
+        for uid in to_process:
             self._queue.add(uid)
 
     def _watch_custom(self, definition: CustomResourceDefinition, wanted: Resource | None) -> None:
@@ -166,74 +168,74 @@ class GarbageCollector:
 
     async def _sync(self, uid: Uid) -> float | None:
         """Carry out the actions for an object; return when to try again."""
-        item = self.graph.items.get(uid)
+        node = self.graph.nodes.get(uid)
         for action in self.graph.decide(uid):
-            assert item is not None  # noqa: S101 - who is not there needs nothing
-            if not await self._do(item, action):
+            assert node is not None  # noqa: S101 - who is not there needs nothing
+            if not await self._apply(node, action):
                 return self._clock.now() + UNKNOWN_KIND_RETRY_SECONDS
         return None
 
-    async def _do(self, item: GraphNode, action: GarbageAction) -> bool:
+    async def _apply(self, node: GraphNode, action: GarbageAction) -> bool:
         """Carry out one action; return False if the action has to wait."""
         try:
             match action:
                 case LookUpOwner(owner):
-                    return await self._look_up(item, owner)
+                    return await self._look_up(node, owner)
                 case DeleteObject(propagation):
-                    await self._client.delete(item.resource, item.meta.key, uid=item.meta.uid, propagation=propagation)
+                    await self._client.delete(node.resource, node.meta.key, uid=node.meta.uid, propagation=propagation)
                 case RemoveOwnerReferences(dependent, owners):
                     rest = [each for each in dependent.owners if each.uid not in owners]
                     await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(rest) or None})
                 case RemoveFinalizer(finalizer):
-                    left = [each for each in item.meta.finalizers or () if each != finalizer]
-                    await self._patch(item, {"finalizers": left or None})
+                    left = [each for each in node.meta.finalizers or () if each != finalizer]
+                    await self._patch(node, {"finalizers": left or None})
         except NotFound:
-            self._forget(item)
+            self._forget(node)
         except Conflict:
-            await self._reread(item)
+            await self._reread(node)
             raise
         return True
 
-    async def _look_up(self, item: GraphNode, owner: OwnerReference) -> bool:
+    async def _look_up(self, node: GraphNode, owner: OwnerReference) -> bool:
         group, _, _ = owner.api_version.rpartition("/")
         resource = self._resources.get((group, owner.kind))
         if resource is None:
             return False
-        key = (item.meta.namespace if resource.namespaced else "", owner.name)
+        key = (node.meta.namespace if resource.namespaced else "", owner.name)
         try:
             found = await self._client.get(resource, key, PartialObjectMetadata)
         except NotFound:
-            self.graph.absent(owner.uid)
+            self.graph.mark_absent(owner.uid)
         else:
             if found.metadata.uid == owner.uid:
-                self._observed(resource, found, gone=False)
+                self._observe(resource, found, deleted=False)
             else:
-                self.graph.absent(owner.uid)
-        self._queue.add(item.meta.uid)
+                self.graph.mark_absent(owner.uid)
+        self._queue.add(node.meta.uid)
         return True
 
-    async def _patch(self, item: GraphNode, metadata: dict[str, Any]) -> None:
+    async def _patch(self, node: GraphNode, metadata: dict[str, Any]) -> None:
         changed = await self._client.merge_patch(
-            item.resource,
-            item.meta.key,
+            node.resource,
+            node.meta.key,
             {"metadata": metadata},
             model=PartialObjectMetadata,
-            resource_version=item.meta.resource_version,
-            uid=item.meta.uid,
+            resource_version=node.meta.resource_version,
+            uid=node.meta.uid,
         )
-        self._observed(item.resource, changed, gone=False)
+        self._observe(node.resource, changed, deleted=False)
 
-    async def _reread(self, item: GraphNode) -> None:
+    async def _reread(self, node: GraphNode) -> None:
         """Re-read an object that another client has written, or that another object has replaced."""
         try:
-            found = await self._client.get(item.resource, item.meta.key, PartialObjectMetadata)
+            found = await self._client.get(node.resource, node.meta.key, PartialObjectMetadata)
         except NotFound:
-            self._forget(item)
+            self._forget(node)
             return
-        if found.metadata.uid != item.meta.uid:
-            self._forget(item)
-        self._observed(item.resource, found, gone=False)
+        if found.metadata.uid != node.meta.uid:
+            self._forget(node)
+        self._observe(node.resource, found, deleted=False)
 
-    def _forget(self, item: GraphNode) -> None:
-        for uid in self.graph.remove(item.meta.uid):
+    def _forget(self, node: GraphNode) -> None:
+        for uid in self.graph.remove(node.meta.uid):
             self._queue.add(uid)

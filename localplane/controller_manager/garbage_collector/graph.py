@@ -32,9 +32,9 @@ class GraphNode:
         """Return the owner references of the object."""
         return self.meta.owner_references or []
 
-    def ending(self, how: str) -> bool:
+    def is_deleting_with(self, finalizer: str) -> bool:
         """Report whether the object is being deleted with this finalizer."""
-        return self.meta.deleting and how in (self.meta.finalizers or ())
+        return self.meta.deleting and finalizer in (self.meta.finalizers or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DeleteObject:
 class RemoveOwnerReferences:
     """An action: remove owner references from the object itself or from one of its dependents."""
 
-    item: GraphNode
+    node: GraphNode
     owners: tuple[Uid, ...]
 
 
@@ -73,91 +73,95 @@ GarbageAction: TypeAlias = LookUpOwner | DeleteObject | RemoveOwnerReferences | 
 class DependencyGraph:
     """Holds all objects by uid, and the dependents of each owner."""
 
-    items: dict[Uid, GraphNode] = field(default_factory=dict)
+    nodes: dict[Uid, GraphNode] = field(default_factory=dict)
     dependents: dict[Uid, dict[Uid, None]] = field(default_factory=dict)
     """Uids of dependents by owner, including owners that were never observed."""
-    gone: dict[Uid, None] = field(default_factory=dict)
+    absent_owners: dict[Uid, None] = field(default_factory=dict)
     """Owners that are known to be gone, as long as an object refers to them."""
 
-    def put(self, item: GraphNode) -> list[Uid]:
+    def put(self, node: GraphNode) -> list[Uid]:
         """Store a version of an object; return the uids to process because of it."""
-        uid = item.meta.uid
-        before = self.items.get(uid)
-        if before is not None and int(before.meta.resource_version) > int(item.meta.resource_version):
+        uid = node.meta.uid
+        before = self.nodes.get(uid)
+        if before is not None and int(before.meta.resource_version) > int(node.meta.resource_version):
             return []  # a watch that lags behind the response to a write of this collector
-        self.items[uid] = item
-        after = {owner.uid for owner in item.owners}
+        self.nodes[uid] = node
+        after = {owner.uid for owner in node.owners}
         for owner in before.owners if before is not None else ():
             if owner.uid not in after:
                 self._unlink(owner.uid, uid)
-        for owner in item.owners:
+        for owner in node.owners:
             self.dependents.setdefault(owner.uid, {})[uid] = None
-        moved = before is None or before.owners != item.owners
-        news = (
+        moved = before is None or before.owners != node.owners
+        to_process = (
             [uid]
-            if item.ending(FINALIZER_DELETE_DEPENDENTS)
-            or item.ending(FINALIZER_ORPHAN_DEPENDENTS)
-            or (moved and self._has_absent_owner(item))
+            if node.is_deleting_with(FINALIZER_DELETE_DEPENDENTS)
+            or node.is_deleting_with(FINALIZER_ORPHAN_DEPENDENTS)
+            or (moved and self._has_absent_owner(node))
             else []
         )
-        if item.ending(FINALIZER_DELETE_DEPENDENTS) and not (
-            before is not None and before.ending(FINALIZER_DELETE_DEPENDENTS)
+        if node.is_deleting_with(FINALIZER_DELETE_DEPENDENTS) and not (
+            before is not None and before.is_deleting_with(FINALIZER_DELETE_DEPENDENTS)
         ):
-            news += self.dependents.get(uid, ())
+            to_process += self.dependents.get(uid, ())
         if moved and before is not None:  # an owner that waits for its dependents checks again
-            news += (owner.uid for owner in before.owners if owner.uid in self.items)
-        return news
+            to_process += (owner.uid for owner in before.owners if owner.uid in self.nodes)
+        return to_process
 
     def remove(self, uid: Uid) -> list[Uid]:
         """Remove a deleted object; return the uids to process because of it."""
-        item = self.items.pop(uid, None)
-        news = list(self.dependents.get(uid, ()))
-        if news:
-            self.gone[uid] = None
-        for owner in item.owners if item is not None else ():
+        node = self.nodes.pop(uid, None)
+        to_process = list(self.dependents.get(uid, ()))
+        if to_process:
+            self.absent_owners[uid] = None
+        for owner in node.owners if node is not None else ():
             self._unlink(owner.uid, uid)
-            if owner.uid in self.items:
-                news.append(owner.uid)
-        return news
+            if owner.uid in self.nodes:
+                to_process.append(owner.uid)
+        return to_process
 
-    def absent(self, uid: Uid) -> None:
+    def mark_absent(self, uid: Uid) -> None:
         """Record that a looked-up owner does not exist."""
         if self.dependents.get(uid):
-            self.gone[uid] = None
+            self.absent_owners[uid] = None
 
     def decide(self, uid: Uid) -> list[GarbageAction]:
         """Return the actions for an object."""
-        item = self.items.get(uid)
-        if item is None:
+        node = self.nodes.get(uid)
+        if node is None:
             return []
-        if item.ending(FINALIZER_ORPHAN_DEPENDENTS):
-            return self._orphan_dependents(item)
-        if item.ending(FINALIZER_DELETE_DEPENDENTS):
+        if node.is_deleting_with(FINALIZER_ORPHAN_DEPENDENTS):
+            return self._orphan_dependents(node)
+        if node.is_deleting_with(FINALIZER_DELETE_DEPENDENTS):
             blocking = [each for each in self._dependents(uid) if _blocks_owner_deletion(each, uid)]
             return [] if blocking else [RemoveFinalizer(FINALIZER_DELETE_DEPENDENTS)]
-        if item.meta.deleting or not item.owners:
+        if node.meta.deleting or not node.owners:
             return []
-        unknown = [o for o in item.owners if o.uid not in self.items and o.uid not in self.gone]
+        unknown = [o for o in node.owners if o.uid not in self.nodes and o.uid not in self.absent_owners]
         if unknown:
             return [LookUpOwner(owner) for owner in unknown]
-        return self._judged(item)
+        return self._attempt_to_delete(node)
 
-    def _has_absent_owner(self, item: GraphNode) -> bool:
+    def _has_absent_owner(self, node: GraphNode) -> bool:
         """Report whether an owner is unknown or deleted in the foreground; most pods need no second look."""
-        owners = (self.items.get(owner.uid) for owner in item.owners)
-        return any(owner is None or owner.ending(FINALIZER_DELETE_DEPENDENTS) for owner in owners)
+        owners = (self.nodes.get(owner.uid) for owner in node.owners)
+        return any(owner is None or owner.is_deleting_with(FINALIZER_DELETE_DEPENDENTS) for owner in owners)
 
-    def _judged(self, item: GraphNode) -> list[GarbageAction]:
+    def _attempt_to_delete(self, node: GraphNode) -> list[GarbageAction]:
         """Return the actions that follow from the state of an object's owners."""
-        owners = [(owner.uid, self.items.get(owner.uid)) for owner in item.owners]
-        solid = [uid for uid, owner in owners if owner is not None and not owner.ending(FINALIZER_DELETE_DEPENDENTS)]
+        owners = [(owner.uid, self.nodes.get(owner.uid)) for owner in node.owners]
+        solid = [
+            uid
+            for uid, owner in owners
+            if owner is not None and not owner.is_deleting_with(FINALIZER_DELETE_DEPENDENTS)
+        ]
         if solid:
             rest = tuple(uid for uid, _ in owners if uid not in solid)
-            return [RemoveOwnerReferences(item, rest)] if rest else []
+            return [RemoveOwnerReferences(node, rest)] if rest else []
         waiting = any(owner is not None for _, owner in owners)
-        if waiting and self.dependents.get(item.meta.uid):
+        if waiting and self.dependents.get(node.meta.uid):
             return [DeleteObject("Foreground")]
-        finalizers = item.meta.finalizers or ()
+        finalizers = node.meta.finalizers or ()
         return [
             DeleteObject(
                 "Orphan"
@@ -168,14 +172,14 @@ class DependencyGraph:
             )
         ]
 
-    def _orphan_dependents(self, item: GraphNode) -> list[GarbageAction]:
+    def _orphan_dependents(self, node: GraphNode) -> list[GarbageAction]:
         left: list[GarbageAction] = [
-            RemoveOwnerReferences(each, (item.meta.uid,)) for each in self._dependents(item.meta.uid)
+            RemoveOwnerReferences(each, (node.meta.uid,)) for each in self._dependents(node.meta.uid)
         ]
         return left or [RemoveFinalizer(FINALIZER_ORPHAN_DEPENDENTS)]
 
     def _dependents(self, uid: Uid) -> Iterable[GraphNode]:
-        return [self.items[each] for each in self.dependents.get(uid, ()) if each in self.items]
+        return [self.nodes[each] for each in self.dependents.get(uid, ()) if each in self.nodes]
 
     def _unlink(self, owner: Uid, uid: Uid) -> None:
         found = self.dependents.get(owner)
@@ -183,8 +187,8 @@ class DependencyGraph:
             found.pop(uid, None)
             if not found:
                 del self.dependents[owner]
-                self.gone.pop(owner, None)
+                self.absent_owners.pop(owner, None)
 
 
-def _blocks_owner_deletion(item: GraphNode, owner: Uid) -> bool:
-    return any(each.uid == owner and each.block_owner_deletion for each in item.owners)
+def _blocks_owner_deletion(node: GraphNode, owner: Uid) -> bool:
+    return any(each.uid == owner and each.block_owner_deletion for each in node.owners)

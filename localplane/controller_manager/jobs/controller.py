@@ -59,34 +59,34 @@ class JobController:
         self._failures: dict[Uid, BackoffRecord] = {}
         self._unknown_owners: dict[Key, set[Uid]] = {}
         """Owner uids of pods that name a Job but do not match the uid of the cached Job."""
-        jobs.tell(self._job_changed)
-        pods.tell(self._pod_changed)
+        jobs.add_event_handler(self._job_changed)
+        pods.add_event_handler(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile Jobs until cancelled; start this when both informers have synced."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run(self._sync), name="jobs")
-            group.create_task(self._orphans.run(self._let_go), name="orphans of jobs")
+            group.create_task(self._orphans.run(self._sync_orphan_pod), name="orphans of jobs")
 
-    def _job_changed(self, job: Job, *, gone: bool) -> None:
-        if gone:
+    def _job_changed(self, job: Job, *, deleted: bool) -> None:
+        if deleted:
             self._failures.pop(job.metadata.uid, None)
             self._unknown_owners.setdefault(job.metadata.key, set()).add(job.metadata.uid)
-            for pod in self._pods.owned(job.metadata.uid):
-                self._pod_changed(pod, gone=False)
+            for pod in self._pods.controlled_by(job.metadata.uid):
+                self._pod_changed(pod, deleted=False)
         self._queue.add(job.metadata.key)
 
-    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+    def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
         owner = controller_of(pod.metadata)
-        if owner is None and not gone and has_tracking_finalizer(pod):
+        if owner is None and not deleted and has_tracking_finalizer(pod):
             self._orphans.add(pod.metadata.key)
         elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
             key = (pod.metadata.namespace, owner.name)
             job = self._jobs.get(key)
             if job is None or job.metadata.uid != owner.uid:
                 self._unknown_owners.setdefault(key, set()).add(owner.uid)
-            gathering = max(BATCH_SECONDS, BATCH_SECONDS_PER_POD * self._pods.count(owner.uid))
-            self._queue.add_at(key, self._clock.now() + gathering)
+            batch_seconds = max(BATCH_SECONDS, BATCH_SECONDS_PER_POD * self._pods.count_controlled_by(owner.uid))
+            self._queue.add_at(key, self._clock.now() + batch_seconds)
 
     async def _sync(self, key: Key) -> float | None:
         """Carry out all possible steps for a Job; return when to sync the Job again."""
@@ -96,23 +96,27 @@ class JobController:
             job = self._jobs.get(key)
             if job is None:
                 return None
-            if not job.ours:
+            if not job.is_managed_here:
                 return None
             uid, now = job.metadata.uid, self._clock.wall()
-            pods = tuple(self._pods.owned(uid))
+            pods = tuple(self._pods.controlled_by(uid))
             plan = decide(job, pods, failures=self._failures.get(uid, BackoffRecord()), now=now)
-            if plan.moves_pods:
-                await self._move(job, plan)
+            if plan.changes_pods:
+                await self._create_and_delete(job, plan)
                 continue
-            written = plan.status is not None and await self._write(job, plan)
-            if plan.release:
-                await slow_start_batch(plan.release, self._release)
-            if not written and not plan.release:
-                return await self._expire(job) if plan.wake is None else self._clock.now() + plan.wake
+            written = plan.status is not None and await self._write_status(job, plan)
+            if plan.remove_finalizers:
+                await slow_start_batch(plan.remove_finalizers, self._remove_finalizer)
+            if not written and not plan.remove_finalizers:
+                return (
+                    await self._delete_after_ttl(job)
+                    if plan.requeue_after is None
+                    else self._clock.now() + plan.requeue_after
+                )
 
-    async def _move(self, job: Job, plan: JobPlan) -> None:
-        await slow_start_batch(plan.end, self._pod_control.delete)
-        await slow_start_batch(plan.drop, self._drop)
+    async def _create_and_delete(self, job: Job, plan: JobPlan) -> None:
+        await slow_start_batch(plan.delete_counted, self._pod_control.delete)
+        await slow_start_batch(plan.delete_uncounted, self._delete_uncounted)
         await slow_start_batch(plan.create, partial(self._create, job))
 
     async def _create(self, job: Job, index: int | None) -> None:
@@ -129,17 +133,18 @@ class JobController:
             body["spec"] = _with_completion_index({**body["spec"], "hostname": f"{job.metadata.name}-{index}"})
         await self._pod_control.create(body, namespace=job.metadata.namespace)
 
-    async def _drop(self, pod: Pod) -> None:
-        await self._release(pod)  # raises on failure: a pod deleted with its finalizer would count as a failure
+    async def _delete_uncounted(self, pod: Pod) -> None:
+        # Removing the finalizer raises on failure: a pod deleted with its finalizer would count as a failure.
+        await self._remove_finalizer(pod)
         await self._pod_control.delete(pod)
 
-    async def _release(self, pod: Pod) -> None:
+    async def _remove_finalizer(self, pod: Pod) -> None:
         """Remove the Job tracking finalizer of a pod, and keep all other finalizers."""
         meta = pod.metadata
         rest = [each for each in meta.finalizers or () if each != JOB_TRACKING_FINALIZER]
         await self._pod_control.patch(meta, {"metadata": {"finalizers": rest or None}})
 
-    async def _write(self, job: Job, plan: JobPlan) -> bool:
+    async def _write_status(self, job: Job, plan: JobPlan) -> bool:
         """Write the status; return whether the Job has changed."""
         assert plan.status is not None  # noqa: S101 - the caller has looked
         meta = job.metadata
@@ -151,9 +156,9 @@ class JobController:
             self._recorder.record(EventRecord(Regarding.of(JOBS, meta), EventType(severity), reason, "Syncing", note))
         return changed
 
-    async def _expire(self, job: Job) -> float | None:
+    async def _delete_after_ttl(self, job: Job) -> float | None:
         """Delete a finished Job when its TTL has expired; return when that will be."""
-        finished, seconds = job.finished, job.spec.ttl_seconds_after_finished
+        finished, seconds = job.finished_condition, job.spec.ttl_seconds_after_finished
         if finished is None or seconds is None or job.metadata.deleting:
             return None
         since = parse_time(finished.last_transition_time) or self._clock.wall()
@@ -164,11 +169,11 @@ class JobController:
             await self._client.delete(JOBS, job.metadata.key, uid=job.metadata.uid, propagation="Foreground")
         return None
 
-    async def _let_go(self, key: Key) -> None:
+    async def _sync_orphan_pod(self, key: Key) -> None:
         """Remove the finalizer of a pod that no controller owns any longer."""
         pod = self._pods.get(key)
         if pod is not None and has_tracking_finalizer(pod) and controller_of(pod.metadata) is None:
-            await self._release(pod)
+            await self._remove_finalizer(pod)
 
     async def _release_orphaned_pods(self, key: Key) -> None:
         """Release the pods of a Job that is gone, even if a new Job has its name.
@@ -176,18 +181,18 @@ class JobController:
         The Job is read from the API server, because the watch of Jobs may lag behind the watch of pods.
         """
         uids = self._unknown_owners.pop(key)
-        owned = (pod for uid in sorted(uids) for pod in self._pods.owned(uid))
+        owned = (pod for uid in sorted(uids) for pod in self._pods.controlled_by(uid))
         orphans = [pod for pod in owned if JOB_TRACKING_FINALIZER in (pod.metadata.finalizers or ())]
         if not orphans:
             return
         try:
-            there = await self._uid(key)
-            await slow_start_batch([pod for pod in orphans if _controller_uid(pod) != there], self._release)
+            job_uid = await self._job_uid(key)
+            await slow_start_batch([pod for pod in orphans if _controller_uid(pod) != job_uid], self._remove_finalizer)
         except ApiError:
             self._unknown_owners.setdefault(key, set()).update(uids)
             raise
 
-    async def _uid(self, key: Key) -> Uid | None:
+    async def _job_uid(self, key: Key) -> Uid | None:
         try:
             return (await self._client.get(JOBS, key, PartialObjectMetadata)).metadata.uid
         except NotFound:
@@ -203,13 +208,13 @@ def _with_completion_index(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod spec whose containers get their completion index as an environment variable."""
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{JOB_COMPLETION_INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
-    told = dict(spec)
+    result = dict(spec)
     for part in ("initContainers", "containers"):
         if part in spec:
-            told[part] = [
+            result[part] = [
                 each
                 if any(env.get("name") == variable["name"] for env in each.get("env") or ())
                 else {**each, "env": [*(each.get("env") or ()), variable]}
                 for each in spec[part]
             ]
-    return told
+    return result

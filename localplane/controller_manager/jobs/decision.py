@@ -27,48 +27,50 @@ MAX_PODS_PER_SYNC: Final = 500
 class JobPlan:
     """The next steps for a Job, in order; `status` is a merge patch."""
 
-    end: tuple[Pod, ...] = ()
+    delete_counted: tuple[Pod, ...] = ()
     """Pods to delete that will be counted."""
-    drop: tuple[Pod, ...] = ()
+    delete_uncounted: tuple[Pod, ...] = ()
     """Pods to delete that will not be counted: their finalizers are removed first."""
     create: tuple[int | None, ...] = ()
     """Completion indexes of the pods to create; None for pods without an index."""
     status: dict[str, Any] | None = None
-    release: tuple[Pod, ...] = ()
+    remove_finalizers: tuple[Pod, ...] = ()
     failures: BackoffRecord = field(default_factory=BackoffRecord)
     """Backoff record to remember once the status is written."""
     events: tuple[tuple[str, str, str], ...] = ()
     """Type, reason and note of events to record once the status is written."""
-    wake: float | None = None
+    requeue_after: float | None = None
     """Seconds until the next sync, if no event comes before."""
 
     @property
-    def moves_pods(self) -> bool:
+    def changes_pods(self) -> bool:
         """Report whether pods are created or deleted, after which the decision is made again."""
-        return bool(self.end or self.drop or self.create)
+        return bool(self.delete_counted or self.delete_uncounted or self.create)
 
 
 def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datetime) -> JobPlan:
     """Return the next steps for a Job."""
-    if job.finished is not None or job.metadata.deleting:
-        return JobPlan(release=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
+    if job.finished_condition is not None or job.metadata.deleting:
+        return JobPlan(remove_finalizers=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
     found = count_pods(job, pods)
-    failures = failures.after(found.new_succeeded, found.new_failed)
+    failures = failures.with_finished(found.new_succeeded, found.new_failed)
     over = outcome.early_outcome(job, found, now=now)
-    wake = outcome.seconds_to_deadline(job, now=now)
+    requeue_after = outcome.seconds_to_deadline(job, now=now)
     if over is not None and found.active:
-        return JobPlan(end=tuple(found.active))
+        return JobPlan(delete_counted=tuple(found.active))
     if over is None:
         if job.spec.suspend:
             if found.active:
-                return JobPlan(drop=tuple(found.active)[:MAX_PODS_PER_SYNC])
+                return JobPlan(delete_uncounted=tuple(found.active)[:MAX_PODS_PER_SYNC])
         else:
-            plan = _manage_pods(job, found, delay=failures.delay(now))
-            if plan.moves_pods:
+            plan = _manage_pods(job, found, delay=failures.remaining_time(now))
+            if plan.changes_pods:
                 return plan
-            wake = min((each for each in (wake, plan.wake) if each is not None), default=None)
+            requeue_after = min(
+                (each for each in (requeue_after, plan.requeue_after) if each is not None), default=None
+            )
         over = outcome.completion_outcome(job, found)
-    return _track_status(job, found, over=over, failures=failures, now=now, wake=wake)
+    return _track_status(job, found, over=over, failures=failures, now=now, requeue_after=requeue_after)
 
 
 def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
@@ -80,14 +82,14 @@ def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
         wanted = max(min(job.completions - found.succeeded, job.parallelism), 0)
     surplus = _surplus_pods(job, found.active, at_least=active - wanted)
     if surplus:
-        return JobPlan(drop=surplus[:MAX_PODS_PER_SYNC])
+        return JobPlan(delete_uncounted=surplus[:MAX_PODS_PER_SYNC])
     missing = wanted - active - (len(found.terminating) if job.replaces_failed_only else 0)
     if missing <= 0:
         return JobPlan()
     if delay > 0.0:
-        return JobPlan(wake=delay)
+        return JobPlan(requeue_after=delay)
     missing = min(missing, MAX_PODS_PER_SYNC)
-    if not job.indexed:
+    if not job.is_indexed:
         return JobPlan(create=(None,) * missing)
     taken = found.done | {completion_index(pod) for pod in found.active}
     if job.replaces_failed_only:
@@ -99,7 +101,7 @@ def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
 def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, ...]:
     """Return pods to delete: first those with a wrong or duplicate index, then the least progressed ones."""
     rest, found, seen = active, list[Pod](), set[int | None]()
-    if job.indexed:
+    if job.is_indexed:
         rest = []
         for pod in active:
             good = has_valid_index(job, pod) and completion_index(pod) not in seen
@@ -112,18 +114,24 @@ def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, .
 
 
 def _track_status(
-    job: Job, found: PodCounts, *, over: JobOutcome | None, failures: BackoffRecord, now: datetime, wake: float | None
+    job: Job,
+    found: PodCounts,
+    *,
+    over: JobOutcome | None,
+    failures: BackoffRecord,
+    now: datetime,
+    requeue_after: float | None,
 ) -> JobPlan:
     """Return a plan that counts ended pods and updates the status of the Job."""
-    release = _pods_to_count(job, found, over=over)
+    to_count = _pods_to_count(job, found, over=over)
     succeeded, failed = dict.fromkeys(found.succeeded_uids), dict.fromkeys(found.failed_uids)
     completed, policy = set(found.completed), job.spec.pod_failure_policy
-    for pod in release:
+    for pod in to_count:
         uid, index = pod.metadata.uid, completion_index(pod)
         if not has_valid_index(job, pod):
             continue
         if pod.status.phase == "Succeeded" and uid not in failed:
-            if index is not None and job.indexed:
+            if index is not None and job.is_indexed:
                 completed.add(index)
             else:
                 succeeded[uid] = None
@@ -136,18 +144,18 @@ def _track_status(
         "failed": found.counted_failed or None,
         "uncountedTerminatedPods": {"succeeded": list(succeeded) or None, "failed": list(failed) or None},
     }
-    if job.indexed:
+    if job.is_indexed:
         status |= {"succeeded": len(completed) or None, "completedIndexes": indexes.format_indexes(completed) or None}
     else:
         status |= {"succeeded": found.counted_succeeded or None}
-    events = _add_conditions(job, status, over=over, busy=bool(release or found.terminating), now=now)
+    events = _add_conditions(job, status, over=over, pods_left=bool(to_count or found.terminating), now=now)
     changed = status != _present_status(job, status)
     return JobPlan(
         status={"status": status} if changed else None,
-        release=tuple(release),
+        remove_finalizers=tuple(to_count),
         failures=failures,
         events=events,
-        wake=wake,
+        requeue_after=requeue_after,
     )
 
 
@@ -163,7 +171,7 @@ def _pods_to_count(job: Job, found: PodCounts, *, over: JobOutcome | None) -> li
 
 
 def _add_conditions(
-    job: Job, status: dict[str, Any], *, over: JobOutcome | None, busy: bool, now: datetime
+    job: Job, status: dict[str, Any], *, over: JobOutcome | None, pods_left: bool, now: datetime
 ) -> tuple[tuple[str, str, str], ...]:
     """Add conditions and times to a status; return the events to record."""
     wall = rfc3339(now)
@@ -173,10 +181,10 @@ def _add_conditions(
     suspended = known.get("Suspended")
     events: list[tuple[str, str, str]] = []
     if over is not None:
-        if over.interim not in known:
-            conditions.append(_condition(over.interim, "True", over.reason, over.message, wall))
-        if not busy:
-            conditions.append(_condition(over.final, "True", over.reason, over.message, wall))
+        if over.interim_condition not in known:
+            conditions.append(_condition(over.interim_condition, "True", over.reason, over.message, wall))
+        if not pods_left:
+            conditions.append(_condition(over.final_condition, "True", over.reason, over.message, wall))
             if over.success:
                 status["completionTime"] = wall
                 events.append(("Normal", "Completed", "Job completed"))
@@ -215,7 +223,7 @@ def _present_status(job: Job, status: dict[str, Any]) -> dict[str, Any]:
         _condition(c.type, c.status, c.reason, c.message, c.last_transition_time) for c in now.conditions or ()
     ]
     uncounted = now.uncounted_terminated_pods
-    told = {
+    present = {
         "active": now.active or None,
         "ready": now.ready,
         "terminating": now.terminating,
@@ -227,4 +235,4 @@ def _present_status(job: Job, status: dict[str, Any]) -> dict[str, Any]:
         "startTime": now.start_time,
         "completionTime": now.completion_time,
     }
-    return {name: told[name] for name in status}
+    return {name: present[name] for name in status}

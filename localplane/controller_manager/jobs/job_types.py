@@ -59,7 +59,7 @@ class Job(Struct, frozen=True):
     status: JobStatus = JobStatus()
 
     @property
-    def indexed(self) -> bool:
+    def is_indexed(self) -> bool:
         """Report whether each of the Job's pods has a completion index."""
         return self.spec.completion_mode == "Indexed"
 
@@ -86,7 +86,7 @@ class Job(Struct, frozen=True):
         return self.spec.pod_replacement_policy == "Failed" or self.spec.pod_failure_policy is not None
 
     @property
-    def ours(self) -> bool:
+    def is_managed_here(self) -> bool:
         """Report whether this controller manages the Job."""
         return self.spec.managed_by in (None, JOB_CONTROLLER_NAME)
 
@@ -95,7 +95,7 @@ class Job(Struct, frozen=True):
         return next((c for c in self.status.conditions or () if c.type == kind and c.status == "True"), None)
 
     @property
-    def finished(self) -> Condition | None:
+    def finished_condition(self) -> Condition | None:
         """Return the condition that marks the Job as finished, if there is one."""
         return self.condition("Complete") or self.condition("Failed")
 

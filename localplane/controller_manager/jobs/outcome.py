@@ -23,24 +23,24 @@ class JobOutcome:
     success: bool = False
 
     @property
-    def interim(self) -> str:
+    def interim_condition(self) -> str:
         """Return the type of the condition that is added first."""
         return SUCCESS_CRITERIA_MET if self.success else FAILURE_TARGET
 
     @property
-    def final(self) -> str:
+    def final_condition(self) -> str:
         """Return the type of the condition that is added last."""
         return "Complete" if self.success else "Failed"
 
 
 def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | None:
     """Return the outcome of a Job whose active pods have to be ended."""
-    told = job.condition(SUCCESS_CRITERIA_MET)
-    if told is not None:
-        return JobOutcome(told.reason, told.message, success=True)
-    told = job.condition(FAILURE_TARGET)
-    if told is not None:
-        return JobOutcome(told.reason, told.message)
+    condition = job.condition(SUCCESS_CRITERIA_MET)
+    if condition is not None:
+        return JobOutcome(condition.reason, condition.message, success=True)
+    condition = job.condition(FAILURE_TARGET)
+    if condition is not None:
+        return JobOutcome(condition.reason, condition.message)
     failure = _failure_policy_outcome(job, found)
     if failure is not None:
         return failure
@@ -64,18 +64,18 @@ def completion_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
 
 def seconds_to_deadline(job: Job, *, now: datetime) -> float | None:
     """Return the seconds until the Job's active deadline; None without a deadline."""
-    limit, began = job.spec.active_deadline_seconds, parse_time(job.status.start_time)
-    if limit is None or began is None or job.spec.suspend:
+    limit, started = job.spec.active_deadline_seconds, parse_time(job.status.start_time)
+    if limit is None or started is None or job.spec.suspend:
         return None
-    return limit - (now - began).total_seconds()
+    return limit - (now - started).total_seconds()
 
 
 def _failure_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
     policy = job.spec.pod_failure_policy
     if policy is None:
         return None
-    verdicts = (match_pod_failure_policy(policy, pod) for pod in found.pods if is_pod_failed(job, pod))
-    message = next((verdict.fails_job for verdict in verdicts if verdict.fails_job), "")
+    results = (match_pod_failure_policy(policy, pod) for pod in found.pods if is_pod_failed(job, pod))
+    message = next((result.job_failure_message for result in results if result.job_failure_message), "")
     return JobOutcome("PodFailurePolicy", message) if message else None
 
 

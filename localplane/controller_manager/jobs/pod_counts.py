@@ -53,7 +53,7 @@ def is_pod_failed(job: Job, pod: Pod) -> bool:
 def has_valid_index(job: Job, pod: Pod) -> bool:
     """Report whether the index of a pod is valid for an Indexed Job; pods of other Jobs need no index."""
     index = completion_index(pod)
-    return not job.indexed or (index is not None and index < (job.completions or 0))
+    return not job.is_indexed or (index is not None and index < (job.completions or 0))
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
@@ -69,7 +69,7 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
         counted_succeeded=job.status.succeeded + len(uncounted.succeeded or ()) - len(succeeded),
         counted_failed=job.status.failed + len(uncounted.failed or ()) - len(failed),
         completed=indexes.parse_indexes(job.status.completed_indexes, limit=job.completions or 0)
-        if job.indexed
+        if job.is_indexed
         else set(),
     )
     known = {*succeeded, *failed}
@@ -87,7 +87,7 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
     policy = job.spec.pod_failure_policy
     counting = [pod for pod in found.new_failed if policy is None or match_pod_failure_policy(policy, pod).counts]
     found.failed = found.counted_failed + len(failed) + len(counting)
-    if job.indexed:
+    if job.is_indexed:
         new = {completion_index(pod) for pod in found.new_succeeded}
         found.done = found.completed | {index for index in new if index is not None}
         found.succeeded = len(found.done)

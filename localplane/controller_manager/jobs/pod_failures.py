@@ -17,18 +17,20 @@ class FailurePolicyResult:
     """The result of a pod failure policy: whether a failed pod counts, and why it fails the whole Job, if so."""
 
     counts: bool = True
-    fails_job: str = ""
+    job_failure_message: str = ""
 
 
 def match_pod_failure_policy(policy: Mapping[str, Any] | None, pod: Pod) -> FailurePolicyResult:
     """Return the result of the first rule that matches."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         action = rule.get("action")
-        why = _match_exit_codes(rule.get("onExitCodes"), pod) or _match_pod_conditions(rule.get("onPodConditions"), pod)
-        if not why:
+        reason = _match_exit_codes(rule.get("onExitCodes"), pod) or _match_pod_conditions(
+            rule.get("onPodConditions"), pod
+        )
+        if not reason:
             continue
         if action == "FailJob":
-            return FailurePolicyResult(fails_job=f"{why} matching FailJob rule at index {number}")
+            return FailurePolicyResult(job_failure_message=f"{reason} matching FailJob rule at index {number}")
         return FailurePolicyResult(counts=action != "Ignore")
     return FailurePolicyResult()
 
@@ -62,7 +64,7 @@ class BackoffRecord:
     count: int = 0
     last: datetime | None = None
 
-    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "BackoffRecord":
+    def with_finished(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "BackoffRecord":
         """Return the record updated with pods that have ended since."""
         successes, times = [finished_at(pod) for pod in succeeded], sorted(finished_at(pod) for pod in failed)
         if successes:
@@ -70,7 +72,7 @@ class BackoffRecord:
             return BackoffRecord(len(since), since[-1] if since else None)
         return BackoffRecord(self.count + len(times), times[-1]) if times else self
 
-    def delay(self, now: datetime) -> float:
+    def remaining_time(self, now: datetime) -> float:
         """Return the seconds during which no pod may be created."""
         if self.last is None or not self.count:
             return 0.0

@@ -37,26 +37,26 @@ class NodeLifecycleController:
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._pods: dict[str, dict[Uid, Pod]] = {}
         self._lease_renewals: dict[str, tuple[str | None, float]] = {}
-        self._tainted: dict[tuple[str, str], float] = {}
+        self._tainted_since: dict[tuple[str, str], float] = {}
         """Time when a taint of a node was first observed."""
-        self._missing: dict[str, float] = {}
-        nodes.tell(self._node_changed)
-        leases.tell(self._lease_changed)
-        pods.tell(self._pod_changed)
+        self._quarantine: dict[str, float] = {}
+        nodes.add_event_handler(self._node_changed)
+        leases.add_event_handler(self._lease_changed)
+        pods.add_event_handler(self._pod_changed)
 
     async def run(self) -> None:
         """Reconcile nodes until cancelled; start this when the informers have synced."""
         await self._queue.run(self._sync)
 
-    def _node_changed(self, node: Node, *, gone: bool) -> None:
-        del gone
+    def _node_changed(self, node: Node, *, deleted: bool) -> None:
+        del deleted
         self._queue.add(node.metadata.name)
 
-    def _lease_changed(self, lease: Lease, *, gone: bool) -> None:
+    def _lease_changed(self, lease: Lease, *, deleted: bool) -> None:
         meta = lease.metadata
         if meta.namespace != LEASE_NAMESPACE:
             return
-        if gone:
+        if deleted:
             self._lease_renewals.pop(meta.name, None)
         elif self._lease_renewals.get(meta.name, ("", 0.0))[0] != lease.spec.renew_time:
             first = meta.name not in self._lease_renewals
@@ -64,33 +64,33 @@ class NodeLifecycleController:
             if first:
                 self._queue.add(meta.name)
 
-    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+    def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
         node = pod.spec.node_name
         if not node:
             return
-        here = self._pods.setdefault(node, {})
-        if gone:
-            here.pop(pod.metadata.uid, None)
+        pods_on_node = self._pods.setdefault(node, {})
+        if deleted:
+            pods_on_node.pop(pod.metadata.uid, None)
             return
-        new = pod.metadata.uid not in here
-        here[pod.metadata.uid] = pod
+        new = pod.metadata.uid not in pods_on_node
+        pods_on_node[pod.metadata.uid] = pod
         known = self._nodes.get(("", node))
-        if known is None or (known.evicting and (new or pod.metadata.deleting)):
+        if known is None or (known.no_execute_taints and (new or pod.metadata.deleting)):
             self._queue.add(node)
 
     async def _sync(self, name: str) -> float | None:
         """Reconcile a node; return when to sync the node again."""
         node, now = self._nodes.get(("", name)), self._clock.now()
         if node is None:
-            return await self._gone(name)
-        self._missing.pop(name, None)
+            return await self._collect_orphaned_pods(name)
+        self._quarantine.pop(name, None)
         wall = self._clock.wall()
-        again: list[float] = []
+        due_times: list[float] = []
         renewed = self._lease_renewals.get(name)
         if renewed is not None and node.ready:
             due = renewed[1] + rules.NODE_MONITOR_GRACE_PERIOD
             if now < due:
-                again.append(due)
+                due_times.append(due)
             elif node.ready != "Unknown":
                 body = {"status": {"conditions": rules.unknown_conditions(node, wall=wall)}}
                 await self._node_control.patch(node.metadata, body, subresource="status")
@@ -99,52 +99,52 @@ class NodeLifecycleController:
         if changed is not None:
             await self._node_control.patch(node.metadata, {"spec": {"taints": changed or None}})
             return now + RESYNC_SECONDS
-        again += await self._evict(node)
-        return min(again, default=None)
+        due_times += await self._evict(node)
+        return min(due_times, default=None)
 
     async def _evict(self, node: Node) -> list[float]:
         """Evict the pods whose toleration of the node's taints has expired; return when further tolerations expire."""
-        name, now, again = node.metadata.name, self._clock.now(), []
-        taints = {(name, f"{taint.key}={taint.value}") for taint in node.evicting}
-        for seen in [each for each in self._tainted if each[0] == name and each not in taints]:
-            del self._tainted[seen]
+        name, now, due_times = node.metadata.name, self._clock.now(), []
+        taints = {(name, f"{taint.key}={taint.value}") for taint in node.no_execute_taints}
+        for seen in [each for each in self._tainted_since if each[0] == name and each not in taints]:
+            del self._tainted_since[seen]
         if not taints:
             return []
-        since = min(self._tainted.setdefault(each, now) for each in sorted(taints))
-        lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.evicting)
+        since = min(self._tainted_since.setdefault(each, now) for each in sorted(taints))
+        lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.no_execute_taints)
         for pod in tuple(self._pods.get(name, {}).values()):
             if pod.metadata.deleting:
                 if lost:  # with this taint, a user confirms that nothing runs on the node any longer
-                    await self._end(pod, "DeletionByPodGC", "PodGC: node is out of service", force=True)
+                    await self._delete_pod(pod, "DeletionByPodGC", "PodGC: node is out of service", force=True)
                 continue
-            left = rules.min_toleration_seconds(pod, node.evicting)
+            left = rules.min_toleration_seconds(pod, node.no_execute_taints)
             if left is None or pod.terminal:
                 continue
             if since + left <= now:
-                await self._end(
+                await self._delete_pod(
                     pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", force=False
                 )
             else:
-                again.append(since + left)
-        return again
+                due_times.append(since + left)
+        return due_times
 
-    async def _gone(self, name: str) -> float | None:
+    async def _collect_orphaned_pods(self, name: str) -> float | None:
         """Delete the pods of a node that does not exist, after a quarantine and a read of the API server."""
         if not self._pods.get(name):
-            self._missing.pop(name, None)
+            self._quarantine.pop(name, None)
             return None
         now = self._clock.now()
-        due = self._missing.setdefault(name, now + rules.QUARANTINE_SECONDS)
+        due = self._quarantine.setdefault(name, now + rules.QUARANTINE_SECONDS)
         if now < due:
             return due
         try:
             await self._client.get(NODES, ("", name), PartialObjectMetadata)
         except NotFound:
             for pod in tuple(self._pods[name].values()):
-                await self._end(pod, "DeletionByPodGC", "PodGC: node no longer exists", force=True)
+                await self._delete_pod(pod, "DeletionByPodGC", "PodGC: node no longer exists", force=True)
         return None
 
-    async def _end(self, pod: Pod, reason: str, message: str, *, force: bool) -> None:
+    async def _delete_pod(self, pod: Pod, reason: str, message: str, *, force: bool) -> None:
         """Write the reason for a pod's disruption and delete the pod; `force` is for pods whose kubelet is lost."""
         meta = pod.metadata
         status: dict[str, Any] = {"conditions": [_condition(reason, message, self._wall())]}

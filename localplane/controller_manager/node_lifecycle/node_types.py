@@ -39,7 +39,7 @@ class Node(Struct, frozen=True):
         return next((c.get("status", "") for c in self.status.conditions or () if c.get("type") == "Ready"), "")
 
     @property
-    def evicting(self) -> list[Taint]:
+    def no_execute_taints(self) -> list[Taint]:
         """Return the NoExecute taints, which pods have to tolerate to stay."""
         return [taint for taint in self.spec.taints or () if taint.effect == "NoExecute"]
 

@@ -25,9 +25,9 @@ DEFAULT_TOLERATION_SECONDS: Final = 300.0
 def unknown_conditions(node: Node, *, wall: datetime) -> list[dict[str, Any]]:
     """Return the conditions of a node that has stopped reporting."""
     at = rfc3339(wall)
-    told = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    unknown = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
     return [
-        c if c.get("status") == "Unknown" else {**c, **told, "lastTransitionTime": at}
+        c if c.get("status") == "Unknown" else {**c, **unknown, "lastTransitionTime": at}
         for c in node.status.conditions or ()
     ]
 

@@ -44,10 +44,10 @@ class FileCheckpointer:
                 ) from error
         return found
 
-    def save(self, node: str, preparations: list[ClaimInfo]) -> None:
+    def save(self, node: str, claim_infos: list[ClaimInfo]) -> None:
         """Store the claims in use on a node."""
         path = self._folders[node] / CHECKPOINT_FILE
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = path.with_suffix(".new")
-        made.write_bytes(msgspec.json.encode(preparations))
-        os.replace(made, path)  # noqa: PTH105 - the same, and atomic by its name
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(claim_infos))
+        os.replace(new, path)  # noqa: PTH105 - the same, and atomic by its name

@@ -35,26 +35,26 @@ class DraPlugin:
     """A registered instance of a driver's plugin."""
 
     def __init__(
-        self, *, driver: str, path: str, version: plugin.DraPluginVersion, changed: Callable[[], None]
+        self, *, driver: str, path: str, version: plugin.DraPluginVersion, on_change: Callable[[], None]
     ) -> None:
-        """Take ``changed``, which is called when the connection comes up or goes down."""
+        """Take ``on_change``, which is called when the connection comes up or goes down."""
         self.driver = driver
         self.path = path
         self.version = version
         self.connected = False
         self.channel = channel_to(path)
-        self._changed = changed
+        self._on_change = on_change
         self._client = plugin.DraPluginClient(self.channel, version=version)
 
     def __str__(self) -> str:
         return f"driver {self.driver} at {self.path}"
 
-    async def keep(self) -> None:
+    async def keep_connected(self) -> None:
         """Keep the connection up until cancelled, then close the channel."""
         try:
             while True:
                 state = self.channel.get_state(try_to_connect=True)
-                self._now(connected=state is grpc.ChannelConnectivity.READY)
+                self._set_connected(connected=state is grpc.ChannelConnectivity.READY)
                 await self.channel.wait_for_state_change(state)
         finally:
             self.connected = False
@@ -64,24 +64,24 @@ class DraPlugin:
         """Call the plugin to prepare claims; raises `DriverError`."""
         request = plugin.NodePrepareResourcesRequest(claims=map(_claim, claims))
         try:
-            answer = await self._client.node_prepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
+            response = await self._client.node_prepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
         except aio.AioRpcError as error:
             raise responses.call_error(responses.PREPARE_METHOD, error) from error
-        return responses.prepared_devices(self.driver, claims, answer)
+        return responses.prepared_devices(self.driver, claims, response)
 
     async def unprepare(self, claims: Sequence[ClaimIdentity]) -> None:
         """Call the plugin to unprepare claims; raises `DriverError`."""
         request = plugin.NodeUnprepareResourcesRequest(claims=map(_claim, claims))
         try:
-            answer = await self._client.node_unprepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
+            response = await self._client.node_unprepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
         except aio.AioRpcError as error:
             raise responses.call_error(responses.UNPREPARE_METHOD, error) from error
-        responses.check_unprepared(claims, answer)
+        responses.check_unprepared(claims, response)
 
-    def _now(self, *, connected: bool) -> None:
+    def _set_connected(self, *, connected: bool) -> None:
         if connected != self.connected:
             self.connected = connected
-            self._changed()
+            self._on_change()
 
 
 def _claim(identity: ClaimIdentity) -> plugin.Claim:

@@ -27,7 +27,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Instance:
-    endpoint: DraPlugin
+    plugin: DraPlugin
     tasks: tuple[asyncio.Task[None], ...]
 
 
@@ -39,54 +39,54 @@ class DraPluginManager:
         node: str,
         folders: NodeFolders,
         *,
-        wiping: ResourceSliceWiper,
+        wiper: ResourceSliceWiper,
         clock: Clock,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         wipe_after: float = WIPING_DELAY_SECONDS,
         sync_seconds: float = SYNC_SECONDS,
         release: Release = NEWEST,
     ) -> None:
-        """Take ``changed``, which is called when the health of a device has changed."""
+        """Take ``on_change``, which is called when the health of a device has changed."""
         self._node = node
         self._folders = folders
-        self._wiping = wiping
+        self._wiper = wiper
         self._wipe_after = wipe_after
         self._release = release
         self._instances: dict[str, list[_Instance]] = {}
-        self._pending: dict[str, asyncio.Task[None]] = {}
+        self._wipes: dict[str, asyncio.Task[None]] = {}
         """Wipe tasks that are due or under way, by driver."""
         self._tasks = BackgroundTasks()
-        self._registry = PluginWatcher(folders.registry, self, node=node, clock=clock, sync_seconds=sync_seconds)
-        self.health = health_info.HealthInfoCache(clock, changed=changed)
+        self._watcher = PluginWatcher(folders.registry, self, node=node, clock=clock, sync_seconds=sync_seconds)
+        self.health = health_info.HealthInfoCache(clock, on_change=on_change)
 
     async def run(self) -> None:
         """Run the plugin manager of a kubelet that starts, until cancelled."""
         self._folders.make()
-        self._spawn(self._wiping.wipe(), "wipe all slices")
+        self._spawn(self._wiper.wipe(), "wipe all slices")
         self._spawn(self._expire(), "old news of health")
         try:
-            async with background_task(self._registry.run(), name=f"registry of {self._node}"):
+            async with background_task(self._watcher.run(), name=f"registry of {self._node}"):
                 await self._tasks.failed()
         finally:
             await self._tasks.close()
 
     def restart(self) -> None:
         """Reset all state after a reboot of the node, and delete the CDI files, which lie on a tmpfs."""
-        self._registry.forget()
+        self._watcher.reset()
         for path in self._folders.cdi.iterdir():
             if path.is_file():
                 path.unlink(missing_ok=True)
-        self._spawn(self._wiping.wipe(), "wipe all slices")
+        self._spawn(self._wiper.wipe(), "wipe all slices")
 
-    def endpoint(self, driver: str) -> DraPlugin:
+    def get_plugin(self, driver: str) -> DraPlugin:
         """Return the instance of a driver to call; raises `DriverError`."""
         if not driver:
             raise DriverError("DRA driver name is empty")
         instances = self._instances.get(driver)
         if not instances:
             raise DriverError(f"DRA driver {driver} is not registered")
-        connected = [each for each in instances if each.endpoint.connected]
-        return (connected or instances)[-1].endpoint
+        connected = [each for each in instances if each.plugin.connected]
+        return (connected or instances)[-1].plugin
 
     def __contains__(self, driver: str) -> bool:
         return driver in self._instances
@@ -102,27 +102,27 @@ class DraPluginManager:
     def register(self, driver: str, endpoint: str, versions: list[str]) -> None:
         """Connect to an instance; raises ValueError if another instance has that endpoint."""
         instances = self._instances.get(driver, [])
-        if any(each.endpoint.path == endpoint for each in instances):
+        if any(each.plugin.path == endpoint for each in instances):
             raise ValueError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        made = DraPlugin(
+        plugin = DraPlugin(
             driver=driver,
             path=endpoint,
             version=responses.supported_version(versions),
-            changed=lambda: self._sync(driver),
+            on_change=lambda: self._sync(driver),
         )
-        tasks = [self._spawn(made.keep(), f"connection to {made}")]
+        tasks = [self._spawn(plugin.keep_connected(), f"connection to {plugin}")]
         version = health_info.health_service_version(versions, release=self._release)
         if version is not None:
-            following = health_info.watch_device_health(made.channel, driver, version=version, cache=self.health)
-            tasks.append(self._spawn(following, f"health of {made}"))
-        self._instances[driver] = [*instances, _Instance(made, tuple(tasks))]
-        _log.info("node %s: %s is registered (%s)", self._node, made, made.version)
+            following = health_info.watch_device_health(plugin.channel, driver, version=version, cache=self.health)
+            tasks.append(self._spawn(following, f"health of {plugin}"))
+        self._instances[driver] = [*instances, _Instance(plugin, tuple(tasks))]
+        _log.info("node %s: %s is registered (%s)", self._node, plugin, plugin.version)
         self._sync(driver)
 
     def deregister(self, driver: str, endpoint: str) -> None:
         """Remove an instance and cancel its tasks."""
         instances = self._instances.pop(driver, [])
-        left = [each for each in instances if each.endpoint.path != endpoint]
+        left = [each for each in instances if each.plugin.path != endpoint]
         for each in instances:
             if each not in left:
                 for task in each.tasks:
@@ -134,18 +134,18 @@ class DraPluginManager:
 
     def _sync(self, driver: str) -> None:
         """Schedule the removal of a driver's slices if no instance is connected, and cancel it otherwise."""
-        pending = self._pending.get(driver)
-        if any(each.endpoint.connected for each in self._instances.get(driver, ())):
+        pending = self._wipes.get(driver)
+        if any(each.plugin.connected for each in self._instances.get(driver, ())):
             if pending is not None:
                 pending.cancel()
-                del self._pending[driver]
+                del self._wipes[driver]
         elif pending is None or pending.done():
-            self._pending[driver] = self._spawn(self._wipe_later(driver), f"wipe slices of {driver}")
+            self._wipes[driver] = self._spawn(self._wipe_later(driver), f"wipe slices of {driver}")
 
     async def _wipe_later(self, driver: str) -> None:
         await asyncio.sleep(self._wipe_after)
         _log.warning("node %s: driver %s cannot be reached; its ResourceSlices are removed", self._node, driver)
-        await self._wiping.wipe(driver)
+        await self._wiper.wipe(driver)
 
     async def _expire(self) -> None:
         while True:

@@ -37,50 +37,50 @@ _log: Final = logging.getLogger(__name__)
 class _HealthReport:
     health: DeviceHealthStatus
     timeout: float
-    heard: float = field(compare=False)
+    received_at: float = field(compare=False)
 
-    def holds(self, now: float) -> bool:
-        return now - self.heard <= self.timeout
+    def is_current(self, now: float) -> bool:
+        return now - self.received_at <= self.timeout
 
 
 class HealthInfoCache:
     """The health of all devices of one node."""
 
-    def __init__(self, clock: Clock, *, changed: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, *, on_change: Callable[[], None]) -> None:
         self._clock = clock
-        self._changed = changed
-        self._told: dict[str, dict[tuple[str, str], _HealthReport]] = {}
+        self._on_change = on_change
+        self._reports: dict[str, dict[tuple[str, str], _HealthReport]] = {}
 
-    def of(self, device: Device) -> DeviceHealthStatus:
+    def get(self, device: Device) -> DeviceHealthStatus:
         """Return the current health of a device."""
-        told = self._told.get(device.driver, {}).get((device.pool, device.name))
-        return told.health if told is not None and told.holds(self._clock.now()) else DeviceHealthStatus()
+        report = self._reports.get(device.driver, {}).get((device.pool, device.name))
+        return report.health if report is not None and report.is_current(self._clock.now()) else DeviceHealthStatus()
 
-    def take(self, driver: str, devices: Iterable[devicehealth.DeviceHealth]) -> None:
+    def update(self, driver: str, devices: Iterable[devicehealth.DeviceHealth]) -> None:
         """Store a driver's report on all its devices; devices that the report omits become stale."""
-        known, now = self._told.setdefault(driver, {}), self._clock.now()
-        news = {(each.device.pool_name, each.device.device_name): _health_report(each, now) for each in devices}
-        stale = {key: told for key, told in known.items() if key not in news and not told.holds(now)}
-        moved = any(known.get(key) != told for key, told in news.items()) or bool(stale)
+        known, now = self._reports.setdefault(driver, {}), self._clock.now()
+        reports = {(each.device.pool_name, each.device.device_name): _health_report(each, now) for each in devices}
+        stale = {key: report for key, report in known.items() if key not in reports and not report.is_current(now)}
+        changed = any(known.get(key) != report for key, report in reports.items()) or bool(stale)
         for key in stale:
             del known[key]
-        known.update(news)
-        if moved:
-            self._changed()
+        known.update(reports)
+        if changed:
+            self._on_change()
 
     def expire(self) -> None:
         """Remove reports that have timed out; the kubelet notices at its next look at a pod."""
         now = self._clock.now()
-        for driver, known in tuple(self._told.items()):
-            held = {key: told for key, told in known.items() if told.holds(now)}
-            if len(held) != len(known):
-                self._told[driver] = held
-                self._changed()
+        for driver, known in tuple(self._reports.items()):
+            current = {key: report for key, report in known.items() if report.is_current(now)}
+            if len(current) != len(known):
+                self._reports[driver] = current
+                self._on_change()
 
     def clear(self, driver: str) -> None:
         """Remove all reports of a driver."""
-        if self._told.pop(driver, None):
-            self._changed()
+        if self._reports.pop(driver, None):
+            self._on_change()
 
 
 async def watch_device_health(
@@ -90,8 +90,8 @@ async def watch_device_health(
     client = devicehealth.DraResourceHealthClient(channel, version=version)
     while True:
         try:
-            async for answer in client.node_watch_resources(devicehealth.NodeWatchResourcesRequest()):
-                cache.take(driver, answer.devices)
+            async for response in client.node_watch_resources(devicehealth.NodeWatchResourcesRequest()):
+                cache.update(driver, response.devices)
         except aio.AioRpcError as error:
             _log.debug("driver %s: no health: %s", driver, grpc_error_text(error))
         finally:
@@ -103,16 +103,18 @@ def health_service_version(
     versions: Collection[str], *, release: Release
 ) -> devicehealth.DraResourceHealthVersion | None:
     """Return the version to speak with a plugin that listed `versions`; None if the kubelet opens no stream."""
-    told = [each for each in devicehealth.DraResourceHealthVersion if each in versions]
-    if not told and release.traits.health_requires_registration:
+    offered = [each for each in devicehealth.DraResourceHealthVersion if each in versions]
+    if not offered and release.traits.health_requires_registration:
         return None
-    return told[0] if told else devicehealth.DraResourceHealthVersion.V1ALPHA1
+    return offered[0] if offered else devicehealth.DraResourceHealthVersion.V1ALPHA1
 
 
-def _health_report(told: devicehealth.DeviceHealth, now: float) -> _HealthReport:
+def _health_report(report: devicehealth.DeviceHealth, now: float) -> _HealthReport:
     message = (
-        told.message if len(told.message) <= HEALTH_MESSAGE_MAX else told.message[: HEALTH_MESSAGE_MAX - 3] + "..."
+        report.message
+        if len(report.message) <= HEALTH_MESSAGE_MAX
+        else report.message[: HEALTH_MESSAGE_MAX - 3] + "..."
     )
-    timeout = told.health_check_timeout_seconds
-    health = DeviceHealthStatus(_STATES.get(told.health, "Unknown"), message)
+    timeout = report.health_check_timeout_seconds
+    health = DeviceHealthStatus(_STATES.get(report.health, "Unknown"), message)
     return _HealthReport(health, float(timeout) if timeout > 0 else DEFAULT_HEALTH_TIMEOUT_SECONDS, now)

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-SOCKET_PATH_MAX: Final = 107
-"""Maximum length of a unix socket's path in bytes (``sun_path`` without its terminator)."""
-
 PLUGINS: Final = "plugins"
 REGISTRY: Final = "plugins_registry"
 CDI: Final = "cdi"
@@ -43,10 +40,6 @@ class NodeFolders:
         """Create all folders of the node."""
         for folder in (self.plugins, self.registry, self.cdi):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def room(self) -> int:
-        """Return the maximum length of a registration socket's name in bytes."""
-        return SOCKET_PATH_MAX - len(bytes(self.registry)) - 1
 
 
 def folders_by_node(runtime: Path, nodes: Iterable[str]) -> Mapping[str, NodeFolders]:

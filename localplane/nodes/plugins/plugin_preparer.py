@@ -34,20 +34,20 @@ class PluginPreparer:
         client: Client,
         *,
         clock: Clock,
-        own: frozenset[str] = NO_DRIVERS,
+        simulated_drivers: frozenset[str] = NO_DRIVERS,
         wipe_after: float = WIPING_DELAY_SECONDS,
         release: Release = NEWEST,
     ) -> None:
-        """Take ``own``, the drivers whose devices the plane publishes."""
+        """Take ``simulated_drivers``, the drivers whose devices the plane publishes."""
         self._listener: Callable[[str], None] | None = None
-        self._simulated = {driver: SimulatedDriver(frozenset(folders), only=driver) for driver in own}
+        self._simulated = {driver: SimulatedDriver(frozenset(folders), driver=driver) for driver in simulated_drivers}
         self._nodes = {
             node: DraPluginManager(
                 node,
                 each,
-                wiping=ResourceSliceWiper(client, node, spared=own),
+                wiper=ResourceSliceWiper(client, node, kept_drivers=simulated_drivers),
                 clock=clock,
-                changed=partial(self._health_changed, node),
+                on_change=partial(self._health_changed, node),
                 wipe_after=wipe_after,
                 release=release,
             )
@@ -60,19 +60,19 @@ class PluginPreparer:
             for node, plugins in self._nodes.items():
                 group.create_task(plugins.run(), name=f"plugins of {node}")
 
-    def listen(self, changed: Callable[[str], None]) -> None:
+    def add_health_listener(self, on_change: Callable[[str], None]) -> None:
         """Register a callback that gets the node of each device whose health has changed."""
-        self._listener = changed
+        self._listener = on_change
 
     def health(self, node: str, device: Device) -> DeviceHealthStatus:
         """Return the current health of a device as its driver reports it."""
-        return self._nodes[node].health.of(device)
+        return self._nodes[node].health.get(device)
 
-    def require(self, node: str, drivers: Collection[str]) -> None:
+    def check_registered(self, node: str, drivers: Collection[str]) -> None:
         """Raise `DriverError` if one of the drivers is not registered."""
         for driver in drivers:
             if self._simulated_driver(node, driver) is None:
-                self._nodes[node].endpoint(driver)
+                self._nodes[node].get_plugin(driver)
 
     async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
         """Call each driver once for all of its claims; the first error ends the preparation."""
@@ -82,8 +82,8 @@ class PluginPreparer:
             if simulation is not None:
                 found.update(await simulation.prepare(node, batch))
             else:
-                asked = [ClaimIdentity.of(claim) for claim in batch]
-                found.update(await self._nodes[node].endpoint(driver).prepare(asked))
+                identities = [ClaimIdentity.of(claim) for claim in batch]
+                found.update(await self._nodes[node].get_plugin(driver).prepare(identities))
             for uid, each in found.items():
                 devices[uid] += each
         return devices
@@ -95,9 +95,9 @@ class PluginPreparer:
             if simulation is not None:
                 await simulation.unprepare(node, batch)
             else:
-                await self._nodes[node].endpoint(driver).unprepare(batch)
+                await self._nodes[node].get_plugin(driver).unprepare(batch)
 
-    def restarted(self, node: str) -> None:
+    def node_rebooted(self, node: str) -> None:
         """Restart the plugin manager of a node that has rebooted."""
         self._nodes[node].restart()
 

@@ -62,7 +62,7 @@ class PluginHandler(Protocol):
 class _WatchedSocket:
     """A socket in the registry folder."""
 
-    mark: SocketIdentity
+    identity: SocketIdentity
     plugin: tuple[str, str] | None = None
     """Driver and endpoint, once the plugin is registered."""
     attempt: asyncio.Task[None] | None = None
@@ -81,36 +81,36 @@ class PluginWatcher:
         self._handler = handler
         self._node = node
         self._clock = clock
-        self._known: dict[str, _WatchedSocket] = {}
+        self._sockets: dict[str, _WatchedSocket] = {}
 
     async def run(self) -> None:
         """Scan the folder until cancelled, then deregister all plugins."""
         try:
             while True:
-                self.look()
+                self.sync()
                 await asyncio.sleep(self._sync_seconds)
         finally:
-            self.forget()
+            self.reset()
 
-    def look(self) -> None:
+    def sync(self) -> None:
         """Compare the folder with the known sockets once."""
-        found = dict(_sockets(self._folder))
-        for path, known in tuple(self._known.items()):
-            if found.get(path) != known.mark:
-                self._drop(path)
-        for path, mark in found.items():
-            known = self._known.setdefault(path, _WatchedSocket(mark))
+        found = dict(_find_sockets(self._folder))
+        for path, known in tuple(self._sockets.items()):
+            if found.get(path) != known.identity:
+                self._deregister(path)
+        for path, identity in found.items():
+            known = self._sockets.setdefault(path, _WatchedSocket(identity))
             idle = known.attempt is None or known.attempt.done()
             if known.plugin is None and idle and self._clock.now() >= known.due:
                 known.attempt = asyncio.ensure_future(self._attempt(path, known))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Deregister all plugins, as a kubelet that starts."""
-        for path in tuple(self._known):
-            self._drop(path)
+        for path in tuple(self._sockets):
+            self._deregister(path)
 
-    def _drop(self, path: str) -> None:
-        known = self._known.pop(path)
+    def _deregister(self, path: str) -> None:
+        known = self._sockets.pop(path)
         if known.attempt is not None:
             known.attempt.cancel()
         if known.plugin is not None:
@@ -185,7 +185,7 @@ async def _notify(client: registration.RegistrationClient, path: str, *, error: 
         ) from failure
 
 
-def _sockets(folder: Path) -> Iterator[tuple[str, SocketIdentity]]:
+def _find_sockets(folder: Path) -> Iterator[tuple[str, SocketIdentity]]:
     """Yield the sockets in a folder and below it."""
     for where, _, names in os.walk(folder):
         for name in sorted(names):

@@ -34,11 +34,11 @@ class _Slice(PartialObjectMetadata, frozen=True):
 class ResourceSliceWiper:
     """Removes ResourceSlices of one node."""
 
-    def __init__(self, client: Client, node: str, *, spared: frozenset[str] = frozenset()) -> None:
-        """Take ``spared``, the drivers whose devices this process itself publishes."""
+    def __init__(self, client: Client, node: str, *, kept_drivers: frozenset[str] = frozenset()) -> None:
+        """Take ``kept_drivers``, the drivers whose devices this process itself publishes."""
         self._client = client
         self._node = node
-        self._kept_drivers = spared
+        self._kept_drivers = kept_drivers
 
     async def wipe(self, driver: str | None = None) -> None:
         """Remove the slices of one driver, or of all; errors are retried until all are removed."""

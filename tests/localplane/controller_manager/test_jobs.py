@@ -24,8 +24,8 @@ def job(name, *, command=("sleep", "5"), policy="Never", node="n1", annotations=
 
 def working(plane, *others):
     nodes = [EmulatedNode(name="n1")]
-    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, chance=plane.chance, leases=False)
-    workloads = ControllerManager(plane.client(), clock=plane.clock, chance=plane.chance)
+    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, random=plane.chance, leases=False)
+    workloads = ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)
     return running(kubelets, workloads, *others)
 
 
@@ -169,13 +169,13 @@ async def test_scaling_a_job_down_takes_pods_away():
 
 async def test_a_controller_that_starts_in_the_middle_goes_on():
     plane = Plane()
-    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, chance=plane.chance)
+    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.chance)
     async with running(kubelets):
-        async with running(ControllerManager(plane.client(), clock=plane.clock, chance=plane.chance)):
+        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
             await plane.user.create("jobs", job("train", parallelism=20, completions=40))
             await asyncio.sleep(4.9)
         await asyncio.sleep(2)
-        async with running(ControllerManager(plane.client(), clock=plane.clock, chance=plane.chance)):
+        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
             await asyncio.sleep(10)
             done, kinds = await status(plane, "train")
             assert len(await plane.user.list("pods")) == 40

@@ -9,8 +9,8 @@ VIRTUAL_TIME = True
 
 
 def working(plane):
-    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, chance=plane.chance)
-    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, chance=plane.chance))
+    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.chance)
+    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.chance))
 
 
 async def test_each_namespace_has_a_service_account():

@@ -54,8 +54,8 @@ async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
         RateLimiter(1e6, 1e6, clock=plane.clock),
         clock=plane.clock,
     )
-    kubelets = Kubelets(way, nodes=[EmulatedNode(name="n1")], clock=plane.clock, chance=seeded(2))
-    workloads = ControllerManager(way, clock=plane.clock, chance=seeded(3))
+    kubelets = Kubelets(way, nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=seeded(2))
+    workloads = ControllerManager(way, clock=plane.clock, random=seeded(3))
     async with running(kubelets, workloads):
         await plane.user.create("jobs", job("train", parallelism=10, completions=20))
         await plane.user.create("deployments", deployment("web"))
@@ -77,10 +77,10 @@ async def test_all_ends_well(seed):
         return Client(transport, RateLimiter(1e6, 1e6, clock=plane.clock), clock=plane.clock)
 
     def kubelets():
-        return Kubelets(client("kubelets"), nodes=[EmulatedNode(name="n1")], clock=plane.clock, chance=chance)
+        return Kubelets(client("kubelets"), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=chance)
 
     def workloads():
-        return ControllerManager(client("workloads"), clock=plane.clock, chance=chance)
+        return ControllerManager(client("workloads"), clock=plane.clock, random=chance)
 
     tasks = [asyncio.create_task(lives(make, faults, chance=chance)) for make in (kubelets, workloads)]
     await asyncio.sleep(2)  # pods of a node that is missing for long are removed: rightly, but they count as failed

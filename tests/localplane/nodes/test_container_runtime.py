@@ -27,7 +27,7 @@ def plane():
     server = ApiServer(chance=seeded(1))
     client = Client(LocalTransport(server), RateLimiter(1e6, 1e6))
     kubelets = Kubelets(
-        client, nodes=[EmulatedNode(name="n1")], clock=SYSTEM, chance=seeded(2), containers=ProcessRuntime()
+        client, nodes=[EmulatedNode(name="n1")], clock=SYSTEM, random=seeded(2), containers=ProcessRuntime()
     )
     return User(server), kubelets
 

@@ -15,7 +15,7 @@ VIRTUAL_TIME = True
 
 def kubelets_of(plane, *, api=Dialect.KEP, nodes=("n1", "n2"), devices=0, **options):
     specs = [EmulatedNode(name=name, devices=devices) for name in nodes]
-    return Kubelets(plane.client(), nodes=specs, clock=plane.clock, chance=plane.chance, api=api, **options)
+    return Kubelets(plane.client(), nodes=specs, clock=plane.clock, random=plane.chance, api=api, **options)
 
 
 async def claim(plane, name, *, devices=("gpu-0",), pool="n1", listed=(), any_pod=False):
@@ -171,9 +171,9 @@ async def test_what_is_prepared_stays_until_the_last_pod_of_the_node_has_ended()
             command = ("sleep", seconds)
             await plane.user.create("pods", pod(name, node="n1", claims=["c"], command=command, policy="Never"))
         await asyncio.sleep(15)
-        assert [len(each.pods) for _, each in kubelets.preparations] == [1]
+        assert [len(each.pods) for _, each in kubelets.dra_manager] == [1]
         await asyncio.sleep(10)
-        assert not list(kubelets.preparations)
+        assert not list(kubelets.dra_manager)
 
 
 class SlowDriver(SimulatedDriver):
@@ -249,7 +249,7 @@ async def test_a_claim_that_is_allocated_anew_under_a_pod_is_handed_out_with_its
         await plane.user.patch("resourceclaims", "c", {"status": {"allocation": anew}}, subresource="status")
         await plane.user.create("pods", pod("b", node="n1", claims=["c"]))
         await asyncio.sleep(1)
-        [(_, known)] = kubelets.preparations
+        [(_, known)] = kubelets.dra_manager
     assert (len(known.pods), [device.name for device in known.devices]) == (2, ["gpu-0"])
 
 
@@ -338,7 +338,7 @@ async def test_pods_that_ran_before_are_taken_over():
     again = kubelets_of(plane)
     async with running(again):
         await asyncio.sleep(10)
-        assert [len(each.pods) for _, each in again.preparations] == [1]
+        assert [len(each.pods) for _, each in again.dra_manager] == [1]
         assert await phase(plane, "p") == "Running"
         assert (await plane.user.get("nodes", "n1"))["status"]["nodeInfo"] == node["status"]["nodeInfo"]
         await asyncio.sleep(41)
@@ -368,10 +368,10 @@ async def test_a_deleted_pod_has_its_grace_period():
         await asyncio.sleep(5)
         found = await plane.user.get("pods", "p")
         assert (found["status"]["phase"], found["metadata"]["deletionGracePeriodSeconds"]) == ("Running", 30)
-        assert list(kubelets.preparations)
+        assert list(kubelets.dra_manager)
         await asyncio.sleep(6)
         assert not await plane.user.names("pods")
-        assert not list(kubelets.preparations)
+        assert not list(kubelets.dra_manager)
 
 
 async def test_a_pod_deleted_by_force_gives_its_devices_back():
@@ -384,6 +384,6 @@ async def test_a_pod_deleted_by_force_gives_its_devices_back():
         await plane.user.delete("pods", "p", gracePeriodSeconds=0)
         assert not await plane.user.names("pods")
         await asyncio.sleep(5)
-        assert list(kubelets.preparations)
+        assert list(kubelets.dra_manager)
         await asyncio.sleep(6)
-        assert not list(kubelets.preparations)
+        assert not list(kubelets.dra_manager)

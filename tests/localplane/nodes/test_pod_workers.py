@@ -20,7 +20,7 @@ def resident(*, policy="Always", seconds="for-ever", code="0", **annotations):
         "n1",
         "a",
     )
-    made.reported = made.summary()
+    made.reported_summary = made.summary()
     return made
 
 
@@ -40,24 +40,24 @@ def steps(subject, now):
             case PodAction.CREATE_SANDBOX:
                 pod_workers.sandbox_created(subject, now=now, wall=WALL)
             case PodAction.UNPREPARE:
-                subject.stage = PodWorkerState.TERMINATED
+                subject.state = PodWorkerState.TERMINATED
             case PodAction.UPDATE_STATUS:
-                subject.reported = subject.summary()
+                subject.reported_summary = subject.summary()
             case PodAction.DELETE_POD:
-                subject.removed = True
+                subject.deletion_sent = True
     return done + ([step] if step is PodAction.FORGET else [])
 
 
 def test_a_pod_starts_and_is_reported_once():
     subject = resident()
     assert steps(subject, 0.0) == [PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
-    assert (subject.phase, subject.wake) == ("Running", None)
+    assert (subject.phase, subject.wake_at) == ("Running", None)
 
 
 def test_devices_are_given_back_before_the_end_is_told():
     subject = resident(policy="Never", seconds="5")
     steps(subject, 0.0)
-    assert subject.wake == 5.0
+    assert subject.wake_at == 5.0
     assert steps(subject, 5.0) == [PodAction.UNPREPARE, PodAction.UPDATE_STATUS]
     assert subject.phase == "Succeeded"
 
@@ -78,12 +78,12 @@ def test_a_container_that_ends_again_and_again_waits_longer_each_time():
     now, starts = 0.0, []
     while len(starts) < 8:
         steps(subject, now)
-        if subject.runs[0].running:
+        if subject.containers[0].running:
             starts.append(now)
-        now = subject.wake
+        now = subject.wake_at
     gaps = [later - earlier for earlier, later in pairwise(starts)]
     assert gaps == [1.0, 11.0, 21.0, 41.0, 81.0, 161.0, 301.0]
-    assert subject.runs[0].restarts == 7
+    assert subject.containers[0].restarts == 7
 
 
 def test_the_grace_period_is_honoured():
@@ -91,9 +91,9 @@ def test_the_grace_period_is_honoured():
     steps(subject, 0.0)
     deleted(subject)
     assert steps(subject, 10.0) == []
-    assert subject.wake == 30.0
+    assert subject.wake_at == 30.0
     assert steps(subject, 30.0) == [PodAction.UNPREPARE, PodAction.UPDATE_STATUS, PodAction.DELETE_POD]
-    assert subject.runs[0].exit_code == pod_workers.SIGTERM_EXIT_CODE
+    assert subject.containers[0].exit_code == pod_workers.SIGTERM_EXIT_CODE
 
 
 def test_who_does_not_stop_in_time_is_killed():
@@ -101,9 +101,9 @@ def test_who_does_not_stop_in_time_is_killed():
     steps(subject, 0.0)
     deleted(subject, grace=7)
     steps(subject, 10.0)
-    assert subject.wake == 17.0
+    assert subject.wake_at == 17.0
     steps(subject, 17.0)
-    assert subject.runs[0].exit_code == pod_workers.SIGKILL_EXIT_CODE
+    assert subject.containers[0].exit_code == pod_workers.SIGKILL_EXIT_CODE
 
 
 def test_a_second_deletion_may_shorten_the_grace_period():
@@ -113,7 +113,7 @@ def test_a_second_deletion_may_shorten_the_grace_period():
     steps(subject, 0.0)
     deleted(subject, grace=1)
     steps(subject, 10.0)
-    assert subject.wake == 11.0
+    assert subject.wake_at == 11.0
 
 
 def test_a_pod_that_never_started_fails_when_it_is_deleted():
@@ -127,7 +127,7 @@ def test_a_pod_that_never_started_fails_when_it_is_deleted():
 def test_a_pod_deleted_by_force_ends_without_a_word():
     subject = resident()
     steps(subject, 0.0)
-    subject.gone = True
+    subject.object_deleted = True
     assert steps(subject, 1.0) == [PodAction.UNPREPARE, PodAction.FORGET]
 
 
@@ -150,9 +150,9 @@ def test_containers_of_a_pod_deleted_by_force_have_its_grace_period(first, spec,
     if first is not None:
         deleted(subject, grace=first)
         steps(subject, 1.0)
-    subject.gone = True
+    subject.object_deleted = True
     steps(subject, 1.0)
-    assert subject.wake == ends
+    assert subject.wake_at == ends
     assert steps(subject, ends) == [PodAction.UNPREPARE, PodAction.FORGET]
 
 
@@ -161,7 +161,7 @@ def test_a_lost_sandbox_is_told_before_a_new_one_is_made():
     steps(subject, 0.0)
     pod_workers.sandbox_lost(subject, now=5.0, wall=WALL)
     assert steps(subject, 5.0) == [PodAction.UPDATE_STATUS, PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
-    assert subject.runs[0].restarts == 1
+    assert subject.containers[0].restarts == 1
 
 
 def test_a_container_that_has_done_its_work_is_not_started_in_a_new_sandbox():
@@ -171,18 +171,18 @@ def test_a_container_that_has_done_its_work_is_not_started_in_a_new_sandbox():
         spec=KubeletPodSpec(containers=[Container(name="main"), Container(name="other")], restart_policy="OnFailure"),
     )
     steps(subject, 0.0)
-    subject.runs[0].ends = 1.0
+    subject.containers[0].ends_at = 1.0
     steps(subject, 1.0)
     pod_workers.sandbox_lost(subject, now=2.0, wall=WALL)
     steps(subject, 2.0)
-    assert [(run.running, run.restarts) for run in subject.runs] == [(False, 0), (True, 1)]
+    assert [(run.running, run.restarts) for run in subject.containers] == [(False, 0), (True, 1)]
 
 
 def test_refused_pods_are_tried_again_after_the_resync_or_a_change():
     subject = resident()
-    pod_workers.prepare_failed(subject, now=0.0, chance=seeded(1))
+    pod_workers.prepare_failed(subject, now=0.0, random=seeded(1))
     assert steps(subject, 0.0) == [PodAction.UPDATE_STATUS]
-    assert 60.0 <= subject.wake <= 90.0
+    assert 60.0 <= subject.wake_at <= 90.0
     pod_workers.pod_updated(subject, now=5.0)
     assert steps(subject, 5.0) == [PodAction.CREATE_SANDBOX, PodAction.UPDATE_STATUS]
 
@@ -190,6 +190,6 @@ def test_refused_pods_are_tried_again_after_the_resync_or_a_change():
 def test_news_of_an_earlier_run_are_none():
     subject = resident(policy="OnFailure")
     steps(subject, 0.0)
-    run = subject.runs[0]
+    run = subject.containers[0]
     pod_workers.container_exited(subject, run, number=run.number - 1, exit_code=1, now=1.0, wall=WALL)
     assert steps(subject, 1.0) == []

@@ -22,15 +22,15 @@ def ended(after=0.0, *, code=1, conditions=()):
 def test_the_delay_doubles_with_each_failure_and_counts_from_the_last():
     record, delays = BackoffRecord(), []
     for number in range(8):
-        record = record.after([], [ended(number)])
-        delays.append(record.delay(NOON + timedelta(seconds=number)))
+        record = record.with_finished([], [ended(number)])
+        delays.append(record.remaining_time(NOON + timedelta(seconds=number)))
     assert delays == [10, 20, 40, 80, 160, 320, 600, 600]
-    assert record.delay(NOON + timedelta(seconds=607)) == 0.0
+    assert record.remaining_time(NOON + timedelta(seconds=607)) == 0.0
 
 
 def test_a_success_forgives_what_was_before_it():
-    record = BackoffRecord().after([], [ended(0), ended(1)])
-    record = record.after([ended(5, code=0)], [ended(3), ended(7)])
+    record = BackoffRecord().with_finished([], [ended(0), ended(1)])
+    record = record.with_finished([ended(5, code=0)], [ended(3), ended(7)])
     assert record.count == 1
 
 
@@ -47,7 +47,8 @@ DISRUPTION = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget
             [EXIT],
             ended(code=42),
             FailurePolicyResult(
-                fails_job="Container main for pod ml/p failed with exit code 42 matching FailJob rule at index 0"
+                job_failure_message="Container main for pod ml/p failed with exit code 42"
+                " matching FailJob rule at index 0"
             ),
             id="fails-the-job",
         ),

@@ -10,7 +10,7 @@ DRA = "v1.DRAPlugin"
 
 
 @pytest.mark.parametrize(
-    ("told", "old", "new"),
+    ("offered", "old", "new"),
     [
         pytest.param(
             [DRA, DraResourceHealthVersion.V1ALPHA1, DraResourceHealthVersion.V1],
@@ -27,8 +27,8 @@ DRA = "v1.DRAPlugin"
         pytest.param([DRA], DraResourceHealthVersion.V1ALPHA1, None, id="none-was-told-of"),
     ],
 )
-def test_a_stream_is_opened_in_the_newest_version_that_a_plugin_tells_of(told, old, new):
+def test_a_stream_is_opened_in_the_newest_version_that_a_plugin_tells_of(offered, old, new):
     assert (
-        health_service_version(told, release=Release.V1_36),
-        health_service_version(told, release=Release.V1_37),
+        health_service_version(offered, release=Release.V1_36),
+        health_service_version(offered, release=Release.V1_37),
     ) == (old, new)

@@ -41,12 +41,12 @@ async def plane(short_path):
 async def started(folders, server):
     """The kubelet of a node."""
     client = Client(LocalTransport(server), RateLimiter(1e6, 1e6))
-    plugins = PluginPreparer({"n1": folders}, client, clock=SYSTEM, own=frozenset({OWN}))
+    plugins = PluginPreparer({"n1": folders}, client, clock=SYSTEM, simulated_drivers=frozenset({OWN}))
     kubelets = Kubelets(
         client,
         nodes=[EmulatedNode(name="n1", devices=1)],
         clock=SYSTEM,
-        chance=seeded(2),
+        random=seeded(2),
         preparer=plugins,
         health=plugins,
         checkpoint=FileCheckpointer({"n1": folders.root}),

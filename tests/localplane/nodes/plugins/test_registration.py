@@ -12,7 +12,7 @@ from dra.kube.clock import SYSTEM
 from dra.kube.rate_limiter import RateLimiter
 from localplane.nodes.drivers import ClaimIdentity, DriverError
 from localplane.nodes.plugins.dra_plugin_manager import DraPluginManager
-from localplane.nodes.plugins.node_folders import SOCKET_PATH_MAX, NodeFolders
+from localplane.nodes.plugins.node_folders import NodeFolders
 from localplane.nodes.plugins.slice_wiper import ResourceSliceWiper
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -58,12 +58,12 @@ SYNC = 0.05
 
 
 @contextlib.asynccontextmanager
-async def managed(folders, user, *, wipe_after=0.2, spared=frozenset()):
+async def managed(folders, user, *, wipe_after=0.2, kept_drivers=frozenset()):
     """The plugin manager of a kubelet."""
     client = Client(LocalTransport(user.server), RateLimiter(1e6, 1e6))
-    wiping = ResourceSliceWiper(client, "n1", spared=spared)
+    wiper = ResourceSliceWiper(client, "n1", kept_drivers=kept_drivers)
     plugins = DraPluginManager(
-        "n1", folders, wiping=wiping, clock=SYSTEM, changed=lambda: None, wipe_after=wipe_after, sync_seconds=SYNC
+        "n1", folders, wiper=wiper, clock=SYSTEM, on_change=lambda: None, wipe_after=wipe_after, sync_seconds=SYNC
     )
     running = asyncio.create_task(plugins.run())
     await eventually(folders.registry.is_dir)
@@ -80,13 +80,13 @@ async def publish(user, name, *, driver=DRIVER, node="n1"):
 
 
 def registered(node, driver=DRIVER):
-    return lambda: driver in node and node.endpoint(driver).connected
+    return lambda: driver in node and node.get_plugin(driver).connected
 
 
 async def test_a_plugin_is_found_registered_and_told_so(node, folders):
     async with SocketPlugin(folders) as plugin:
         await eventually(registered(node))
-        assert (await node.endpoint(DRIVER).prepare([CLAIM])).keys() == {"uid-1"}
+        assert (await node.get_plugin(DRIVER).prepare([CLAIM])).keys() == {"uid-1"}
         await eventually(lambda: plugin.statuses)
         assert plugin.statuses == [(True, "")]
         assert plugin.prepared == [[("ml", "train", "uid-1")]]
@@ -98,7 +98,7 @@ async def test_the_folders_are_their_owners(node, folders):  # noqa: ARG001 - it
 
 async def test_a_driver_that_nobody_has_registered_is_told(node):
     with pytest.raises(DriverError, match=r"^DRA driver x.example.com is not registered$"):
-        node.endpoint("x.example.com")
+        node.get_plugin("x.example.com")
 
 
 async def test_removing_the_socket_deregisters(node, folders):
@@ -131,7 +131,7 @@ async def test_a_mistake_in_what_goes_on_beside_the_plugins_ends_them(folders, u
     monkeypatch.setattr(ResourceSliceWiper, "wipe", wipe)
     client = Client(LocalTransport(user.server), RateLimiter(1e6, 1e6))
     plugins = DraPluginManager(
-        "n1", folders, wiping=ResourceSliceWiper(client, "n1"), clock=SYSTEM, changed=lambda: None
+        "n1", folders, wiper=ResourceSliceWiper(client, "n1"), clock=SYSTEM, on_change=lambda: None
     )
     with pytest.raises(TypeError, match="no such slice"):
         async with asyncio.timeout(20):
@@ -142,10 +142,10 @@ async def test_the_newest_instance_is_asked_and_the_older_one_once_that_is_gone(
     async with SocketPlugin(folders, instance="old"):
         await eventually(registered(node))
         async with SocketPlugin(folders, instance="new") as new:
-            await eventually(lambda: node.endpoint(DRIVER).path == str(new.endpoint))
+            await eventually(lambda: node.get_plugin(DRIVER).path == str(new.endpoint))
             await eventually(registered(node))
             await new.die()
-            await eventually(lambda: node.endpoint(DRIVER).path.endswith("old.sock"))
+            await eventually(lambda: node.get_plugin(DRIVER).path.endswith("old.sock"))
         assert registered(node)()
 
 
@@ -219,16 +219,16 @@ async def test_a_plugin_that_does_not_say_who_it_is_is_tried_again(node, folders
 async def test_each_version_is_spoken(node, folders, version):
     async with SocketPlugin(folders, versions=[version]):
         await eventually(registered(node))
-        assert node.endpoint(DRIVER).version == version
-        await node.endpoint(DRIVER).prepare([CLAIM])
-        await node.endpoint(DRIVER).unprepare([CLAIM])
+        assert node.get_plugin(DRIVER).version == version
+        await node.get_plugin(DRIVER).prepare([CLAIM])
+        await node.get_plugin(DRIVER).unprepare([CLAIM])
 
 
 async def test_a_kubelet_that_starts_removes_the_slices_of_its_node_and_of_no_other(folders, user):
     await publish(user, "mine")
     await publish(user, "own", driver="gpu.example.com")
     await publish(user, "others", node="n2")
-    async with managed(folders, user, spared=frozenset({"gpu.example.com"})):
+    async with managed(folders, user, kept_drivers=frozenset({"gpu.example.com"})):
         await eventually_names(user, ["others", "own"])
 
 
@@ -247,10 +247,10 @@ async def test_a_driver_that_comes_back_in_time_keeps_its_slices(folders, user):
             await eventually(registered(node))
             await publish(user, "mine")
         await eventually(lambda: DRIVER not in node)
-        assert node._pending
+        assert node._wipes
         async with SocketPlugin(folders):
             await eventually(registered(node))
-            assert not node._pending
+            assert not node._wipes
             assert await user.names("resourceslices") == ["mine"]
 
 
@@ -267,8 +267,11 @@ async def test_a_reboot_forgets_plugins_and_cdi_files_and_finds_the_plugins_agai
         assert plugin.statuses == [(True, ""), (True, "")]
 
 
+SOCKET_PATH_MAX = 107
+"""Maximum length of a unix socket's path in bytes (``sun_path`` without its terminator)."""
+
+
 def test_the_folder_of_a_node_leaves_room_for_a_socket_that_bears_a_uid():
     folders = NodeFolders(Path("/tmp/dra-0123abcd/node-1000"))  # noqa: S108 - no file
     name = f"gpu.reserve.dra-{'0' * 36}-reg.sock"
-    assert len(name) <= folders.room()
     assert len(bytes(folders.registry / name)) <= SOCKET_PATH_MAX
