@@ -55,7 +55,7 @@ def policy_from(configuration: ControllerConfiguration) -> Policy:
 def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, CompiledRule]:
     """Return the compiled release rules; raise MalformedConfigurationError, which names the rule."""
     rules = {}
-    for resource, expression in configuration.rules().items():
+    for resource, expression in configuration.release_rules_by_resource().items():
         try:
             rules[GroupResource.parse(resource)] = CompiledRule(expression)
         except (MalformedReferenceError, MalformedRuleError) as error:

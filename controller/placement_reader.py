@@ -170,7 +170,7 @@ class PlacementReader:
             began = self._clock.now()
 
         try:
-            search = PlacementSearch(claim, pods, picture=picture, claim_of=self._world.claim)
+            search = PlacementSearch(claim, pods, snapshot=picture, claim_of=self._world.claim)
             if search.loses and self._exceeds_leak_limit(namespace):
                 raise _BudgetExceededError(_LEAK_MESSAGE)
             with contextlib.closing(search.steps()) as steps:
@@ -232,7 +232,7 @@ class PlacementReader:
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()
         for claim in self._world.claims():
-            found.put(claim.metadata.uid, claim.status.allocation)
+            found.observe_allocation(claim.metadata.uid, claim.status.allocation)
         return found
 
     async def _unbound(self, namespace: str) -> dict[Uid, FullSchedulerPod]:
@@ -255,11 +255,11 @@ class PlacementReader:
                 PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
             ):
                 for pod in page.items:
-                    room = picture.rooms.get(pod.spec.node_name)
+                    room = picture.node_infos.get(pod.spec.node_name)
                     if room is not None and not pod.terminal:
                         room.add(pod.metadata.uid, pod_requests(pod))
         for holding in self._world.holders.available():
-            room = picture.rooms.get(holding.node)
+            room = picture.node_infos.get(holding.node)
             if room is not None and room.name in names:
                 room.add(holding.uid, _unused_amounts(room, holding.amounts, holding.listed))
 

@@ -256,7 +256,9 @@ class SchedulerCache:
     def observe_pod(self, pod: SchedulerPod) -> None:
         """Add or update a pod."""
         annotations.trim_annotations(
-            pod.metadata, asked_for=well_known.RETAINED_POD_ANNOTATIONS, longest=well_known.MAX_ANNOTATION_LENGTH
+            pod.metadata,
+            keep=well_known.RETAINED_POD_ANNOTATIONS,
+            value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
         )
         uid = pod.metadata.uid
         if uid in self._gone:

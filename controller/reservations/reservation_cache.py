@@ -138,7 +138,9 @@ class ReservationCache:
     def observe_pod(self, pod: SchedulerPod) -> None:
         """Add or update a pod."""
         annotations.trim_annotations(
-            pod.metadata, asked_for=well_known.RETAINED_POD_ANNOTATIONS, longest=well_known.MAX_ANNOTATION_LENGTH
+            pod.metadata,
+            keep=well_known.RETAINED_POD_ANNOTATIONS,
+            value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
         )
         uid = pod.metadata.uid
         if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:

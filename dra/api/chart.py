@@ -45,7 +45,7 @@ class ChartSection(BaseModel):
 class PullPolicy(StrEnum):
     """The image pull policy; empty: Kubernetes decides by the tag."""
 
-    UNSAID = ""
+    UNSET = ""
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
@@ -67,7 +67,7 @@ class Image(ChartSection):
     """Empty: the chart's appVersion."""
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     """Takes precedence over the tag."""
-    pull_policy: PullPolicy = PullPolicy.UNSAID
+    pull_policy: PullPolicy = PullPolicy.UNSET
 
 
 class DisruptionBudget(ChartSection):

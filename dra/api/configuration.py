@@ -143,13 +143,13 @@ class ControllerConfiguration(ConfigurationSection):
     logging: Logging = Logging()
 
     @model_validator(mode="after")
-    def _placeholders_are_of_reservations(self) -> Self:
+    def _yielding_requires_reservations(self) -> Self:
         if self.placeholders is PlaceholderMode.YIELDING and not self.reservations:
             raise ValueError(
                 "placeholders: yielding requires reservations: true; set reservations, or remove placeholders"
             )
         return self
 
-    def rules(self) -> dict[str, str]:
+    def release_rules_by_resource(self) -> dict[str, str]:
         """Return the release rule of each kind: resource → expression."""
         return {rule.resource: rule.expression for rule in (*BUILT_IN_RULES, *self.release_rules)}

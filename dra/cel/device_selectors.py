@@ -40,7 +40,7 @@ class SelectorError(Exception):
 class CompiledSelector:
     """A compiled device selector. Raises MalformedSelectorError on construction."""
 
-    __slots__ = ("_answers", "_compiled", "_domains", "_reads", "expression")
+    __slots__ = ("_compiled", "_domains", "_fields", "_results", "expression")
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
@@ -55,44 +55,44 @@ class CompiledSelector:
         if self._compiled.type not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
             raise MalformedSelectorError(f"{expression!r} evaluates to {self._compiled.type}, not to a bool")
         self._domains = frozenset(_DOMAIN_LITERAL.findall(expression))
-        self._reads = fields_read(expression)
-        self._answers: dict[Hashable, bool | str] = {}
+        self._fields = fields_read(expression)
+        self._results: dict[Hashable, bool | str] = {}
 
     def __repr__(self) -> str:
         return f"CompiledSelector({self.expression!r})"
 
-    def selects(self, driver: str, device: Device, seen: Callable[[], DeviceInput]) -> bool:
-        """Report whether the selector matches a device of a driver; ``seen`` returns the input for `matches`.
+    def device_matches(self, driver: str, device: Device, get_input: Callable[[], DeviceInput]) -> bool:
+        """Report whether the selector matches a device of a driver; ``get_input`` returns the input for `evaluate`.
 
         A device that agrees in all fields that the expression reads gets the kept result. Raises SelectorError.
         """
-        if self._reads is None:
-            return self.matches(seen())
-        key = project_device(self._reads, driver, device)
-        answer = self._answers.get(key)
-        if answer is None:
-            if len(self._answers) >= RESULT_CACHE_SIZE:
-                self._answers.clear()
+        if self._fields is None:
+            return self.evaluate(get_input())
+        key = project_device(self._fields, driver, device)
+        result = self._results.get(key)
+        if result is None:
+            if len(self._results) >= RESULT_CACHE_SIZE:
+                self._results.clear()
             try:
-                answer = self.matches(seen())
+                result = self.evaluate(get_input())
             except SelectorError as error:
-                answer = str(error)
-            self._answers[key] = answer
-        if isinstance(answer, str):
-            raise SelectorError(answer)
-        return answer
+                result = str(error)
+            self._results[key] = result
+        if isinstance(result, str):
+            raise SelectorError(result)
+        return result
 
-    def matches(self, device: DeviceInput) -> bool:
+    def evaluate(self, device: DeviceInput) -> bool:
         """Report whether the selector matches a device. Raises SelectorError where the expression fails."""
         try:
-            answer = self._compiled.evaluate_flat({"device": self._completed(device)})
+            result = self._compiled.evaluate_flat({"device": self._with_empty_domains(device)})
         except EvaluationError as error:
             raise SelectorError(f"selector {self.expression!r}: {error}") from error
-        if not isinstance(answer, bool):
-            raise SelectorError(f"selector {self.expression!r}: {answer!r} is not a bool")
-        return answer
+        if not isinstance(result, bool):
+            raise SelectorError(f"selector {self.expression!r}: {result!r} is not a bool")
+        return result
 
-    def _completed(self, device: DeviceInput) -> DeviceInput:
+    def _with_empty_domains(self, device: DeviceInput) -> DeviceInput:
         """Return the device with an empty map for every domain that the expression names."""
         if self._domains <= device["attributes"].keys() and self._domains <= device["capacity"].keys():
             return device

@@ -27,11 +27,11 @@ class Pattern:
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def of(text: str) -> "Pattern":
+    def cached(text: str) -> "Pattern":
         """Return the pattern for a text, from a cache."""
         return Pattern(text)
 
-    def found_in(self, text: str) -> bool:
+    def search(self, text: str) -> bool:
         """Report whether a part of the text matches; false for an invalid pattern."""
         answer = _MATCHES.eval(data={"text": text, "pattern": self.text})
         return bool(answer.type() == cel.Type.BOOL and answer.value())

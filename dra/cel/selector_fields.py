@@ -18,7 +18,7 @@ ALLOW_MULTIPLE_ALLOCATIONS: Final = "allowMultipleAllocations"
 class SelectorField(NamedTuple):
     """One field, or one domain of fields, that an expression reads."""
 
-    of: str
+    kind: str
     """``driver``, ``allowMultipleAllocations``, ``attributes`` or ``capacity``."""
 
     domain: str = ""
@@ -66,11 +66,11 @@ def project_device(wanted: frozenset[SelectorField], driver: str, device: Device
 
 
 def _field_value(read: SelectorField, driver: str, device: Device) -> Hashable:
-    if read.of == DRIVER:
+    if read.kind == DRIVER:
         return driver
-    if read.of == ALLOW_MULTIPLE_ALLOCATIONS:
+    if read.kind == ALLOW_MULTIPLE_ALLOCATIONS:
         return device.allow_multiple_allocations
-    named: Mapping[str, Any] = (device.attributes if read.of == "attributes" else device.capacity) or {}
+    named: Mapping[str, Any] = (device.attributes if read.kind == "attributes" else device.capacity) or {}
     own = read.domain == driver  # names without a domain belong to the driver's domain
     if read.name is not None:
         return repr((named.get(f"{read.domain}/{read.name}"), named.get(read.name) if own else None))

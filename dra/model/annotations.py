@@ -37,26 +37,26 @@ CLAIM_RULE_ANNOTATIONS: Final = frozenset(
 def retained_annotations(
     annotations: Mapping[str, str],
     *,
-    asked_for: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
-    longest: int = RETAINED_VALUE_MAX_CHARACTERS,
+    keep: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
+    value_max_characters: int = RETAINED_VALUE_MAX_CHARACTERS,
 ) -> dict[str, str]:
     """Return the annotations of an object that are kept in memory. Idempotent."""
     if sum(len(name) + len(value) for name, value in annotations.items()) <= RETAIN_ALL_MAX_CHARACTERS:
         return dict(annotations)
-    return {name: annotations[name][:longest] for name in asked_for & annotations.keys()}
+    return {name: annotations[name][:value_max_characters] for name in keep & annotations.keys()}
 
 
 def trim_annotations(
     metadata: ObjectMeta,
     *,
-    asked_for: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
-    longest: int = RETAINED_VALUE_MAX_CHARACTERS,
+    keep: AbstractSet[str] = CLAIM_RULE_ANNOTATIONS,
+    value_max_characters: int = RETAINED_VALUE_MAX_CHARACTERS,
 ) -> None:
     """Remove the other annotations of an object that was just decoded, in place, so that all references see it."""
     annotations = metadata.annotations
     if annotations is None:
         return
-    rest = retained_annotations(annotations, asked_for=asked_for, longest=longest)
+    rest = retained_annotations(annotations, keep=keep, value_max_characters=value_max_characters)
     if len(rest) < len(annotations) or rest != annotations:
         annotations.clear()
         annotations.update(rest)

@@ -76,7 +76,7 @@ class NodeSelectorRequirement(Struct, frozen=True):
     operator: str = ""
     values: list[str] | None = None
 
-    def holds(self, value: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         """Report whether a value satisfies the requirement; None stands for a missing label or field."""
         values = self.values or []
         match self.operator:
@@ -124,8 +124,8 @@ def matches_node_selector(selector: NodeSelector | None, *, name: str, labels: d
         expressions, fields = term.match_expressions or [], term.match_fields or []
         if (
             (expressions or fields)
-            and all(e.holds(labels.get(e.key)) for e in expressions)
-            and all(f.holds(name if f.key == "metadata.name" else None) for f in fields)
+            and all(e.matches(labels.get(e.key)) for e in expressions)
+            and all(f.matches(name if f.key == "metadata.name" else None) for f in fields)
         ):
             return True
     return False

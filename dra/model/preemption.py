@@ -27,12 +27,12 @@ class LabelSelector(Struct, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: list[NodeSelectorRequirement] | None = None
 
-    def selects(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """Report whether the selector matches an object with these labels."""
         wanted, more = self.match_labels or {}, self.match_expressions or ()
         if not (wanted or more):
             return False
-        return wanted.items() <= labels.items() and all(each.holds(labels.get(each.key)) for each in more)
+        return wanted.items() <= labels.items() and all(each.matches(labels.get(each.key)) for each in more)
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
@@ -56,13 +56,13 @@ class PodDisruptionBudget(Struct, frozen=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
-    def about(self, pod: ObjectMeta) -> bool:
+    def matches_pod(self, pod: ObjectMeta) -> bool:
         """Report whether the budget counts an eviction of the pod."""
         selector = self.spec.selector
         return (
             self.metadata.namespace == pod.namespace
             and selector is not None
             and bool(pod.labels)
-            and selector.selects(pod.labels or {})
+            and selector.matches(pod.labels or {})
             and pod.name not in self.status.disrupted_pods
         )

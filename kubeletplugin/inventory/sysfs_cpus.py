@@ -102,7 +102,7 @@ class _TopologyReader:
                 id=cpu,
                 core=core,
                 core_id=core_id,
-                numa=nodes[cpu],
+                numa_node=nodes[cpu],
                 socket=sockets[cpu],
                 l3=caches.get(core),
                 core_type=types.get(min(threads), CoreType.STANDARD),
@@ -114,7 +114,7 @@ class _TopologyReader:
             cpus=tuple(sorted(cpus, key=lambda c: c.id)),
             offline=offline,
             isolated=(self._cpus(f"{SYSFS_CPU}/isolated") or CpuSet()) & (online | offline),
-            memory_only=self._memory_only(set(nodes.values())),
+            memory_only_numa_nodes=self._memory_only(set(nodes.values())),
         )
         return TopologyReading(topology=topology, assumptions=tuple(self.assumptions), files=self.files)
 

@@ -234,7 +234,7 @@ def _validate_schema(schema: JsonSchemaProps, path: str) -> Iterator[FieldError]
     """
     if not isinstance(schema.get("items"), dict | None):
         yield field_errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
-    if (pattern := schema.get("pattern")) and (error := Pattern.of(pattern).error):
+    if (pattern := schema.get("pattern")) and (error := Pattern.cached(pattern).error):
         yield invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
     for index, rule in enumerate(schema.get(validation_rules.VALIDATIONS) or ()):
         try:

@@ -111,7 +111,7 @@ class _SchemaValidator:
             verdict.causes.append(field_errors.too_long(self._at(path), most))
         elif least is not None and len(value) < least:
             verdict.merge(self._body_error(path, value, f"should be at least {least} chars long"))
-        elif (pattern := schema.get("pattern")) and not Pattern.of(pattern).found_in(value):
+        elif (pattern := schema.get("pattern")) and not Pattern.cached(pattern).search(value):
             verdict.merge(self._body_error(path, value, f"should match '{pattern}'"))
         form = string_formats.supported_format(schema.get("format") or "", schema.get("type") or "")
         if form and schema.get("type") in (None, "", "string") and not string_formats.has_format(form, value):

@@ -55,7 +55,7 @@ class ClaimTracker:
     def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """Reserve the devices of a decided allocation, so that no other claim gets them."""
         self._in_flight[claim.metadata.uid] = allocation
-        self.shares.put(claim.metadata.uid, allocation)
+        self.shares.observe_allocation(claim.metadata.uid, allocation)
         self._hold_devices(_holder(claim), allocated_devices(allocation))
 
     def remove_pending_allocation(self, claim: ResourceClaim) -> bool:
@@ -75,7 +75,7 @@ class ClaimTracker:
             if claim.metadata.uid in self._in_flight:
                 return False
             return self._release(claim.metadata.uid)
-        self.shares.put(claim.metadata.uid, allocation)
+        self.shares.observe_allocation(claim.metadata.uid, allocation)
         items = allocated_devices(allocation)
         before = self.ledger.items(claim.metadata.uid)
         if before == items:
@@ -93,7 +93,7 @@ class ClaimTracker:
 
     def _release(self, uid: Uid) -> bool:
         self._contested.pop(uid, None)
-        self.shares.put(uid, None)
+        self.shares.observe_allocation(uid, None)
         freed = self.ledger.release(uid)
         for holder, items in tuple(self._contested.values()):
             self._hold_devices(holder, items)

@@ -19,12 +19,12 @@ from localplane.schemas.releases import NEWEST, Release
 class ClusterCache:
     """The cluster's state that scheduling decisions are based on."""
 
-    def __init__(self, *, conditional: bool = False, release: Release = NEWEST) -> None:
-        """Take ``conditional``: whether to allocate devices with binding conditions, as if these were met at once.
+    def __init__(self, *, allow_binding_conditions: bool = False, release: Release = NEWEST) -> None:
+        """Create an empty cache. ``allow_binding_conditions``: allocate devices whose conditions are not met yet.
 
         ``release`` is the version of kube-scheduler whose decisions are reproduced, as far as users see a difference.
         """
-        self.conditional = conditional
+        self.allow_binding_conditions = allow_binding_conditions
         self.release = release
         self.claims = ClaimTracker()
         self.inventory = ResourceSliceTracker()
@@ -48,9 +48,15 @@ class ClusterCache:
 
     def allocate(self, claims: Sequence[ClaimToAllocate], node_info: NodeInfo) -> Solution | AllocationFailure:
         """Allocate devices of a node for all claims at once, or return the reason of the failure."""
-        offer = self.inventory.offer(node_info.name, node_info.labels)
+        offer = self.inventory.node_devices(node_info.name, node_info.labels)
         ledger, shares = self.claims.ledger, self.claims.shares
-        return allocate(claims, offer=offer, ledger=ledger, shares=shares, conditional=self.conditional)
+        return allocate(
+            claims,
+            node_devices=offer,
+            ledger=ledger,
+            consumed_capacity=shares,
+            allow_binding_conditions=self.allow_binding_conditions,
+        )
 
     def update_node(self, node: SchedulerNode) -> NodeInfo | None:
         """Store a node; return the node if the change may make a pod schedulable."""

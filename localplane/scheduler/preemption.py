@@ -161,7 +161,7 @@ def _pods_violating_budgets(lower: Iterable[SchedulerPod], budgets: Sequence[Pod
     found = set()
     for pod in lower:
         for number, budget in enumerate(budgets):
-            if budget.about(pod.metadata):
+            if budget.matches_pod(pod.metadata):
                 left[number] -= 1
                 if left[number] < 0:
                     found.add(pod.metadata.uid)

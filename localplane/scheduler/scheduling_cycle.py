@@ -183,7 +183,7 @@ def _add_claim(
     found.claims.append(claim)
     allocation = claim.status.allocation
     if allocation is not None:
-        if cluster.inventory.allocatable and node_allocatable.is_reserved_for_another_pod(
+        if cluster.inventory.has_node_allocatable_devices and node_allocatable.is_reserved_for_another_pod(
             claim, entry.pod, cluster.inventory.device
         ):
             cannot = "has a mapped device and cannot be shared across pods"
@@ -260,7 +260,7 @@ def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
     events = ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.DEVICE_CLASS if claims.unallocated else ClusterEvent.NOTHING
     return (
         events | ClusterEvent.ASSIGNED_POD_DELETED | ClusterEvent.DEVICE_AVAILABLE
-        if cluster.inventory.allocatable and claims.claims
+        if cluster.inventory.has_node_allocatable_devices and claims.claims
         else events
     )
 
@@ -294,7 +294,7 @@ def _select_node(
     random: Random,
 ) -> NodeAssignment | None:
     """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
-    has_node_allocatable = cluster.inventory.allocatable and bool(claims.claims)
+    has_node_allocatable = cluster.inventory.has_node_allocatable_devices and bool(claims.claims)
     if not claims.unallocated and not has_node_allocatable:
         _, _, node_info = max(scored)
         return NodeAssignment(node_info.name, tuple((claim, None) for claim in claims.claims))

@@ -48,17 +48,17 @@ async def snapshot(server: ApiServer) -> Snapshot:
 
 def printed(found: Snapshot) -> list[Printed]:
     """Return all commands that any question about a world is answered with; each once for each question."""
-    scene = ClusterState(found)
+    cluster = ClusterState(found)
     answers: list[Printed] = []
     for claim in found.claims:
-        facts = claims.explain(scene, claim.metadata.key)
+        facts = claims.explain(cluster, claim.metadata.key)
         assert facts is not None
         answers += _in([*describer.describe_claim(facts, found)], asked=claim.metadata.namespace)
-    for key in scene.pods:
-        about = pods.explain(scene, key)
+    for key in cluster.pods:
+        about = pods.explain(cluster, key)
         assert about is not None
         answers += _in([*describer.describe_pod(about, found)], asked=key[0])
-    for problem in audit(scene):
+    for problem in audit(cluster):
         text = auditing._format_problems((problem,), PrintOptions())
         _, _, todo = text.partition("\n\nTo do:\n")
         todo = todo.partition("\n\nTo decide:\n")[0]

@@ -59,15 +59,15 @@ def ours(question: Any) -> Any:
         uid = f"held-{number}"
         allocation = msgspec.convert({"devices": {"results": [each]}}, AllocationResult)
         ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), allocated_devices(allocation))  # type: ignore[arg-type]
-        shares.put(uid, allocation)  # type: ignore[arg-type]
+        shares.observe_allocation(uid, allocation)  # type: ignore[arg-type]
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in question["classes"]}
     node = question["node"]["metadata"]
     try:
         wanted = [claim_to_allocate(msgspec.convert(each, ResourceClaim), classes) for each in question["claims"]]
     except UnsatisfiableError:
         return GIVEN_UP
-    offer = inventory.offer(node["name"], node["labels"])
-    found = allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=True)
+    offer = inventory.node_devices(node["name"], node["labels"])
+    found = allocate(wanted, node_devices=offer, ledger=ledger, consumed_capacity=shares, allow_binding_conditions=True)
     if isinstance(found, AllocationFailure):
         return GIVEN_UP if found.fatal else TOO_LONG if found.text.startswith("gave up") else NO
     made = allocation_results(wanted, found, node=node["name"], share_id=lambda: "new")

@@ -180,7 +180,7 @@ def slow_selectors(monkeypatch):
         asyncio.get_running_loop().pass_without_rest(0.3)
         return True
 
-    monkeypatch.setattr("dra.cel.device_selectors.CompiledSelector.matches", matches)
+    monkeypatch.setattr("dra.cel.device_selectors.CompiledSelector.evaluate", matches)
 
 
 async def longest_wait(during):

@@ -13,8 +13,8 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
         ): "how large the map of pruned pods grows before entries that are too old to count are dropped",
         (
             "dra/engine/cpus/accumulator.py",
-            "room.max_ref_count > 1",
-            "(room.max_ref_count >= 1)",
+            "snapshot.max_ref_count > 1",
+            "(snapshot.max_ref_count >= 1)",
         ): "where a CPU has one holder at most, CPUs that can be chosen have none: all are sorted alike",
         (
             "dra/engine/diagnosis/cluster_state.py",

@@ -193,7 +193,7 @@ def _decide(snapshot: Snapshot, claim_cache: ClaimCache, options: ReleaseOptions
     vouched = msgspec.structs.replace(
         snapshot, claims=tuple(_with_force_release(c) if c.metadata.key == options.key else c for c in snapshot.claims)
     )
-    cluster_state = ClusterState(vouched, world=claim_cache, now=now)
+    cluster_state = ClusterState(vouched, claim_cache=claim_cache, now=now)
     view = cluster_state.view(options.key, now=now)
     if view is None or view.allocation is None:
         return None

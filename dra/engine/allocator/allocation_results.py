@@ -26,27 +26,30 @@ def allocation_results(
 def _allocation_result(
     claim: ClaimToAllocate, picks: tuple[PickedDevice, ...], node: str, share_id: Callable[[], str]
 ) -> AllocationResult:
-    results = [_device_result(pick, share_id) for pick in picks]
+    results = [_device_result(picked, share_id) for picked in picks]
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=_configuration(claim, picks) or None),
         node_selector=_node_selector(picks, node),
     )
 
 
-def _device_result(pick: PickedDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
-    item, device = pick.candidate.item, pick.candidate.device
+def _device_result(picked: PickedDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    item, device = picked.candidate.item, picked.candidate.device
     shared = device.allow_multiple_allocations
     return DeviceRequestAllocationResult(
-        request=pick.ask.name,
+        request=picked.request.name,
         driver=item.driver,
         pool=item.pool,
         device=item.device,
-        admin_access=True if pick.ask.admin else None,
+        admin_access=True if picked.request.admin_access else None,
         share_id=share_id() if shared else None,
-        consumed_capacity=consumed_capacity_quantities(device, pick.ask.shares, fractional=pick.fractional) or None,
+        consumed_capacity=consumed_capacity_quantities(
+            device, picked.request.capacity_requests, fractional=picked.fractional
+        )
+        or None,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,
+        tolerations=[_toleration(each) for each in picked.request.tolerations] or None,
     )
 
 
@@ -62,30 +65,30 @@ def _configuration(claim: ClaimToAllocate, picks: tuple[PickedDevice, ...]) -> l
     Each configuration of a class comes once, with all requests that it applies to. If it applies to every request of
     the claim, the list stays empty, as in kube-scheduler's allocator since 1.37: an empty list means all requests.
     """
-    asks = tuple(dict.fromkeys(pick.ask for pick in picks))
+    requests = tuple(dict.fromkeys(picked.request for picked in picks))
     classes: dict[str, list[RequestData]] = {}
-    for ask in asks:
-        classes.setdefault(ask.device_class, []).append(ask)
-    made = [
-        {"source": "FromClass", **_requests_field([ask.name for ask in those], asks), **config}
+    for request in requests:
+        classes.setdefault(request.device_class, []).append(request)
+    configuration = [
+        {"source": "FromClass", **_requests_field([request.name for request in those], requests), **config}
         for those in classes.values()
         for config in those[0].class_config
     ]
     for config in claim.config:
         names = config.requests or ()
-        if not names or any(_is_named(ask, names) for ask in asks):
-            told = {"opaque": config.opaque} if config.opaque is not None else {}
-            made.append({"source": "FromClaim", **_requests_field(names, asks), **told})
-    return made
+        if not names or any(_is_named(request, names) for request in requests):
+            opaque = {"opaque": config.opaque} if config.opaque is not None else {}
+            configuration.append({"source": "FromClaim", **_requests_field(names, requests), **opaque})
+    return configuration
 
 
-def _requests_field(names: Sequence[str], asks: Sequence[RequestData]) -> dict[str, Any]:
+def _requests_field(names: Sequence[str], requests: Sequence[RequestData]) -> dict[str, Any]:
     """Return the ``requests`` field of a configuration; empty if the configuration applies to all requests."""
-    return {} if not names or all(_is_named(ask, names) for ask in asks) else {"requests": list(names)}
+    return {} if not names or all(_is_named(request, names) for request in requests) else {"requests": list(names)}
 
 
-def _is_named(ask: RequestData, names: Sequence[str]) -> bool:
-    return ask.name in names or ask.parent in names
+def _is_named(request: RequestData, names: Sequence[str]) -> bool:
+    return request.name in names or request.parent_request in names
 
 
 def _node_selector(picks: tuple[PickedDevice, ...], node: str) -> NodeSelector | None:
@@ -98,8 +101,8 @@ def _node_selector(picks: tuple[PickedDevice, ...], node: str) -> NodeSelector |
     """
     expressions: list[NodeSelectorRequirement] = []
     fields: list[NodeSelectorRequirement] = []
-    for pick in picks:
-        spec, device = pick.candidate.spec, pick.candidate.device
+    for picked in picks:
+        spec, device = picked.candidate.spec, picked.candidate.device
         place = device if spec.per_device_node_selection else spec
         if place.node_name or device.binds_to_node:
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])

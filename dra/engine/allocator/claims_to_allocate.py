@@ -30,10 +30,10 @@ _EXCLUDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 class UnsatisfiableError(Exception):
     """A claim that no device can satisfy at present, such as a missing device class or a malformed expression."""
 
-    def __init__(self, text: str, *, missing: str = "") -> None:
+    def __init__(self, text: str, *, missing_class: str = "") -> None:
         """Store the text, and in ``missing`` the name of a device class that does not exist."""
         super().__init__(text)
-        self.missing = missing
+        self.missing_class = missing_class
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,21 +42,21 @@ class RequestData:
 
     name: str
     """``request`` or ``request/alternative``, as in allocation results."""
-    parent: str
+    parent_request: str
     """``request``: constraints and configuration may name a request without its alternative."""
     selectors: tuple[CompiledSelector, ...]
     count: int | None
     """Number of devices; None for all matching devices."""
-    admin: bool
+    admin_access: bool
     tolerations: tuple[DeviceToleration, ...]
     device_class: str
     class_config: tuple[dict[str, Any], ...]
-    shares: Mapping[str, str] = field(default_factory=dict)
+    capacity_requests: Mapping[str, str] = field(default_factory=dict)
     """Quantity requested of each capacity of a device (``capacity.requests``)."""
 
-    def means(self, candidate: CandidateDevice) -> bool:
+    def matches(self, candidate: CandidateDevice) -> bool:
         """Report whether the request selects a device. Raises SelectorError."""
-        return candidate.satisfies(self.selectors)
+        return candidate.matches_selectors(self.selectors)
 
     def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
         """Report whether the request tolerates all taints that exclude devices from allocation."""
@@ -75,9 +75,9 @@ class Constraint:
     requests: frozenset[str] | None
     """Names of the requests that the constraint covers; None for all requests."""
 
-    def covers(self, ask: RequestData) -> bool:
+    def covers(self, request: RequestData) -> bool:
         """Report whether the constraint covers the devices of a request."""
-        return self.requests is None or ask.name in self.requests or ask.parent in self.requests
+        return self.requests is None or request.name in self.requests or request.parent_request in self.requests
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,30 +129,32 @@ def _constraint(found: DeviceConstraint, number: int) -> Constraint:
     return Constraint(attribute=attribute, distinct=not found.match_attribute, requests=requests)
 
 
-def _request_data(ask: BaseDeviceRequest, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> RequestData:
-    if ask.derived_attributes:
+def _request_data(
+    request: BaseDeviceRequest, name: str, parent_request: str, classes: Mapping[str, DeviceClass]
+) -> RequestData:
+    if request.derived_attributes:
         raise UnsatisfiableError(
             f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not supported"
         )
-    found = classes.get(ask.device_class_name)
+    found = classes.get(request.device_class_name)
     if found is None:
-        missing = ask.device_class_name
-        raise UnsatisfiableError(f"request {name}: device class {missing} does not exist", missing=missing)
-    if ask.allocation_mode not in tuple(AllocationMode):
-        raise UnsatisfiableError(f"request {name}: unsupported allocation mode {ask.allocation_mode}")
+        missing = request.device_class_name
+        raise UnsatisfiableError(f"request {name}: device class {missing} does not exist", missing_class=missing)
+    if request.allocation_mode not in tuple(AllocationMode):
+        raise UnsatisfiableError(f"request {name}: unsupported allocation mode {request.allocation_mode}")
     return RequestData(
         name=name,
-        parent=parent,
+        parent_request=parent_request,
         selectors=(
             *_compile_selectors(found.spec.selectors, f"device class {found.metadata.name}"),
-            *_compile_selectors(ask.selectors, f"request {name}"),
+            *_compile_selectors(request.selectors, f"request {name}"),
         ),
-        count=ask.count if ask.allocation_mode == AllocationMode.EXACT_COUNT else None,
-        admin=isinstance(ask, ExactDeviceRequest) and ask.admin_access is True,
-        tolerations=tuple(ask.tolerations or ()),
+        count=request.count if request.allocation_mode == AllocationMode.EXACT_COUNT else None,
+        admin_access=isinstance(request, ExactDeviceRequest) and request.admin_access is True,
+        tolerations=tuple(request.tolerations or ()),
         device_class=found.metadata.name,
         class_config=tuple(found.spec.config or ()),
-        shares=(ask.capacity.requests if ask.capacity is not None else None) or {},
+        capacity_requests=(request.capacity.requests if request.capacity is not None else None) or {},
     )
 
 
@@ -166,9 +168,9 @@ def _compile_selectors(selectors: list[DeviceSelector] | None, where: str) -> li
 
 
 def _check_size(claim: ResourceClaim, requests: list[tuple[RequestData, ...]]) -> None:
-    least = sum(min(ask.count or 1 for ask in alternatives) for alternatives in requests)
-    if least > ALLOCATION_RESULTS_MAX_SIZE:
+    minimum = sum(min(request.count or 1 for request in alternatives) for alternatives in requests)
+    if minimum > ALLOCATION_RESULTS_MAX_SIZE:
         name = claim.metadata.name
         raise UnsatisfiableError(
-            f"claim {name}: {least} devices are more than the {ALLOCATION_RESULTS_MAX_SIZE} that a claim can have"
+            f"claim {name}: {minimum} devices are more than the {ALLOCATION_RESULTS_MAX_SIZE} that a claim can have"
         )

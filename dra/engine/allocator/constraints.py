@@ -22,24 +22,24 @@ class ConstraintTracker:
         self._common: list[AttributeValues] = []
         """For each picked device, the values that it shares with all devices picked before."""
 
-    def admit(self, candidate: CandidateDevice) -> bool:
+    def admits(self, candidate: CandidateDevice) -> bool:
         """Report whether a device satisfies the constraint together with the picked devices."""
-        found = candidate.values(self.constraint.attribute)
+        found = candidate.attribute_values(self.constraint.attribute)
         if found is None:
             return False
         if self.constraint.distinct:
             return not any(_have_common_value(found, other) for other in self._values)
         return not self._common or _have_common_value(found, self._common[-1])
 
-    def push(self, candidate: CandidateDevice) -> None:
+    def add(self, candidate: CandidateDevice) -> None:
         """Add a device that was picked."""
-        found = candidate.values(self.constraint.attribute)
+        found = candidate.attribute_values(self.constraint.attribute)
         assert found is not None, "a device without the attribute is not admitted"  # noqa: S101
         kind, values = found
         self._values.append(found)
         self._common.append((kind, values & self._common[-1][1]) if self._common else found)
 
-    def pop(self) -> None:
+    def remove(self) -> None:
         """Remove the device that was picked last."""
         self._values.pop()
         self._common.pop()

@@ -49,21 +49,21 @@ class RequestedQuantity(NamedTuple):
 
 
 def calculate_consumed_capacity(
-    device: Device, asked: Mapping[str, str], *, fractional: bool = False
+    device: Device, requested: Mapping[str, str], *, fractional: bool = False
 ) -> ConsumedCapacity | None:
     """Return what a request consumes of a device: nothing of a device that is not shared; None if the request cannot.
 
     The shares of other claims are not counted. A request names a capacity as the device does: for kube-scheduler up to
     1.37, a name with the driver's domain and a name without it are different. Raises UnrepresentableError.
     """
-    found = _consumed_quantities(device, asked, fractional=fractional)
+    found = _consumed_quantities(device, requested, fractional=fractional)
     if found is None:
         return None
     return {name: amount.value for name, amount in found.items()} if device.allow_multiple_allocations else _NO_CAPACITY
 
 
 def consumed_capacity_quantities(
-    device: Device, asked: Mapping[str, str], *, fractional: bool = False
+    device: Device, requested: Mapping[str, str], *, fractional: bool = False
 ) -> dict[str, str]:
     """Return ``consumedCapacity`` for a request, if `calculate_consumed_capacity` has found a share of the device.
 
@@ -72,16 +72,16 @@ def consumed_capacity_quantities(
     """
     if not device.allow_multiple_allocations:
         return {}
-    found = _consumed_quantities(device, asked, fractional=fractional) or {}
+    found = _consumed_quantities(device, requested, fractional=fractional) or {}
     return {name: amount.text for name, amount in found.items()}
 
 
 def _consumed_quantities(
-    device: Device, asked: Mapping[str, str], *, fractional: bool
+    device: Device, requested: Mapping[str, str], *, fractional: bool
 ) -> dict[str, RequestedQuantity] | None:
     """Return the quantity that a request consumes of each capacity of a device; None if the device cannot serve it."""
     try:
-        wanted = {name: RequestedQuantity.of(text) for name, text in asked.items()}
+        wanted = {name: RequestedQuantity.of(text) for name, text in requested.items()}
         found: dict[str, RequestedQuantity] = {}
         for name, capacity in (device.capacity or {}).items():
             amount = _consumed_quantity(capacity, wanted.pop(name, None), fractional=fractional)
@@ -103,12 +103,12 @@ class ConsumedCapacityCollection:
     """The capacity that claims consume of shared devices."""
 
     def __init__(self) -> None:
-        self._of: dict[Uid, list[tuple[DeviceID, ConsumedCapacity]]] = {}
-        self._used: dict[DeviceID, dict[str, Fraction]] = {}
+        self._by_claim: dict[Uid, list[tuple[DeviceID, ConsumedCapacity]]] = {}
+        self._consumed: dict[DeviceID, dict[str, Fraction]] = {}
 
-    def put(self, uid: Uid, allocation: AllocationResult | None) -> None:
+    def observe_allocation(self, uid: Uid, allocation: AllocationResult | None) -> None:
         """Replace the shares of a claim with those of its current allocation."""
-        for item, amounts in self._of.pop(uid, ()):
+        for item, amounts in self._by_claim.pop(uid, ()):
             self._add(item, amounts, -1)
         if allocation is None:
             return
@@ -118,20 +118,20 @@ class ConsumedCapacityCollection:
             if r.consumed_capacity and not r.admin_access
         ]
         if parts:
-            self._of[uid] = parts
+            self._by_claim[uid] = parts
         for item, amounts in parts:
             self._add(item, amounts, 1)
 
-    def used(self, item: DeviceID) -> ConsumedCapacity:
+    def consumed(self, item: DeviceID) -> ConsumedCapacity:
         """Return the capacity that claims consume of a device."""
-        return self._used.get(item, _NO_CAPACITY)
+        return self._consumed.get(item, _NO_CAPACITY)
 
     def _add(self, item: DeviceID, amounts: ConsumedCapacity, sign: int) -> None:
-        used = self._used.setdefault(item, {})
+        used = self._consumed.setdefault(item, {})
         for name, amount in amounts.items():
             used[name] = used.get(name, Fraction(0)) + sign * amount
         if not any(used.values()):
-            del self._used[item]
+            del self._consumed[item]
 
 
 def _parse_capacity(amounts: Mapping[str, str]) -> ConsumedCapacity:

@@ -68,40 +68,40 @@ class CandidateDevice:
     """The device of the slice, with the taints of DeviceTaintRules beside its own."""
 
     spec: ResourceSliceSpec
-    _facts: DeviceInput | None = None
-    _answers: dict[str, bool | SelectorError] = field(default_factory=dict)
+    _input: DeviceInput | None = None
+    _results: dict[str, bool | SelectorError] = field(default_factory=dict)
 
-    def satisfies(self, selectors: Iterable[CompiledSelector]) -> bool:
+    def matches_selectors(self, selectors: Iterable[CompiledSelector]) -> bool:
         """Report whether all selectors match. Raises SelectorError where a selector fails."""
         for selector in selectors:
-            answer = self._answers.get(selector.expression)
-            if answer is None:
-                if len(self._answers) >= SELECTOR_RESULTS_MAX:
-                    self._answers.clear()
-                answer = self._answers[selector.expression] = self._ask(selector)
-            if answer is not True:
-                if answer is False:
+            result = self._results.get(selector.expression)
+            if result is None:
+                if len(self._results) >= SELECTOR_RESULTS_MAX:
+                    self._results.clear()
+                result = self._results[selector.expression] = self._evaluate(selector)
+            if result is not True:
+                if result is False:
                     return False
-                raise answer
+                raise result
         return True
 
-    def judge(self, asks: Sequence[Sequence[CompiledSelector]]) -> Iterator[None]:
-        """Evaluate the selectors of several requests, one at a time, so that `satisfies` finds all results afterwards.
+    def evaluate_selectors(self, requests: Sequence[Sequence[CompiledSelector]]) -> Iterator[None]:
+        """Evaluate the selectors of several requests, one at a time: `matches_selectors` finds all results afterwards.
 
         The requests have at most `SELECTOR_RESULTS_MAX` different selectors.
         """
-        wanted = {selector.expression for selectors in asks for selector in selectors}
-        if len(wanted | self._answers.keys()) > SELECTOR_RESULTS_MAX:
-            self._answers.clear()
-        for selectors in asks:
+        expressions = {selector.expression for selectors in requests for selector in selectors}
+        if len(expressions | self._results.keys()) > SELECTOR_RESULTS_MAX:
+            self._results.clear()
+        for selectors in requests:
             for selector in selectors:
-                if selector.expression not in self._answers:
-                    self._answers[selector.expression] = self._ask(selector)
+                if selector.expression not in self._results:
+                    self._results[selector.expression] = self._evaluate(selector)
                     yield
-                if self._answers[selector.expression] is not True:
+                if self._results[selector.expression] is not True:
                     break
 
-    def values(self, name: str) -> AttributeValues | None:
+    def attribute_values(self, name: str) -> AttributeValues | None:
         """Return type and values of the attribute ``domain/name``; the driver is the domain of names without one.
 
         A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. Return
@@ -114,18 +114,18 @@ class CandidateDevice:
         if not found:
             return None
         kind, value = next(iter(found.items()))
-        several = value if isinstance(value, list) else [value]
+        elements = value if isinstance(value, list) else [value]
         kind = _SCALAR_TYPES.get(kind, kind)
         if (
-            not several
+            not elements
             or kind not in _SCALAR_TYPES.values()
-            or not all(isinstance(each, str | int) for each in several)
+            or not all(isinstance(each, str | int) for each in elements)
         ):
             return None
-        return kind, frozenset(several)
+        return kind, frozenset(elements)
 
     @property
-    def consumption(self) -> CounterAmounts:
+    def consumed_counters(self) -> CounterAmounts:
         """The amounts that the device consumes of the pool's shared counters."""
         return {
             (each["counterSet"], name): _parse_quantity(counter["value"])
@@ -133,16 +133,16 @@ class CandidateDevice:
             for name, counter in each.get("counters", {}).items()
         }
 
-    def _ask(self, selector: CompiledSelector) -> bool | SelectorError:
+    def _evaluate(self, selector: CompiledSelector) -> bool | SelectorError:
         try:
-            return selector.selects(self.item.driver, self.device, self._seen)
+            return selector.device_matches(self.item.driver, self.device, self._device_input)
         except SelectorError as error:
             return SelectorError(f"device {self.item}: {error}")
 
-    def _seen(self) -> DeviceInput:
-        if self._facts is None:
-            self._facts = device_input(self.item.driver, self.device)
-        return self._facts
+    def _device_input(self) -> DeviceInput:
+        if self._input is None:
+            self._input = device_input(self.item.driver, self.device)
+        return self._input
 
 
 @lru_cache(maxsize=4096)
@@ -159,26 +159,26 @@ class Pool:
         self.slices: dict[str, tuple[ResourceSliceSpec, tuple[CandidateDevice, ...]]] = {}
         self._newest: tuple[CandidateDevice, ...] | None = None
         self._counters: CounterAmounts = {}
-        self._sound = True
+        self._is_consistent = True
         self._state = PoolState.COMPLETE
 
-    def put(self, name: str, spec: ResourceSliceSpec) -> None:
+    def add_slice(self, name: str, spec: ResourceSliceSpec) -> None:
         """Add or replace a slice of the pool."""
         self.slices[name] = (spec, tuple(self._candidate(device, spec) for device in spec.devices or ()))
         self._newest = None
 
-    def lay(self) -> None:
+    def apply_taint_rules(self) -> None:
         """Apply the DeviceTaintRules to all devices again. Selector results stay valid: selectors do not see taints."""
         for spec, candidates in self.slices.values():
             for device, candidate in zip(spec.devices or (), candidates, strict=True):
-                candidate.device = self._rules.over(candidate.item, device)
+                candidate.device = self._rules.apply(candidate.item, device)
 
     def _candidate(self, device: Device, spec: ResourceSliceSpec) -> CandidateDevice:
         driver, pool = self.key
         item = DeviceID(driver=driver, pool=pool, device=device.name)
-        return CandidateDevice(item, self._rules.over(item, device), spec)
+        return CandidateDevice(item, self._rules.apply(item, device), spec)
 
-    def remove(self, name: str) -> None:
+    def remove_slice(self, name: str) -> None:
         """Remove a slice that was deleted."""
         del self.slices[name]
         self._newest = None
@@ -205,27 +205,27 @@ class Pool:
         """All devices of the newest generation, on any node, in the order of the slices' names."""
         return self._resolve()
 
-    def on(self, node: str, labels: NodeLabels) -> "PoolView | None":
+    def view_of_node(self, node: str, labels: NodeLabels) -> "PoolView | None":
         """Return the view that a node has of the pool; None if no slice of the newest generation matches the node."""
-        found: list[CandidateDevice] = []
-        listed: list[CandidateDevice] = []
-        meant = False
-        for spec, offered in self._newest_slices():
-            there = [c for c in offered if node_can_use(c, node=node, labels=labels)]
-            if there or _slice_matches_node(spec, node, labels):
-                meant = True
-                found += there
-                listed += offered
-        if not meant:
+        usable: list[CandidateDevice] = []
+        all_candidates: list[CandidateDevice] = []
+        matches = False
+        for spec, of_slice in self._newest_slices():
+            usable_here = [c for c in of_slice if node_can_use(c, node=node, labels=labels)]
+            if usable_here or _slice_matches_node(spec, node, labels):
+                matches = True
+                usable += usable_here
+                all_candidates += of_slice
+        if not matches:
             return None
         if self.state is PoolState.INCOMPLETE:
             return PoolView(self, PoolState.INCOMPLETE)
-        if not self._sound or len({c.item for c in listed}) != len(listed):
+        if not self._is_consistent or len({c.item for c in all_candidates}) != len(all_candidates):
             return PoolView(self, PoolState.INVALID)
-        conditional = any(c.device.binding_conditions for c in listed)
-        candidates = tuple(found)
-        everything = candidates if len(found) == len(listed) else tuple(listed)
-        return PoolView(self, PoolState.COMPLETE, candidates, conditional, everything)
+        has_binding_conditions = any(c.device.binding_conditions for c in all_candidates)
+        candidates = tuple(usable)
+        everything = candidates if len(usable) == len(all_candidates) else tuple(all_candidates)
+        return PoolView(self, PoolState.COMPLETE, candidates, has_binding_conditions, everything)
 
     def nodes(self) -> set[str] | None:
         """Return the nodes that the slices of the pool name; None if a slice may match other nodes, too."""
@@ -247,12 +247,12 @@ class Pool:
             for each in sets
             for name, counter in each.get("counters", {}).items()
         }
-        self._sound = len({each["name"] for each in sets}) == len(sets) and all(
-            c.consumption.keys() <= self._counters.keys() for c in found if c.device.consumes_counters
+        self._is_consistent = len({each["name"] for each in sets}) == len(sets) and all(
+            c.consumed_counters.keys() <= self._counters.keys() for c in found if c.device.consumes_counters
         )
         if not slices or len(slices) != slices[0][0].pool.resource_slice_count:
             self._state = PoolState.INCOMPLETE
-        elif not self._sound or len({c.item for c in found}) != len(found):
+        elif not self._is_consistent or len({c.item for c in found}) != len(found):
             self._state = PoolState.INVALID
         else:
             self._state = PoolState.COMPLETE
@@ -298,10 +298,10 @@ class PoolView(NamedTuple):
     candidates: tuple[CandidateDevice, ...] = ()
     """Devices that the node can use; empty unless the pool is complete."""
 
-    conditional: bool = False
+    has_binding_conditions: bool = False
     """Whether a device in the slices that match the node has binding conditions."""
 
-    listed: tuple[CandidateDevice, ...] = ()
+    all_candidates: tuple[CandidateDevice, ...] = ()
     """All devices of the slices that match the node; other nodes may be the only ones that can use some of them.
 
     kube-scheduler evaluates selectors on each of them before it checks where the device can be used.
@@ -312,7 +312,7 @@ class NodeDevices(NamedTuple):
     """The views that one node has of all pools, by driver and name; pools with binding conditions come last."""
 
     node: str
-    shares: tuple[PoolView, ...]
+    pools: tuple[PoolView, ...]
     fractional: bool = False
     """Whether request policies are computed in thousandths (`dra.engine.allocator.consumable_capacity`)."""
 
@@ -327,10 +327,10 @@ class ResourceSliceTracker:
         self._rules = DeviceTaintRules()
         self._slices: dict[str, PoolID] = {}
         self._pools: dict[PoolID, Pool] = {}
-        self._local: dict[str, set[PoolID]] = {}
-        self._wide: set[PoolID] = set()
-        self._offers: dict[str, tuple[NodeLabels, NodeDevices]] = {}
-        self._allocatable: set[str] = set()
+        self._pools_by_node: dict[str, set[PoolID]] = {}
+        self._pools_of_any_node: set[PoolID] = set()
+        self._node_devices: dict[str, tuple[NodeLabels, NodeDevices]] = {}
+        self._node_allocatable_slices: set[str] = set()
         """Names of slices with devices that account for resources of nodes."""
 
     def observe(self, found: ResourceSlice) -> None:
@@ -347,51 +347,53 @@ class ResourceSliceTracker:
             return
         self._slices[name] = key
         if any(has_node_resources(device) for device in spec.devices or ()):
-            self._allocatable.add(name)
+            self._node_allocatable_slices.add(name)
         else:
-            self._allocatable.discard(name)
-        self._unlist(pool)
-        pool.put(name, spec)
-        self._list(pool)
+            self._node_allocatable_slices.discard(name)
+        self._unindex_pool(pool)
+        pool.add_slice(name, spec)
+        self._index_pool(pool)
 
     def forget(self, name: str) -> None:
         """Remove a ResourceSlice that was deleted."""
         key = self._slices.pop(name, None)
         if key is None:
             return
-        self._allocatable.discard(name)
+        self._node_allocatable_slices.discard(name)
         pool = self._pools[key]
-        self._unlist(pool)
-        pool.remove(name)
+        self._unindex_pool(pool)
+        pool.remove_slice(name)
         if pool.slices:
-            self._list(pool)
+            self._index_pool(pool)
         else:
             del self._pools[key]
 
     def observe_rule(self, rule: DeviceTaintRule) -> None:
         """Add or update a DeviceTaintRule."""
-        self._lay(self._rules.observe(rule))
+        self._apply_taint_rules(self._rules.observe(rule))
 
     def forget_rule(self, name: str) -> None:
         """Remove a DeviceTaintRule that was deleted."""
-        self._lay(self._rules.forget(name))
+        self._apply_taint_rules(self._rules.forget(name))
 
-    def offer(self, node: str, labels: NodeLabels | None) -> NodeDevices:
+    def node_devices(self, node: str, labels: NodeLabels | None) -> NodeDevices:
         """Return the views that a node has of all pools."""
         labels = labels or _NO_LABELS
-        known = self._offers.get(node)
+        known = self._node_devices.get(node)
         if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
-        keys = sorted(self._wide.union(self._local.get(node, ())))
-        shares = [share for share in (self._pools[key].on(node, labels) for key in keys) if share is not None]
-        offer = NodeDevices(node, tuple(sorted(shares, key=lambda share: share.conditional)), self._fractional)
-        self._offers[node] = (labels, offer)
-        return offer
+        keys = sorted(self._pools_of_any_node.union(self._pools_by_node.get(node, ())))
+        views = [view for view in (self._pools[key].view_of_node(node, labels) for key in keys) if view is not None]
+        node_devices = NodeDevices(
+            node, tuple(sorted(views, key=lambda view: view.has_binding_conditions)), self._fractional
+        )
+        self._node_devices[node] = (labels, node_devices)
+        return node_devices
 
     @property
-    def allocatable(self) -> bool:
+    def has_node_allocatable_devices(self) -> bool:
         """Whether any device accounts for resources of nodes (DRANodeAllocatableResources)."""
-        return bool(self._allocatable)
+        return bool(self._node_allocatable_slices)
 
     def device(self, item: DeviceID) -> Device | None:
         """Return a device as the newest generation of its pool describes it; None if it is not there."""
@@ -405,39 +407,39 @@ class ResourceSliceTracker:
             return None
         return next((c for c in pool.candidates if c.item.device == item.device), None)
 
-    def settled(self, item: DeviceID) -> bool:
+    def confirms_absence(self, item: DeviceID) -> bool:
         """Report whether a device that was not found is gone: its pool does not exist, or is complete without it."""
         pool = self._pools.get((item.driver, item.pool))
         return pool is None or pool.state is PoolState.COMPLETE
 
-    def _lay(self, scopes: Sequence[TaintScope]) -> None:
+    def _apply_taint_rules(self, scopes: Sequence[TaintScope]) -> None:
         """Apply the DeviceTaintRules again to the pools in the given scopes."""
         for (driver, name), pool in self._pools.items():
             if any(each.driver in {None, driver} and each.pool in {None, name} for each in scopes):
-                pool.lay()
+                pool.apply_taint_rules()
         self.version += bool(scopes)
 
-    def _list(self, pool: Pool) -> None:
+    def _index_pool(self, pool: Pool) -> None:
         self.version += 1
         nodes = pool.nodes()
         if nodes is None:
-            self._wide.add(pool.key)
-            self._offers.clear()
+            self._pools_of_any_node.add(pool.key)
+            self._node_devices.clear()
         else:
             for node in nodes:
-                self._local.setdefault(node, set()).add(pool.key)
-                self._offers.pop(node, None)
+                self._pools_by_node.setdefault(node, set()).add(pool.key)
+                self._node_devices.pop(node, None)
 
-    def _unlist(self, pool: Pool) -> None:
+    def _unindex_pool(self, pool: Pool) -> None:
         """Remove a pool from the index, before its slices change."""
         nodes = pool.nodes()
         if nodes is None:
-            self._wide.discard(pool.key)
-            self._offers.clear()
+            self._pools_of_any_node.discard(pool.key)
+            self._node_devices.clear()
             return
         for node in nodes:
-            self._offers.pop(node, None)
-            keys = self._local[node]
+            self._node_devices.pop(node, None)
+            keys = self._pools_by_node[node]
             keys.discard(pool.key)
             if not keys:
-                del self._local[node]
+                del self._pools_by_node[node]

@@ -15,8 +15,9 @@ fails, there is no solution. Three rules keep it from trying everything:
 The remaining search can still be exponential (constraints over many unlike devices). After `SEARCH_STEPS_MAX` picks the
 search gives up and reports an allocation failure that says so.
 
-Devices with binding conditions are excluded unless the caller admits them (``conditional``): the scheduler of the local
-plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could allocate them.
+Devices with binding conditions are excluded unless the caller passes ``allow_binding_conditions``: the scheduler of
+the local plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could allocate
+them.
 """
 
 from collections.abc import Sequence
@@ -56,9 +57,9 @@ class AllocationFailure(NamedTuple):
 class PickedDevice(NamedTuple):
     """A device, or a share of a device, that is picked for one request."""
 
-    ask: RequestData
+    request: RequestData
     candidate: CandidateDevice
-    part: ConsumedCapacity
+    consumed_capacity: ConsumedCapacity
     """Capacity consumed, if the device is shared."""
 
     fractional: bool = False
@@ -74,20 +75,28 @@ class _StepLimitError(Exception):
 
 
 def allocate(
-    wanted: Sequence[ClaimToAllocate],
+    claims: Sequence[ClaimToAllocate],
     *,
-    offer: NodeDevices,
+    node_devices: NodeDevices,
     ledger: Ledger,
-    shares: ConsumedCapacityCollection,
-    conditional: bool = False,
-    steps: int = SEARCH_STEPS_MAX,
+    consumed_capacity: ConsumedCapacityCollection,
+    allow_binding_conditions: bool = False,
+    max_steps: int = SEARCH_STEPS_MAX,
 ) -> Solution | AllocationFailure:
     """Return devices of one node for all claims at once, or the reason why there are none.
 
-    `ledger` says which devices are held, `shares` how much of shared devices is consumed. `conditional` admits devices
-    with binding conditions. After `steps` picks the search gives up, which is an allocation failure.
+    `ledger` says which devices are held, `consumed_capacity` how much of shared devices is consumed.
+    `allow_binding_conditions` admits devices with binding conditions. After `max_steps` picks the search gives up: an
+    allocation failure.
     """
-    search = _DeviceSearch(wanted, offer, ledger, shares, conditional=conditional, steps=steps)
+    search = _DeviceSearch(
+        claims,
+        node_devices,
+        ledger,
+        consumed_capacity,
+        allow_binding_conditions=allow_binding_conditions,
+        max_steps=max_steps,
+    )
     try:
         search.prepare()
         if search.solve(0):
@@ -95,7 +104,7 @@ def allocate(
     except (SelectorError, UnrepresentableError, _AllocationImpossibleError) as error:
         return AllocationFailure(str(error), fatal=True)
     except _StepLimitError:
-        return AllocationFailure(f"gave up after {steps} steps")
+        return AllocationFailure(f"gave up after {max_steps} steps")
     return AllocationFailure("cannot allocate all claims")
 
 
@@ -123,67 +132,72 @@ class _DeviceSearch:
 
     def __init__(
         self,
-        wanted: Sequence[ClaimToAllocate],
-        offer: NodeDevices,
+        claims: Sequence[ClaimToAllocate],
+        node_devices: NodeDevices,
         ledger: Ledger,
-        shares: ConsumedCapacityCollection,
+        consumed_capacity: ConsumedCapacityCollection,
         *,
-        conditional: bool,
-        steps: int,
+        allow_binding_conditions: bool,
+        max_steps: int,
     ) -> None:
-        self._wanted = wanted
-        self._steps_max = steps
-        self._offer = offer
+        self._claims = claims
+        self._max_steps = max_steps
+        self._node_devices = node_devices
         self._ledger = ledger
-        self._shares = shares
-        self._steps = [_RequestStep(i, each) for i, claim in enumerate(wanted) for each in claim.requests]
-        self._constraints = [ConstraintTracker(i, c) for i, claim in enumerate(wanted) for c in claim.constraints]
-        self._covering = {
-            ask: tuple(c for c in self._constraints if c.claim == step.claim and c.constraint.covers(ask))
+        self._capacity_of_claims = consumed_capacity
+        self._steps = [_RequestStep(i, each) for i, claim in enumerate(claims) for each in claim.requests]
+        self._constraints = [ConstraintTracker(i, c) for i, claim in enumerate(claims) for c in claim.constraints]
+        self._constraints_of = {
+            request: tuple(c for c in self._constraints if c.claim == step.claim and c.constraint.covers(request))
             for step in self._steps
-            for ask in step.alternatives
+            for request in step.alternatives
         }
-        self._devices = [c for s in offer.shares for c in s.listed if conditional or not c.device.binding_conditions]
-        partly = (s for s in offer.shares if len(s.listed) > len(s.candidates))
-        self._elsewhere = {c for s in partly for c in set(s.listed).difference(s.candidates)}
+        self._devices = [
+            c
+            for s in node_devices.pools
+            for c in s.all_candidates
+            if allow_binding_conditions or not c.device.binding_conditions
+        ]
+        partly = (s for s in node_devices.pools if len(s.all_candidates) > len(s.candidates))
+        self._unusable_here = {c for s in partly for c in set(s.all_candidates).difference(s.candidates)}
         """Devices in slices that match this node, too, but which only other nodes can use."""
 
-        self._meant: dict[RequestData, list[_SelectedDevice]] = {}
-        self._all: dict[RequestData, dict[CandidateDevice, int]] = {}
+        self._selected: dict[RequestData, list[_SelectedDevice]] = {}
+        self._all_devices: dict[RequestData, dict[CandidateDevice, int]] = {}
         """For each request for all devices, its devices and the order in which they are picked."""
 
         self._picks: list[tuple[int, PickedDevice]] = []
-        self._taken: dict[DeviceID, set[int]] = {}
+        self._picked_for: dict[DeviceID, set[int]] = {}
         """Device that is not shared → claims for which it is picked; with adminAccess there can be several."""
 
-        self._parts: dict[tuple[RequestData, CandidateDevice], ConsumedCapacity | None] = {}
-        self._given: dict[DeviceID, dict[str, Fraction]] = {}
+        self._capacities_to_consume: dict[tuple[RequestData, CandidateDevice], ConsumedCapacity | None] = {}
+        self._picked_capacity: dict[DeviceID, dict[str, Fraction]] = {}
         """Capacity picked so far of shared devices; the key "" counts the shares."""
 
-        self._left: dict[Pool, dict[tuple[str, str], Fraction]] = {}
+        self._available_counters: dict[Pool, dict[tuple[str, str], Fraction]] = {}
         """Amounts left of the shared counters of each pool."""
 
         self._tried = 0
 
     def solution(self) -> Solution:
         """Return the picked devices by claim."""
-        return tuple(tuple(p for claim, p in self._picks if claim == i) for i in range(len(self._wanted)))
+        return tuple(tuple(p for claim, p in self._picks if claim == i) for i in range(len(self._claims)))
 
     def prepare(self) -> None:
         """Find the devices of requests for all devices. Raises SelectorError, UnrepresentableError."""
         for step in self._steps:
-            for ask in step.alternatives:
-                if ask.count is None:
-                    self._check_pools(ask)
-                    meant = [c for c in self._devices if ask.means(c) and c not in self._elsewhere]
-                    enough = (c for c in meant if self._part(c, ask) is not None)
-                    self._all[ask] = {c: place for place, c in enumerate(enough)}
-        for claim in self._wanted:
-            least = sum(min(self._count(ask) for ask in alternatives) for alternatives in claim.requests)
-            if least > ALLOCATION_RESULTS_MAX_SIZE:
+            for request in step.alternatives:
+                if request.count is None:
+                    self._check_pools(request)
+                    matching = [c for c in self._devices if request.matches(c) and c not in self._unusable_here]
+                    usable = (c for c in matching if self._capacity_to_consume(c, request) is not None)
+                    self._all_devices[request] = {c: position for position, c in enumerate(usable)}
+        for claim in self._claims:
+            minimum = sum(min(self._count(request) for request in alternatives) for alternatives in claim.requests)
+            if minimum > ALLOCATION_RESULTS_MAX_SIZE:
                 name = "/".join(claim.key)
-                most = ALLOCATION_RESULTS_MAX_SIZE
-                text = f"claim {name}: {least} devices are more than the {most} that a claim can have"
+                maximum = ALLOCATION_RESULTS_MAX_SIZE
+                text = f"claim {name}: {minimum} devices are more than the {maximum} that a claim can have"
                 raise _AllocationImpossibleError(text)
 
     def solve(self, index: int) -> bool:
@@ -191,41 +205,41 @@ class _DeviceSearch:
         if index == len(self._steps):
             return True
         step = self._steps[index]
-        return any(self._choose(index, ask) for ask in step.alternatives)
+        return any(self._choose(index, request) for request in step.alternatives)
 
-    def _choose(self, index: int, ask: RequestData) -> bool:
+    def _choose(self, index: int, request: RequestData) -> bool:
         """Find devices for one alternative of a request and for all requests after it."""
-        claim, count = self._steps[index].claim, self._count(ask)
+        claim, count = self._steps[index].claim, self._count(request)
         if count == 0 or sum(1 for c, _ in self._picks if c == claim) + count > ALLOCATION_RESULTS_MAX_SIZE:
             return False
-        if ask.count is None:
-            return self._pick_all(index, ask, claim)
-        return self._pick(index, ask, self._usable(self._asked(ask), ask, claim), count)
+        if request.count is None:
+            return self._pick_all(index, request, claim)
+        return self._pick(index, request, self._usable(self._selected_devices(request), request, claim), count)
 
-    def _count(self, ask: RequestData) -> int:
-        return len(self._all[ask]) if ask.count is None else ask.count
+    def _count(self, request: RequestData) -> int:
+        return len(self._all_devices[request]) if request.count is None else request.count
 
-    def _pick_all(self, index: int, ask: RequestData, claim: int) -> bool:
+    def _pick_all(self, index: int, request: RequestData, claim: int) -> bool:
         """Pick all devices that a request selects, then go on with the next request."""
         picked: list[CandidateDevice] = []
-        for candidate in self._all[ask]:
-            if self._in_use(candidate, ask, claim) or not self._open(candidate, ask):
+        for candidate in self._all_devices[request]:
+            if self._in_use(candidate, request, claim) or not self._has_counters_and_tolerates(candidate, request):
                 break
-            if not self._admitted(candidate, ask):
-                why = "because a claim constraint would not be satisfied"
-                raise _AllocationImpossibleError(f"request {ask.name}: cannot add device {candidate.item} {why}")
-            if not self._enough(candidate, ask):
+            if not self._satisfies_constraints(candidate, request):
+                reason = "because a claim constraint would not be satisfied"
+                raise _AllocationImpossibleError(f"request {request.name}: cannot add device {candidate.item} {reason}")
+            if not self._has_capacity(candidate, request):
                 break
-            self._take(candidate, ask, claim)
+            self._pick_device(candidate, request, claim)
             picked.append(candidate)
         else:
             if self.solve(index + 1):
                 return True
         for candidate in reversed(picked):
-            self._put_back(candidate, ask, claim)
+            self._unpick_device(candidate, request, claim)
         return False
 
-    def _pick(self, index: int, ask: RequestData, usable: Sequence[_SelectedDevice], count: int) -> bool:
+    def _pick(self, index: int, request: RequestData, usable: Sequence[_SelectedDevice], count: int) -> bool:
         """Pick `count` more of the usable devices. Raises SelectorError where a selector failed before."""
         if count == 0:
             return self.solve(index + 1)
@@ -236,208 +250,227 @@ class _DeviceSearch:
             if error is not None:
                 raise error
             left -= 1
-            if left + 1 < count or (failed and self._look(candidate) in failed):
+            if left + 1 < count or (failed and self._equivalence_key(candidate) in failed):
                 continue
             self._tried += 1
-            if self._tried > self._steps_max:
+            if self._tried > self._max_steps:
                 raise _StepLimitError
-            self._take(candidate, ask, claim)
-            if self._pick(index, ask, self._usable(usable[i + 1 :], ask, claim) if count > 1 else (), count - 1):
+            self._pick_device(candidate, request, claim)
+            if self._pick(
+                index, request, self._usable(usable[i + 1 :], request, claim) if count > 1 else (), count - 1
+            ):
                 return True
-            self._put_back(candidate, ask, claim)
-            failed.add(self._look(candidate))
+            self._unpick_device(candidate, request, claim)
+            failed.add(self._equivalence_key(candidate))
         return False
 
-    def _asked(self, ask: RequestData) -> Sequence[_SelectedDevice]:
+    def _selected_devices(self, request: RequestData) -> Sequence[_SelectedDevice]:
         """Return all devices that a request selects, and the devices on which its selectors fail."""
-        known = self._meant.get(ask)
+        known = self._selected.get(request)
         if known is None:
-            known = self._meant[ask] = []
+            known = self._selected[request] = []
             for candidate in self._devices:
                 try:
-                    if ask.means(candidate) and candidate not in self._elsewhere:
+                    if request.matches(candidate) and candidate not in self._unusable_here:
                         known.append(_SelectedDevice(candidate))
                 except SelectorError as error:
                     known.append(_SelectedDevice(candidate, error))
         return known
 
-    def _usable(self, asked: Sequence[_SelectedDevice], ask: RequestData, claim: int) -> list[_SelectedDevice]:
+    def _usable(self, selected: Sequence[_SelectedDevice], request: RequestData, claim: int) -> list[_SelectedDevice]:
         """Return the devices of a request that are available beside the picked devices, and failures of selectors."""
         return [
             each
-            for each in asked
-            if not self._in_use(each.candidate, ask, claim)
-            and (each.error is not None or self._available(each.candidate, ask))
+            for each in selected
+            if not self._in_use(each.candidate, request, claim)
+            and (each.error is not None or self._available(each.candidate, request))
         ]
 
-    def _check_pools(self, ask: RequestData) -> None:
-        for share in self._offer.shares:
-            if share.state is not PoolState.COMPLETE:
-                why = "currently being updated" if share.state is PoolState.INCOMPLETE else "currently invalid"
-                pool = "/".join(share.pool.key)
+    def _check_pools(self, request: RequestData) -> None:
+        for view in self._node_devices.pools:
+            if view.state is not PoolState.COMPLETE:
+                reason = "currently being updated" if view.state is PoolState.INCOMPLETE else "currently invalid"
+                pool = "/".join(view.pool.key)
                 raise _AllocationImpossibleError(
-                    f"request {ask.name}: asks for all devices, but resource pool {pool} is {why}"
+                    f"request {request.name}: asks for all devices, but resource pool {pool} is {reason}"
                 )
 
-    def _in_use(self, candidate: CandidateDevice, ask: RequestData, claim: int) -> bool:
+    def _in_use(self, candidate: CandidateDevice, request: RequestData, claim: int) -> bool:
         """Report whether a device is held or picked as a whole; with adminAccess, whether this claim has it already."""
-        taken = self._taken.get(candidate.item)
-        if ask.admin:
+        taken = self._picked_for.get(candidate.item)
+        if request.admin_access:
             return taken is not None and claim in taken
         held = (
             self._ledger.holder(candidate.item) is not None
             if _allows_multiple_allocations(candidate)
-            else not self._free(candidate)
+            else not self._is_free(candidate)
         )
         return bool(taken) or held
 
-    def _available(self, candidate: CandidateDevice, ask: RequestData) -> bool:
+    def _available(self, candidate: CandidateDevice, request: RequestData) -> bool:
         """Report whether a device can be picked beside the devices picked so far."""
-        return self._enough(candidate, ask) and self._open(candidate, ask) and self._admitted(candidate, ask)
-
-    def _enough(self, candidate: CandidateDevice, ask: RequestData) -> bool:
-        """Report whether a device has enough capacity left beside the picked shares."""
-        wanted = self._part(candidate, ask)
-        return wanted is not None and (
-            not wanted or has_capacity_left(candidate.device, wanted, self._gone(candidate.item))
+        return (
+            self._has_capacity(candidate, request)
+            and self._has_counters_and_tolerates(candidate, request)
+            and self._satisfies_constraints(candidate, request)
         )
 
-    def _open(self, candidate: CandidateDevice, ask: RequestData) -> bool:
+    def _has_capacity(self, candidate: CandidateDevice, request: RequestData) -> bool:
+        """Report whether a device has enough capacity left beside the picked shares."""
+        wanted = self._capacity_to_consume(candidate, request)
+        return wanted is not None and (
+            not wanted or has_capacity_left(candidate.device, wanted, self._consumed_capacity(candidate.item))
+        )
+
+    def _has_counters_and_tolerates(self, candidate: CandidateDevice, request: RequestData) -> bool:
         """Report whether enough is left of the counters that a device consumes, and its taints are tolerated."""
         device = candidate.device
-        if device.consumes_counters and not self._drawn(candidate) and not self._fits(candidate):
+        if (
+            device.consumes_counters
+            and not self._has_consumed_counters(candidate)
+            and not self._has_counters_left(candidate)
+        ):
             return False
-        return not device.taints or ask.tolerates(device.taints)
+        return not device.taints or request.tolerates(device.taints)
 
-    def _admitted(self, candidate: CandidateDevice, ask: RequestData) -> bool:
+    def _satisfies_constraints(self, candidate: CandidateDevice, request: RequestData) -> bool:
         """Report whether a device satisfies the constraints together with the devices picked so far."""
-        return all(picked.admit(candidate) for picked in self._covering[ask])
+        return all(picked.admits(candidate) for picked in self._constraints_of[request])
 
-    def _part(self, candidate: CandidateDevice, ask: RequestData) -> ConsumedCapacity | None:
+    def _capacity_to_consume(self, candidate: CandidateDevice, request: RequestData) -> ConsumedCapacity | None:
         """Return the capacity that a request consumes of a device; None if even an unused device has too little.
 
         Raises UnrepresentableError.
         """
-        if not ask.shares and not _allows_multiple_allocations(candidate):
+        if not request.capacity_requests and not _allows_multiple_allocations(candidate):
             return _WHOLE_DEVICE
-        key = (ask, candidate)
-        if key not in self._parts:
-            self._parts[key] = calculate_consumed_capacity(
-                candidate.device, ask.shares, fractional=self._offer.fractional
+        key = (request, candidate)
+        if key not in self._capacities_to_consume:
+            self._capacities_to_consume[key] = calculate_consumed_capacity(
+                candidate.device, request.capacity_requests, fractional=self._node_devices.fractional
             )
-        return self._parts[key]
+        return self._capacities_to_consume[key]
 
-    def _free(self, candidate: CandidateDevice) -> bool:
+    def _is_free(self, candidate: CandidateDevice) -> bool:
         """Report whether no claim had any share of the device before this search."""
         return self._ledger.is_free(candidate.item)
 
-    def _drawn(self, candidate: CandidateDevice) -> bool:
+    def _has_consumed_counters(self, candidate: CandidateDevice) -> bool:
         """Report whether a shared device has already consumed its counters, which happens once for all its shares."""
         item = candidate.item
-        if item in self._given:
+        if item in self._picked_capacity:
             return True
         return (
-            _allows_multiple_allocations(candidate) and self._ledger.holder(item) is None and not self._free(candidate)
+            _allows_multiple_allocations(candidate)
+            and self._ledger.holder(item) is None
+            and not self._is_free(candidate)
         )
 
-    def _gone(self, item: DeviceID) -> ConsumedCapacity:
+    def _consumed_capacity(self, item: DeviceID) -> ConsumedCapacity:
         """Return the capacity consumed of a shared device, including picked shares."""
-        used, given = self._shares.used(item), self._given.get(item)
+        used, given = self._capacity_of_claims.consumed(item), self._picked_capacity.get(item)
         return {n: used.get(n, _ZERO) + (given or {}).get(n, _ZERO) for n in {*used, *given}} if given else used
 
-    def _take(self, candidate: CandidateDevice, ask: RequestData, claim: int) -> None:
-        wanted = self._part(candidate, ask) or _WHOLE_DEVICE
-        self._picks.append((claim, PickedDevice(ask, candidate, wanted, self._offer.fractional)))
-        for picked in self._covering[ask]:
-            picked.push(candidate)
-        if not self._drawn(candidate):
-            self._draw(candidate, 1)
+    def _pick_device(self, candidate: CandidateDevice, request: RequestData, claim: int) -> None:
+        wanted = self._capacity_to_consume(candidate, request) or _WHOLE_DEVICE
+        self._picks.append((claim, PickedDevice(request, candidate, wanted, self._node_devices.fractional)))
+        for picked in self._constraints_of[request]:
+            picked.add(candidate)
+        if not self._has_consumed_counters(candidate):
+            self._consume_counters(candidate, 1)
         if _allows_multiple_allocations(candidate):
-            given = self._given.setdefault(candidate.item, {"": _ZERO})
+            given = self._picked_capacity.setdefault(candidate.item, {"": _ZERO})
             given[""] += 1
             for name, amount in wanted.items():
                 given[name] = given.get(name, _ZERO) + amount
         else:
-            self._taken.setdefault(candidate.item, set()).add(claim)
+            self._picked_for.setdefault(candidate.item, set()).add(claim)
 
-    def _put_back(self, candidate: CandidateDevice, ask: RequestData, claim: int) -> None:
+    def _unpick_device(self, candidate: CandidateDevice, request: RequestData, claim: int) -> None:
         _, pick = self._picks.pop()
-        for picked in self._covering[ask]:
-            picked.pop()
+        for picked in self._constraints_of[request]:
+            picked.remove()
         if _allows_multiple_allocations(candidate):
-            given = self._given[candidate.item]
+            given = self._picked_capacity[candidate.item]
             given[""] -= 1
-            for name, amount in pick.part.items():
+            for name, amount in pick.consumed_capacity.items():
                 given[name] -= amount
             if not given[""]:
-                del self._given[candidate.item]
+                del self._picked_capacity[candidate.item]
         else:
-            self._taken[candidate.item].discard(claim)
-        if not self._drawn(candidate):
-            self._draw(candidate, -1)
+            self._picked_for[candidate.item].discard(claim)
+        if not self._has_consumed_counters(candidate):
+            self._consume_counters(candidate, -1)
 
-    def _look(self, candidate: CandidateDevice) -> tuple[object, ...]:
+    def _equivalence_key(self, candidate: CandidateDevice) -> tuple[object, ...]:
         """Return all that the rest of this search can see of a device: devices with equal keys are interchangeable."""
         device, item = candidate.device, candidate.item
         counted = (
-            (self._pool(candidate), tuple(sorted(candidate.consumption.items()))) if device.consumes_counters else ()
+            (self._pool(candidate), tuple(sorted(candidate.consumed_counters.items())))
+            if device.consumes_counters
+            else ()
         )
         return (
-            self._free(candidate),
+            self._is_free(candidate),
             self._ledger.holder(item) is None,
-            frozenset(self._taken.get(item, ())),
-            tuple(self._told(ask, candidate) for step in self._steps for ask in step.alternatives if ask.count),
-            tuple(self._place(a, candidate) for s in self._steps for a in s.alternatives if a.count is None),
-            tuple(candidate.values(picked.constraint.attribute) for picked in self._constraints),
+            frozenset(self._picked_for.get(item, ())),
+            tuple(
+                self._matches_or_none(request, candidate)
+                for step in self._steps
+                for request in step.alternatives
+                if request.count
+            ),
+            tuple(self._pick_order(a, candidate) for s in self._steps for a in s.alternatives if a.count is None),
+            tuple(candidate.attribute_values(picked.constraint.attribute) for picked in self._constraints),
             tuple((t.key, t.value, t.effect) for t in device.taints or ()),
             counted,
             bool(device.binding_conditions),
             device.capacity and repr(sorted(device.capacity.items())),
-            _allows_multiple_allocations(candidate) and repr(sorted(self._gone(item).items())),
+            _allows_multiple_allocations(candidate) and repr(sorted(self._consumed_capacity(item).items())),
         )
 
-    def _place(self, ask: RequestData, candidate: CandidateDevice) -> int | None:
+    def _pick_order(self, request: RequestData, candidate: CandidateDevice) -> int | None:
         """Return the position at which a request for all devices picks a device; None if it does not select the device.
 
         The order matters only with a constraint: the first device that violates it ends the search, the first device in
         use ends only this alternative.
         """
-        place = self._all[ask].get(candidate)
-        return place if place is None or self._covering[ask] else 0
+        place = self._all_devices[request].get(candidate)
+        return place if place is None or self._constraints_of[request] else 0
 
-    def _told(self, ask: RequestData, candidate: CandidateDevice) -> bool | None:
+    def _matches_or_none(self, request: RequestData, candidate: CandidateDevice) -> bool | None:
         """Return whether a request selects a device; None where its selectors fail."""
         try:
-            return ask.means(candidate)
+            return request.matches(candidate)
         except SelectorError:
             return None
 
-    def _fits(self, candidate: CandidateDevice) -> bool:
+    def _has_counters_left(self, candidate: CandidateDevice) -> bool:
         """Report whether enough is left of all counters of the pool, none of which is overdrawn."""
-        left, wanted = self._counters(candidate), candidate.consumption
+        left, wanted = self._counters_left(candidate), candidate.consumed_counters
         return all(amount >= wanted.get(counter, _ZERO) for counter, amount in left.items())
 
-    def _draw(self, candidate: CandidateDevice, sign: int) -> None:
+    def _consume_counters(self, candidate: CandidateDevice, sign: int) -> None:
         if candidate.device.consumes_counters:
-            left = self._counters(candidate)
-            for counter, amount in candidate.consumption.items():
+            left = self._counters_left(candidate)
+            for counter, amount in candidate.consumed_counters.items():
                 left[counter] = left.get(counter, _ZERO) - sign * amount
 
-    def _counters(self, candidate: CandidateDevice) -> dict[tuple[str, str], Fraction]:
+    def _counters_left(self, candidate: CandidateDevice) -> dict[tuple[str, str], Fraction]:
         """Return the amounts left of the counters of a device's pool, without those of devices that claims hold."""
         pool = self._pool(candidate)
-        known = self._left.get(pool)
+        known = self._available_counters.get(pool)
         if known is None:
-            known = self._left[pool] = dict(pool.counters)
+            known = self._available_counters[pool] = dict(pool.counters)
             for each in pool.candidates:
                 if each.device.consumes_counters and not self._ledger.is_free(each.item):
-                    for counter, amount in each.consumption.items():
+                    for counter, amount in each.consumed_counters.items():
                         known[counter] = known.get(counter, _ZERO) - amount
         return known
 
     def _pool(self, candidate: CandidateDevice) -> Pool:
         key = (candidate.item.driver, candidate.item.pool)
-        return next(share.pool for share in self._offer.shares if share.pool.key == key)
+        return next(share.pool for share in self._node_devices.pools if share.pool.key == key)
 
 
 def _allows_multiple_allocations(candidate: CandidateDevice) -> bool:

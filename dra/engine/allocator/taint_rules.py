@@ -33,7 +33,7 @@ class DeviceTaintRules:
         before = self._known.pop(name, None)
         return () if before is None else (before[0],)
 
-    def over(self, named: NamedDevice, device: Device) -> Device:
+    def apply(self, named: NamedDevice, device: Device) -> Device:
         """Return a device with the taints of the rules that select the device, ordered by the names of the rules."""
-        laid = [taint for _, (scope, taint) in sorted(self._known.items()) if scope.covers(named)]
-        return msgspec.structs.replace(device, taints=[*(device.taints or ()), *laid]) if laid else device
+        added = [taint for _, (scope, taint) in sorted(self._known.items()) if scope.covers(named)]
+        return msgspec.structs.replace(device, taints=[*(device.taints or ()), *added]) if added else device

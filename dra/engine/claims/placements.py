@@ -67,7 +67,7 @@ CLAIM_UNAVAILABLE: Final = "resourceclaim not available on the node"
 class ClusterSnapshot:
     """The result of a live read: nodes, the pods on some of them, devices, and the holders of devices."""
 
-    rooms: dict[str, NodeInfo]
+    node_infos: dict[str, NodeInfo]
     inventory: ResourceSliceTracker
     classes: dict[str, DeviceClass]
     ledger: Ledger
@@ -96,7 +96,7 @@ class PlacementSearch:
         claim: ResourceClaim,
         pods: Iterable[SchedulerPod],
         *,
-        picture: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         claim_of: Callable[[Key], ResourceClaim | None],
     ) -> None:
         """Raise UnsatisfiableError if the claim's requests cannot be evaluated, ValueError if it is not allocated."""
@@ -106,18 +106,18 @@ class PlacementSearch:
         self.claim = claim.metadata.key
         self._claim = claim
         self._allocation: AllocationResult = allocation
-        self._picture = picture
+        self._picture = snapshot
         self._claim_of = claim_of
-        self._wanted = claim_to_allocate(claim, picture.classes)
+        self._wanted = claim_to_allocate(claim, snapshot.classes)
         _check_selector_count(self._wanted)
-        self._ledger = picture.ledger.without(claim.metadata.uid)
-        self._served = {each.spec.extended_resource_name for each in picture.classes.values()}
+        self._ledger = snapshot.ledger.without(claim.metadata.uid)
+        self._served = {each.spec.extended_resource_name for each in snapshot.classes.values()}
         self._gone = self._broken()
         self._shapes = self._grouped(pods)
 
     def nodes(self) -> frozenset[str]:
         """Return the nodes on which a pod could run given enough room, as far as `steps` has examined nodes."""
-        return frozenset(room.name for shape in self._shapes for room, _ in (*shape.inside, *shape.outside))
+        return frozenset(info.name for shape in self._shapes for info, _ in (*shape.inside, *shape.outside))
 
     @property
     def loses(self) -> bool:
@@ -137,21 +137,21 @@ class PlacementSearch:
         end.
         """
         shares, uid = self._picture.shares, self._claim.metadata.uid
-        shares.put(uid, None)
+        shares.observe_allocation(uid, None)
         try:
             for shape in self._shapes:
                 yield from self._find(shape)
         finally:
-            shares.put(uid, self._allocation)
+            shares.observe_allocation(uid, self._allocation)
 
     def placements(self, *, at: Instant) -> Placements:
         """Return the result; the pods of all `nodes` must have been added to their NodeInfo."""
         here: set[Uid] = set()
         elsewhere: set[Uid] = set()
         for shape in self._shapes:
-            if any(not insufficient_resources(room, demand) for room, demand in shape.inside):
+            if any(not insufficient_resources(info, demand) for info, demand in shape.inside):
                 here.update(shape.uids)
-            elif any(not insufficient_resources(room, demand) for room, demand in shape.outside):
+            elif any(not insufficient_resources(info, demand) for info, demand in shape.outside):
                 elsewhere.update(shape.uids)
         return Placements(
             allocation=self._allocation,
@@ -199,58 +199,58 @@ class PlacementSearch:
         placed = [c.status.allocation for c in beside if c.status.allocation is not None]
         vouched = not has_undecided_constraints(shape.pod) or CLAIM_UNAVAILABLE in _scheduler_message(shape.pod)
         given_up = False
-        for room in self._picture.rooms.values():
+        for info in self._picture.node_infos.values():
             yield
             if (
-                not room.known
-                or unresolvable_reason(room, shape.demand) is not None
-                or not _allocations_reach(placed, room)
+                not info.known
+                or unresolvable_reason(info, shape.demand) is not None
+                or not _allocations_reach(placed, info)
             ):
                 continue
-            inside = _allocation_reaches(self._allocation, room) and not self._gone
+            inside = _allocation_reaches(self._allocation, info) and not self._gone
             if not inside and not vouched:
                 continue
             wanted = more if inside else [self._wanted, *more]
-            yield from self._judge(wanted, room)
-            made = self._finds(wanted, room) if wanted else []
+            yield from self._judge(wanted, info)
+            made = self._finds(wanted, info) if wanted else []
             given_up = given_up or made is None
             if not made and wanted:
                 continue
             chosen = [c.metadata.uid for c in (unallocated if inside else [self._claim, *unallocated])]
             demand = self._taking(shape, [self._claim, *beside], dict(zip(chosen, made or (), strict=True)))
             if demand is not None:
-                (shape.inside if inside else shape.outside).append((room, demand))
+                (shape.inside if inside else shape.outside).append((info, demand))
         if given_up:
             shape.outside.clear()
 
-    def _judge(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> Iterator[None]:
+    def _judge(self, wanted: Sequence[ClaimToAllocate], info: NodeInfo) -> Iterator[None]:
         """Evaluate the selectors for the devices of a node in steps, before the allocator needs all results at once."""
         asks = [ask.selectors for each in wanted for alternatives in each.requests for ask in alternatives]
         if not any(asks):
             return
-        for share in self._picture.inventory.offer(room.name, room.labels).shares:
-            for candidate in share.listed:
-                yield from candidate.judge(asks)
+        for share in self._picture.inventory.node_devices(info.name, info.labels).pools:
+            for candidate in share.all_candidates:
+                yield from candidate.evaluate_selectors(asks)
 
     def _demand(self, pod: SchedulerPod) -> PodRequests:
         return _without_resources(PodRequests.from_pod(pod), self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
         """Return the part of a pod that determines its node resources through claims, and whether it may use them."""
-        if not self._picture.inventory.allocatable:
+        if not self._picture.inventory.has_node_allocatable_devices:
             return None
         containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
         return (self._unshared(self._claim, pod), msgspec.json.encode([c.resources.claims for c in containers]))
 
     def _unshared(self, claim: ResourceClaim, pod: SchedulerPod) -> bool:
         inventory = self._picture.inventory
-        return inventory.allocatable and is_reserved_for_another_pod(claim, pod, inventory.device)
+        return inventory.has_node_allocatable_devices and is_reserved_for_another_pod(claim, pod, inventory.device)
 
     def _taking(
         self, shape: _PodShape, claims: list[ResourceClaim], new: dict[Uid, AllocationResult]
     ) -> PodRequests | None:
         """Return a pod's requests on a node with these allocations; None if the pod fits on no node with them."""
-        if not self._picture.inventory.allocatable:
+        if not self._picture.inventory.has_node_allocatable_devices:
             return shape.demand
         pairs = [(claim, new.get(claim.metadata.uid)) for claim in claims]
         try:
@@ -261,27 +261,32 @@ class PlacementSearch:
             return None
         return None if uncovered_pod_level_resource(pod) else self._demand(pod)
 
-    def _finds(self, wanted: Sequence[ClaimToAllocate], room: NodeInfo) -> list[AllocationResult] | None:
+    def _finds(self, wanted: Sequence[ClaimToAllocate], info: NodeInfo) -> list[AllocationResult] | None:
         """Return the allocations possible on a node, empty if none; None if kube-scheduler would give up the pod."""
-        picture = self._picture
-        offer = picture.inventory.offer(room.name, room.labels)
-        if not offer.shares and any(each.requests for each in wanted):
+        snapshot = self._picture
+        offer = snapshot.inventory.node_devices(info.name, info.labels)
+        if not offer.pools and any(each.requests for each in wanted):
             return []
         solution = allocate(
-            wanted, offer=offer, ledger=self._ledger, shares=picture.shares, conditional=True, steps=MAX_STEPS
+            wanted,
+            node_devices=offer,
+            ledger=self._ledger,
+            consumed_capacity=snapshot.shares,
+            allow_binding_conditions=True,
+            max_steps=MAX_STEPS,
         )
         if isinstance(solution, AllocationFailure):
             return None if solution.fatal else []
-        made = allocation_results(wanted, solution, node=room.name, share_id=lambda: "")
+        made = allocation_results(wanted, solution, node=info.name, share_id=lambda: "")
         return (
-            [] if any(t.seconds_tolerated() < NEVER for each in made for t in picture.taints.taints_of(each)) else made
+            [] if any(t.seconds_tolerated() < NEVER for each in made for t in snapshot.taints.taints_of(each)) else made
         )
 
     def _broken(self) -> str:
         """Return the first device of the allocation that is no longer offered, or that has an evicting taint."""
         for result in self._allocation.devices.results or ():
             item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
-            if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
+            if self._picture.inventory.candidate(item) is None and self._picture.inventory.confirms_absence(item):
                 return str(item)
         return next(
             (t.device for t in self._picture.taints.taints_of(self._allocation) if t.seconds_tolerated() < NEVER), ""
@@ -304,12 +309,12 @@ def _check_selector_count(*wanted: ClaimToAllocate) -> None:
         )
 
 
-def _allocation_reaches(allocation: AllocationResult, room: NodeInfo) -> bool:
-    return nodes.matches_node_selector(allocation.node_selector, name=room.name, labels=room.labels)
+def _allocation_reaches(allocation: AllocationResult, info: NodeInfo) -> bool:
+    return nodes.matches_node_selector(allocation.node_selector, name=info.name, labels=info.labels)
 
 
-def _allocations_reach(placed: Iterable[AllocationResult], room: NodeInfo) -> bool:
-    return all(_allocation_reaches(each, room) for each in placed)
+def _allocations_reach(placed: Iterable[AllocationResult], info: NodeInfo) -> bool:
+    return all(_allocation_reaches(each, info) for each in placed)
 
 
 def _without_resources(demand: PodRequests, resources: set[str | None]) -> PodRequests:

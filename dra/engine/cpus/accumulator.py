@@ -46,35 +46,37 @@ CoreLists: TypeAlias = list[list[int]]
 FILTER_EXCLUSIVE_ORDER: Final = (True, False)
 
 
-def take_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet | CpuAllocationFailure:
+def take_cpus(
+    snapshot: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS
+) -> CpuSet | CpuAllocationFailure:
     """Return CPUs for a request, with as many preferred CPUs as possible, or the reason why there are none.
 
     Preferred CPUs are, for example, the CPUs that a reservation holds for this pod.
     """
     if request.count < 0:
         raise ValueError(f"request for {request.count} CPUs: a number of CPUs is 0 or more")
-    step = room.topology.whole_core_step
+    step = snapshot.topology.whole_core_step
     if _requires_whole_cores(request) and request.count % step:
         return CpuAllocationFailure(
             reason=CpuFailureReason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core"
         )
-    available = eligible_cpus(room, request, preferred=preferred)
+    available = eligible_cpus(snapshot, request, preferred=preferred)
     if request.count > len(available):
         return CpuAllocationFailure(
             reason=CpuFailureReason.SHORTAGE,
-            detail=f"{request.count} CPUs wanted, {len(available)} usable of {len(room.available)} free"
-            f" of {len(room.allocatable)} allocatable",
+            detail=f"{request.count} CPUs wanted, {len(available)} usable of {len(snapshot.available)} free"
+            f" of {len(snapshot.allocatable)} allocatable",
         )
-    liked = preferred & available
+    preferred_available = preferred & available
     if _requires_whole_cores(request):
-        liked = room.topology.whole_cores(liked)
-    for first in (liked, NO_CPUS) if liked else (NO_CPUS,):
-        from_first = _CpuAccumulator(room, request, free=first, count=min(request.count, len(first))).run()
+        preferred_available = snapshot.topology.whole_cores(preferred_available)
+    for first in (preferred_available, NO_CPUS) if preferred_available else (NO_CPUS,):
+        from_first = _CpuAccumulator(snapshot, request, free=first, count=min(request.count, len(first))).run()
         rest = available - (first or NO_CPUS)
-        chosen = from_first | _CpuAccumulator(room, request, free=rest, count=request.count - len(from_first)).run()
-        if satisfies_required_policy(room, request, chosen):
+        chosen = from_first | _CpuAccumulator(snapshot, request, free=rest, count=request.count - len(from_first)).run()
+        if satisfies_required_policy(snapshot, request, chosen):
             return chosen
-    if _requires_whole_cores(request) and (exact := _whole_cores_that_sum_up(room, request, available)) is not None:
+    if _requires_whole_cores(request) and (exact := _whole_cores_that_sum_up(snapshot, request, available)) is not None:
         return exact
     return CpuAllocationFailure(
         reason=CpuFailureReason.POLICY_UNSATISFIED,
@@ -83,12 +85,12 @@ def take_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_
     )
 
 
-def satisfies_required_policy(room: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:
+def satisfies_required_policy(snapshot: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:
     """Report whether CPUs satisfy the required bind policy of a request."""
     if _requires_whole_cores(request):
-        return room.topology.whole_cores(chosen) == chosen
+        return snapshot.topology.whole_cores(chosen) == chosen
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
-        return len({room.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
+        return len({snapshot.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
     return True
 
 
@@ -96,19 +98,19 @@ def _requires_whole_cores(request: CpuRequest) -> bool:
     return request.required and request.policy is CpuBindPolicy.FULL_PCPUS
 
 
-def eligible_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
+def eligible_cpus(snapshot: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
     """Return the CPUs that may be taken without violating a required bind policy."""
     if _requires_whole_cores(request):
-        return room.topology.whole_cores(room.available)
+        return snapshot.topology.whole_cores(snapshot.available)
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
-        free = (cpus & room.available for cpus in room.topology.cores.values())
+        free = (cpus & snapshot.available for cpus in snapshot.topology.cores.values())
         return CpuSet(min(cpus & preferred or cpus) for cpus in free if cpus)
-    return room.available
+    return snapshot.available
 
 
-def _whole_cores_that_sum_up(room: CpuSnapshot, request: CpuRequest, available: CpuSet) -> CpuSet | None:
+def _whole_cores_that_sum_up(snapshot: CpuSnapshot, request: CpuRequest, available: CpuSet) -> CpuSet | None:
     """Return whole cores of different sizes that add up to the requested count, if any do."""
-    cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= available}
+    cores = {core: cpus for core, cpus in snapshot.topology.cores.items() if cpus <= available}
     # All reachable sums, core by core: sum → the sum before, and the core that was added to it.
     made: dict[int, tuple[int, int] | None] = {0: None}
     for core, cpus in cores.items():
@@ -128,14 +130,14 @@ def _whole_cores_that_sum_up(room: CpuSnapshot, request: CpuRequest, available: 
 class _CpuAccumulator:
     """One run of the passes, which move CPUs from the free to the chosen ones."""
 
-    def __init__(self, room: CpuSnapshot, request: CpuRequest, *, free: CpuSet, count: int) -> None:
-        self.topology = room.topology
-        self.holders = room.holders
-        self.shared = room.max_ref_count > 1
+    def __init__(self, snapshot: CpuSnapshot, request: CpuRequest, *, free: CpuSet, count: int) -> None:
+        self.topology = snapshot.topology
+        self.ref_counts = snapshot.ref_counts
+        self.is_shared = snapshot.max_ref_count > 1
         self.exclusivity = request.exclusivity
-        self.excluded_cpus = room.excluded_cpus(request.exclusivity)
+        self.excluded_cpus = snapshot.excluded_cpus(request.exclusivity)
         self.sign = 1 if request.strategy is NumaAllocateStrategy.MOST_ALLOCATED else -1
-        self.whole = request.policy is CpuBindPolicy.FULL_PCPUS or room.topology.threads_per_core == 1
+        self.prefers_whole_cores = request.policy is CpuBindPolicy.FULL_PCPUS or snapshot.topology.threads_per_core == 1
         self.free = set(free)
         self.chosen: set[int] = set()
         self.count = count
@@ -153,34 +155,34 @@ class _CpuAccumulator:
         return CpuSet(self.chosen)
 
     def _passes(self) -> Iterator[Callable[[], None]]:
-        for heeding in FILTER_EXCLUSIVE_ORDER:
-            yield partial(self._one_node, heeding=heeding)
-        for heeding in FILTER_EXCLUSIVE_ORDER:
-            yield partial(self._one_socket, heeding=heeding)
-        if self.whole:
-            yield self._whole_sockets_and_cores
-        for heeding in FILTER_EXCLUSIVE_ORDER:
-            yield partial(self._threads, heeding=heeding)
+        for filter_exclusive in FILTER_EXCLUSIVE_ORDER:
+            yield partial(self._take_in_one_numa_node, filter_exclusive=filter_exclusive)
+        for filter_exclusive in FILTER_EXCLUSIVE_ORDER:
+            yield partial(self._take_in_one_socket, filter_exclusive=filter_exclusive)
+        if self.prefers_whole_cores:
+            yield self._take_whole_sockets_and_cores
+        for filter_exclusive in FILTER_EXCLUSIVE_ORDER:
+            yield partial(self._take_threads, filter_exclusive=filter_exclusive)
 
     # --- the passes
 
-    def _one_node(self, *, heeding: bool) -> None:
-        heeded = not self.whole or self.exclusivity is CpuExclusivePolicy.NUMA_NODE_LEVEL
-        avoiding = heeding and heeded
-        usable = self._usable(avoiding=avoiding, thinned=heeding)
-        socket_free = self._count(lambda c: c.socket, avoiding=avoiding)
-        node_free = self._count(lambda c: c.domain, avoiding=avoiding)
+    def _take_in_one_numa_node(self, *, filter_exclusive: bool) -> None:
+        applies = not self.prefers_whole_cores or self.exclusivity is CpuExclusivePolicy.NUMA_NODE_LEVEL
+        avoid_excluded = filter_exclusive and applies
+        usable = self._usable(avoid_excluded=avoid_excluded, one_thread_per_core=filter_exclusive)
+        socket_free = self._count(lambda c: c.socket, avoid_excluded=avoid_excluded)
+        node_free = self._count(lambda c: c.domain, avoid_excluded=avoid_excluded)
         ranked = []
         for domain, cpus in self.topology.domains.items():
             if len(inside := usable & cpus) >= self.needed:
-                free = len(inside) if self.whole else node_free[domain]
+                free = len(inside) if self.prefers_whole_cores else node_free[domain]
                 ranked.append((self.sign * free, self.sign * socket_free[domain[1]], domain, inside))
         if ranked:
             self._take_from(self._cores(min(ranked, key=itemgetter(0, 1, 2))[3]))
 
-    def _one_socket(self, *, heeding: bool) -> None:
-        heeded = not self.whole and self.exclusivity is CpuExclusivePolicy.PCPU_LEVEL
-        usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
+    def _take_in_one_socket(self, *, filter_exclusive: bool) -> None:
+        applies = not self.prefers_whole_cores and self.exclusivity is CpuExclusivePolicy.PCPU_LEVEL
+        usable = self._usable(avoid_excluded=filter_exclusive and applies, one_thread_per_core=filter_exclusive)
         ranked = []
         for socket, cpus in self.topology.sockets.items():
             if len(inside := usable & cpus) >= self.needed:
@@ -189,8 +191,8 @@ class _CpuAccumulator:
         if ranked:
             self._take_from(self._cores(min(ranked, key=itemgetter(0, 1, 2))[3]))
 
-    def _whole_sockets_and_cores(self) -> None:
-        usable = self._usable(avoiding=False, thinned=False)
+    def _take_whole_sockets_and_cores(self) -> None:
+        usable = self._usable(avoid_excluded=False, one_thread_per_core=False)
         lists = {socket: usable & cpus for socket, cpus in self.topology.sockets.items()}
         aside: list[int] = []
         for socket in sorted(lists, key=lambda s: (-len(lists[s]), s)):
@@ -203,36 +205,36 @@ class _CpuAccumulator:
                 if len(core) <= self.needed:
                     self._take(core)
 
-    def _threads(self, *, heeding: bool) -> None:
+    def _take_threads(self, *, filter_exclusive: bool) -> None:
         socket_chosen = _count_by_key(self.topology.by_id[c].socket for c in self.chosen)
-        socket_free = self._count(lambda c: c.socket, avoiding=heeding)
-        node_free = self._count(lambda c: c.numa, avoiding=heeding)
+        socket_free = self._count(lambda c: c.socket, avoid_excluded=filter_exclusive)
+        node_free = self._count(lambda c: c.numa_node, avoid_excluded=filter_exclusive)
 
         def rank(core: list[int]) -> tuple[int, ...]:
             cpu = self.topology.by_id[core[0]]
-            holders = self._held(core)
+            holders = self._ref_count(core)
             return (
-                holders if self.shared else 0,
+                holders if self.is_shared else 0,
                 -socket_chosen.get(cpu.socket, 0),
                 self.sign * socket_free[cpu.socket],
-                self.sign * node_free[cpu.numa],
+                self.sign * node_free[cpu.numa_node],
                 len(core),
                 cpu.socket,
                 holders,
                 cpu.core,
             )
 
-        usable = self._free_cpus(avoiding=heeding)
+        usable = self._free_cpus(avoid_excluded=filter_exclusive)
         self._take(_spread_cpus(sorted(self._cores(usable), key=rank))[: self.needed])
 
     # --- what the passes are made of
 
-    def _usable(self, *, avoiding: bool, thinned: bool) -> CpuSet:
+    def _usable(self, *, avoid_excluded: bool, one_thread_per_core: bool) -> CpuSet:
         """Return the CPUs that a pass may take: entirely free cores, all threads, or one thread of each core."""
-        usable = self._free_cpus(avoiding=avoiding)
-        if self.whole:
+        usable = self._free_cpus(avoid_excluded=avoid_excluded)
+        if self.prefers_whole_cores:
             return self.topology.whole_cores(usable)
-        return CpuSet(core[0] for core in self._cores(usable)) if thinned else usable
+        return CpuSet(core[0] for core in self._cores(usable)) if one_thread_per_core else usable
 
     def _cores(self, cpus: CpuSet) -> CoreLists:
         """Return CPUs core by core, in the order in which cores are taken."""
@@ -240,11 +242,15 @@ class _CpuAccumulator:
         for cpu in cpus:
             cores.setdefault(self.topology.by_id[cpu].core, []).append(cpu)
         for core in cores.values():
-            core.sort(key=lambda cpu: (self.holders.get(cpu, 0), cpu) if self.shared else (0, cpu))
+            core.sort(key=lambda cpu: (self.ref_counts.get(cpu, 0), cpu) if self.is_shared else (0, cpu))
 
         def rank(item: tuple[int, list[int]]) -> tuple[int, int, int]:
             number, core = item
-            return (-len(core) if self.whole else 0, self._held(core) if self.shared else 0, number)
+            return (
+                -len(core) if self.prefers_whole_cores else 0,
+                self._ref_count(core) if self.is_shared else 0,
+                number,
+            )
 
         return [core for _, core in sorted(cores.items(), key=rank)]
 
@@ -259,21 +265,23 @@ class _CpuAccumulator:
         return len(parts), cpus
 
     def _take_from(self, cores: CoreLists) -> None:
-        self._take(_whole_cores_first(cores, self.needed) if self.whole else _spread_cpus(cores)[: self.needed])
+        self._take(
+            _whole_cores_first(cores, self.needed) if self.prefers_whole_cores else _spread_cpus(cores)[: self.needed]
+        )
 
     def _take(self, cpus: Iterable[int]) -> None:
         taken = set(cpus)
         self.chosen |= taken
         self.free -= taken
 
-    def _free_cpus(self, *, avoiding: bool) -> CpuSet:
-        return CpuSet(self.free) - (self.excluded_cpus if avoiding else NO_CPUS)
+    def _free_cpus(self, *, avoid_excluded: bool) -> CpuSet:
+        return CpuSet(self.free) - (self.excluded_cpus if avoid_excluded else NO_CPUS)
 
-    def _count(self, key: Callable[[Cpu], NumaDomain | int], *, avoiding: bool) -> dict[NumaDomain | int, int]:
-        return _count_by_key(key(self.topology.by_id[cpu]) for cpu in self._free_cpus(avoiding=avoiding))
+    def _count(self, key: Callable[[Cpu], NumaDomain | int], *, avoid_excluded: bool) -> dict[NumaDomain | int, int]:
+        return _count_by_key(key(self.topology.by_id[cpu]) for cpu in self._free_cpus(avoid_excluded=avoid_excluded))
 
-    def _held(self, core: Sequence[int]) -> int:
-        return sum(self.holders.get(cpu, 0) for cpu in core)
+    def _ref_count(self, core: Sequence[int]) -> int:
+        return sum(self.ref_counts.get(cpu, 0) for cpu in core)
 
 
 def _count_by_key(keys: Iterable[NumaDomain | int]) -> dict[NumaDomain | int, int]:

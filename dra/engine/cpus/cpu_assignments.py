@@ -2,12 +2,13 @@
 
 The *shared pool* is where all containers without exclusive CPUs run. It is never empty: an assignment that would empty
 it is rejected, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system cannot be
-assigned, and belong to the shared pool. CPUs that the node *keeps* (by its annotation) are for no container at all, as
-the kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be assigned, and are not in the
+assigned, and belong to the shared pool. CPUs that the node *reserves* (by its annotation) are for no container, as the
+kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be assigned, and are not in the
 shared pool: the kernel does not balance load there, so all threads of a container might queue on one of them.
 
 A machine may have changed since assignments were recorded (CPUs switched off, a reservation widened). Recorded
-assignments stay as they are; no CPU is taken away or assigned twice. `CpuAssignments.faults` lists the contradictions.
+assignments stay as they are; no CPU is taken away or assigned twice. `CpuAssignments.inconsistencies` lists what no
+longer fits the machine.
 """
 
 from collections.abc import Mapping
@@ -26,80 +27,82 @@ class CpuAssignments:
     topology: CpuTopology
     reserved: CpuSet = NO_CPUS
     """CPUs for the system, and for containers without exclusive CPUs."""
-    kept: CpuSet = NO_CPUS
+    node_reserved: CpuSet = NO_CPUS
     """CPUs that no container may use."""
-    holdings: Mapping[Holder, CpuSet] = field(default_factory=dict)
+    assignments: Mapping[Holder, CpuSet] = field(default_factory=dict)
 
     @cached_property
-    def held(self) -> CpuSet:
+    def assigned(self) -> CpuSet:
         """CPUs that are assigned to a holder."""
-        return CpuSet(cpu for cpus in self.holdings.values() for cpu in cpus)
+        return CpuSet(cpu for cpus in self.assignments.values() for cpu in cpus)
 
     @cached_property
     def allocatable(self) -> CpuSet:
         """CPUs that can be assigned, including assigned ones."""
-        return self.topology.online - self.reserved - self.kept
+        return self.topology.online - self.reserved - self.node_reserved
 
     @cached_property
     def free(self) -> CpuSet:
         """CPUs that can be assigned now, except for the last CPUs of the shared pool."""
-        return self.allocatable - self.held
+        return self.allocatable - self.assigned
 
     @cached_property
-    def shared(self) -> CpuSet:
-        """The shared pool, never empty; `faults` names the fallback when the machine has changed."""
-        return self._pool(self.held) or self._unheld or self.topology.online
+    def shared_pool(self) -> CpuSet:
+        """The shared pool, never empty; `inconsistencies` names the fallback when the machine has changed."""
+        return self._pool(self.assigned) or self._unassigned or self.topology.online
 
-    def _pool(self, held: CpuSet) -> CpuSet:
-        return self.topology.online - self.topology.isolated - self.kept - held
+    def _pool(self, assigned: CpuSet) -> CpuSet:
+        return self.topology.online - self.topology.isolated - self.node_reserved - assigned
 
     @property
-    def _unheld(self) -> CpuSet:
-        return self.topology.online - self.held
+    def _unassigned(self) -> CpuSet:
+        return self.topology.online - self.assigned
 
-    def hold(self, holder: Holder, cpus: CpuSet) -> "CpuAssignments | str":
+    def assign(self, holder: Holder, cpus: CpuSet) -> "CpuAssignments | str":
         """Return assignments in which the holder has exactly these CPUs, or the reason why it cannot have them."""
         if not cpus:
             return f"{holder}: no CPUs are asked for; a request needs at least one"
         if unknown := cpus - self.topology.online:
             return f"{holder}: CPUs {unknown} are not online (online: {self.topology.online}); have it allocated anew"
-        for why, those in (("kept by the node", self.kept), ("reserved for the system", self.reserved)):
+        for why, those in (("kept by the node", self.node_reserved), ("reserved for the system", self.reserved)):
             if nobodys := cpus & those:
                 return f"{holder}: CPUs {nobodys} are {why} ({those}) and cannot be allocated"
-        others = {other: theirs for other, theirs in self.holdings.items() if other != holder}
+        others = {other: theirs for other, theirs in self.assignments.items() if other != holder}
         for other, theirs in others.items():
             if both := cpus & theirs:
                 return f"{holder}: CPUs {both} are held by {other}, refused"
-        held = CpuSet(cpu for theirs in others.values() for cpu in theirs)
-        if not self._pool(held | cpus):
-            pool = self._pool(held)
+        assigned = CpuSet(cpu for theirs in others.values() for cpu in theirs)
+        if not self._pool(assigned | cpus):
+            pool = self._pool(assigned)
             return (
                 f"{holder}: {len(cpus)} CPUs ({cpus}) refused: no CPU would be left for the shared pool; "
                 f"{len(pool)} of {len(self.topology.online)} online CPUs are in the pool now ({pool}),"
                 f" so request {max(len(pool) - 1, 0)} at most"
             )
-        return replace(self, holdings={**self.holdings, holder: cpus})
+        return replace(self, assignments={**self.assignments, holder: cpus})
 
     def release(self, holder: Holder) -> "CpuAssignments":
         """Return assignments in which the holder has no CPUs."""
-        return replace(self, holdings={other: cpus for other, cpus in self.holdings.items() if other != holder})
+        return replace(self, assignments={other: cpus for other, cpus in self.assignments.items() if other != holder})
 
-    def faults(self) -> tuple[str, ...]:
+    def inconsistencies(self) -> tuple[str, ...]:
         """Return the contradictions between recorded assignments and the machine; empty if there are none."""
         found: list[str] = []
         seen: dict[int, Holder] = {}
-        for holder, cpus in self.holdings.items():
+        for holder, cpus in self.assignments.items():
             if gone := cpus - self.topology.online:
                 found.append(f"{holder}: CPUs {gone} that it holds are not online")
-            if kept := cpus & self.kept:
+            if kept := cpus & self.node_reserved:
                 found.append(f"{holder}: CPUs {kept} that it holds have since been kept by the node")
-            if reserved := cpus & self.reserved - self.kept:
+            if reserved := cpus & self.reserved - self.node_reserved:
                 found.append(f"{holder}: CPUs {reserved} that it holds have since been reserved for the system")
             for cpu in cpus:
                 first = seen.setdefault(cpu, holder)
                 if first != holder:
                     found.append(f"{holder}: CPU {cpu} that it holds is also held by {first}")
-        if not self._pool(self.held):
-            rest = "kept or isolated CPUs" if self._unheld else "all CPUs, with those that hold them"
-            found.append(f"shared pool: no CPU is left; containers without their own run on {rest} ({self.shared})")
+        if not self._pool(self.assigned):
+            rest = "kept or isolated CPUs" if self._unassigned else "all CPUs, with those that hold them"
+            found.append(
+                f"shared pool: no CPU is left; containers without their own run on {rest} ({self.shared_pool})"
+            )
         return tuple(found)

@@ -36,31 +36,31 @@ class CpuSnapshot:
     topology: CpuTopology
     allocatable: CpuSet
     """CPUs that may be allocated at all: without CPUs reserved for the system, or managed by another component."""
-    holdings: tuple[CpuAllocation, ...] = ()
+    allocations: tuple[CpuAllocation, ...] = ()
     max_ref_count: int = 1
     """Maximum number of allocations that may have the same CPU."""
 
     @cached_property
-    def holders(self) -> Mapping[int, int]:
+    def ref_counts(self) -> Mapping[int, int]:
         """CPU → number of allocations that have the CPU."""
-        return Counter(cpu for holding in self.holdings for cpu in holding.cpus)
+        return Counter(cpu for allocation in self.allocations for cpu in allocation.cpus)
 
     @cached_property
     def available(self) -> CpuSet:
         """CPUs that can be allocated now."""
         online = self.allocatable & self.topology.online
-        return CpuSet(cpu for cpu in online if self.holders.get(cpu, 0) < self.max_ref_count)
+        return CpuSet(cpu for cpu in online if self.ref_counts.get(cpu, 0) < self.max_ref_count)
 
     def excluded_cpus(self, exclusivity: CpuExclusivePolicy) -> CpuSet:
         """Return the CPUs that a request with this policy avoids: near CPUs of allocations with the same policy."""
-        held = [
+        allocated = [
             self.topology.by_id[cpu]
-            for holding in self.holdings
-            if holding.exclusivity is exclusivity
-            for cpu in holding.cpus & self.topology.online
+            for allocation in self.allocations
+            if allocation.exclusivity is exclusivity
+            for cpu in allocation.cpus & self.topology.online
         ]
         if exclusivity is CpuExclusivePolicy.PCPU_LEVEL:
-            return CpuSet(cpu for core in {c.core for c in held} for cpu in self.topology.cores[core])
+            return CpuSet(cpu for core in {c.core for c in allocated} for cpu in self.topology.cores[core])
         if exclusivity is CpuExclusivePolicy.NUMA_NODE_LEVEL:
-            return CpuSet(cpu for node in {c.numa for c in held} for cpu in self.topology.nodes[node])
+            return CpuSet(cpu for node in {c.numa_node for c in allocated} for cpu in self.topology.numa_nodes[node])
         return CpuSet()

@@ -38,7 +38,7 @@ class Cpu(Struct, frozen=True):
 
     id: int
     core: int
-    numa: int
+    numa_node: int
     socket: int
     core_id: int = 0
     l3: int | None = None
@@ -48,7 +48,7 @@ class Cpu(Struct, frozen=True):
     @property
     def domain(self) -> "NumaDomain":
         """The part of the CPU's NUMA node that lies in the CPU's socket."""
-        return (self.numa, self.socket)
+        return (self.numa_node, self.socket)
 
 
 NumaDomain: TypeAlias = tuple[int, int]
@@ -65,7 +65,7 @@ class CpuTopology:
     offline: CpuSet = NO_CPUS
     isolated: CpuSet = NO_CPUS
     """CPUs outside the kernel's load balancing (``isolcpus``): threads stay on the CPU where they are placed."""
-    memory_only: tuple[int, ...] = ()
+    memory_only_numa_nodes: tuple[int, ...] = ()
     """NUMA nodes without a CPU: CXL memory, high-bandwidth memory, accelerators' memory."""
 
     def __post_init__(self) -> None:
@@ -77,12 +77,12 @@ class CpuTopology:
             raise InvalidTopologyError(f"CPU topology: CPUs {both} are both online and offline")
         if unknown := self.isolated - self.online - self.offline:
             raise InvalidTopologyError(f"CPU topology: CPUs {unknown} are isolated, but neither online nor offline")
-        if wrong := set(self.memory_only) & set(self.nodes):
+        if wrong := set(self.memory_only_numa_nodes) & set(self.numa_nodes):
             raise InvalidTopologyError(
                 f"CPU topology: NUMA nodes {sorted(wrong)} are listed as memory-only, but have CPUs"
             )
         self._check_same("core", lambda c: c.core, within="socket", of=lambda c: c.socket)
-        self._check_same("core", lambda c: c.core, within="NUMA node", of=lambda c: c.numa)
+        self._check_same("core", lambda c: c.core, within="NUMA node", of=lambda c: c.numa_node)
         self._check_same("core", lambda c: c.core, within="L3 cache", of=lambda c: c.l3)
         self._check_same("core", lambda c: c.core, within="type of core", of=lambda c: c.core_type)
         self._check_same("L3 cache", lambda c: c.l3, within="socket", of=lambda c: c.socket)
@@ -117,9 +117,9 @@ class CpuTopology:
         return self._grouped(lambda c: c.core)
 
     @cached_property
-    def nodes(self) -> Mapping[int, CpuSet]:
+    def numa_nodes(self) -> Mapping[int, CpuSet]:
         """NUMA node → the CPUs of the node, without nodes that have no CPU."""
-        return self._grouped(lambda c: c.numa)
+        return self._grouped(lambda c: c.numa_node)
 
     @cached_property
     def sockets(self) -> Mapping[int, CpuSet]:

@@ -14,18 +14,18 @@ _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED}
 """Problems that a running controller solves at once."""
 
 
-def audit(scene: ClusterState) -> tuple[Problem, ...]:
+def audit(cluster: ClusterState) -> tuple[Problem, ...]:
     """Return all problems of claims, of the pods that use them, and of Reservations; the most severe first."""
-    found = dict.fromkeys(_all_problems(scene))
-    return tuple(sorted((*_without_controller(scene, found), *found), key=_by_severity))
+    found = dict.fromkeys(_all_problems(cluster))
+    return tuple(sorted((*_without_controller(cluster, found), *found), key=_by_severity))
 
 
-def _without_controller(scene: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
+def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
     """Replace the problems that a running controller would solve at once by one problem, the missing controller.
 
     A thousand pods behind our gate need one action: start the controller.
     """
-    leader = scene.snapshot.leader
+    leader = cluster.snapshot.leader
     work = [each for each in found if each.trouble in _CONTROLLER_WORK]
     if not work or not claims.has_no_controller(leader.presence):
         return
@@ -42,17 +42,17 @@ def _without_controller(scene: ClusterState, found: dict[Problem, None]) -> Iter
     )
 
 
-def _all_problems(scene: ClusterState) -> Iterator[Problem]:
-    for claim in scene.snapshot.claims:
-        view = scene.view(claim.metadata.key)
+def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
+    for claim in cluster.snapshot.claims:
+        view = cluster.view(claim.metadata.key)
         if view is not None:
-            yield from claims.problems(scene, view)
-    for key, pod in scene.pods.items():
+            yield from claims.problems(cluster, view)
+    for key, pod in cluster.pods.items():
         if pod.spec.resource_claims or pod.gates:
-            yield from pods.pod_problems(scene, key)
-    for reservation in scene.snapshot.reservations or ():
+            yield from pods.pod_problems(cluster, key)
+    for reservation in cluster.snapshot.reservations or ():
         yield from reservations.owner_problems(reservation)
 
 
 def _by_severity(problem: Problem) -> tuple[int, str, tuple[str, str]]:
-    return (_ORDER[problem.grade], problem.trouble, problem.subject.key)
+    return (_ORDER[problem.severity], problem.trouble, problem.subject.key)

@@ -88,9 +88,9 @@ class ClaimDiagnosis(Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
+def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
     """Return the diagnosis of a claim; None if the claim does not exist."""
-    view = scene.view(key)
+    view = cluster.view(key)
     if view is None:
         return None
     claim, allocation = view.claim, view.allocation
@@ -101,7 +101,7 @@ def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
         key=key,
         uid=claim.metadata.uid,
         devices=tuple(DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "") for r in results),
-        nodes=_node_names(scene, view),
+        nodes=_node_names(cluster, view),
         allocated=allocation is not None,
         since=(allocation.allocation_timestamp or "") if allocation is not None else "",
         deleting=claim.metadata.deleting,
@@ -118,73 +118,73 @@ def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
             started=len(view.started),
             finished=len(view.finished),
         ),
-        holds=holds_of(scene, view),
+        holds=holds_of(cluster, view),
         consumers=_pod_names((*view.starting, *view.started)),
         waiters=(*_pod_names(view.waiting), *_pod_names(view.gated))[:NAMED_PODS_MAX],
-        problems=tuple(problems(scene, view)),
+        problems=tuple(problems(cluster, view)),
     )
 
 
-def holds_of(scene: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]:
+def holds_of(cluster: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]:
     """Return the holds that keep the allocation of a view of this cluster state."""
-    found = scene.kept.get(view.key)
+    found = cluster.holds.get(view.key)
     if found is None:
-        found = scene.kept[view.key] = find_holds(view, policy=scene.policy, soon=SNAPSHOT_INSTANT)
+        found = cluster.holds[view.key] = find_holds(view, policy=cluster.policy, soon=SNAPSHOT_INSTANT)
     return found
 
 
-def problems(scene: ClusterState, view: ClaimView) -> Iterator[Problem]:
+def problems(cluster: ClusterState, view: ClaimView) -> Iterator[Problem]:
     """Yield all problems of a claim and of the pods that use the claim."""
-    told = _ClaimProblems(scene, view)
+    found = _ClaimProblems(cluster, view)
     if view.allocation is None:
-        yield from told.unallocated()
+        yield from found.unallocated()
     else:
-        yield from told.allocated()
-    yield from told.written()
+        yield from found.allocated()
+    yield from found.annotation_problems()
 
 
 class _ClaimProblems:
     """The search for the problems of one claim."""
 
-    def __init__(self, scene: ClusterState, view: ClaimView) -> None:
-        self.scene = scene
+    def __init__(self, cluster: ClusterState, view: ClaimView) -> None:
+        self.cluster = cluster
         self.view = view
         self.claim = view.claim
 
-    def claim_has(self, trouble: ProblemCode, **facts: str | int) -> Problem:
-        return claim_problem(trouble, key=self.view.key, uid=self.claim.metadata.uid, **facts)
+    def claim_problem(self, code: ProblemCode, **facts: str | int) -> Problem:
+        return claim_problem(code, key=self.view.key, uid=self.claim.metadata.uid, **facts)
 
-    def pod_has(self, trouble: ProblemCode, pod: Consumer, **facts: str | int) -> Problem:
-        alone = has_no_controller(self.scene.snapshot.leader.presence)
+    def pod_problem(self, code: ProblemCode, pod: Consumer, **facts: str | int) -> Problem:
+        alone = has_no_controller(self.cluster.snapshot.leader.presence)
         named_too: dict[str, str | int] = {
             "claim": self.claim.metadata.name,
             "node": pod.node,
-            "owner": controller_name(self.scene, pod),
+            "owner": controller_name(self.cluster, pod),
             "alone": int(alone),
         }
-        return pod_problem(trouble, key=pod.key, uid=pod.uid, **(named_too | facts))
+        return pod_problem(code, key=pod.key, uid=pod.uid, **(named_too | facts))
 
     def unallocated(self) -> Iterator[Problem]:
         view, meta = self.view, self.claim.metadata
         for pod in (*view.starting, *view.started):
-            yield self.pod_has(ProblemCode.ALLOCATION_LOST, pod)
+            yield self.pod_problem(ProblemCode.ALLOCATION_LOST, pod)
         if meta.deleting and meta.finalizers == [DELETE_PROTECTION] and not view.consuming:
-            yield self.claim_has(ProblemCode.FINALIZER_LEFT)
+            yield self.claim_problem(ProblemCode.FINALIZER_LEFT)
         if meta.annotation(workload_reservations.ENTERED_ALLOCATION) is not None and not meta.deleting:
-            yield self.claim_has(ProblemCode.MARKS_LEFT, revision=meta.resource_version)
-        if not view.unfinished and not meta.deleting and self._ownerless():
-            yield self.claim_has(ProblemCode.ZOMBIE_CLAIM, owner=self._owner(), revision=meta.resource_version)
-        yield from self._impossible()
+            yield self.claim_problem(ProblemCode.MARKS_LEFT, revision=meta.resource_version)
+        if not view.unfinished and not meta.deleting and self._is_orphan():
+            yield self.claim_problem(ProblemCode.ZOMBIE_CLAIM, owner=self._owner(), revision=meta.resource_version)
+        yield from self._unsatisfiable()
 
-    def _impossible(self) -> Iterator[Problem]:
+    def _unsatisfiable(self) -> Iterator[Problem]:
         """Report a claim that cannot be satisfied, by one waiting pod: a class is missing, or a selector is wrong."""
         waiter = next(iter((*self.view.waiting, *self.view.gated)), None)
         if waiter is None or self.claim.metadata.deleting:
             return
         try:
-            claim_to_allocate(self.claim, self.scene.classes)
+            claim_to_allocate(self.claim, self.cluster.classes)
         except UnsatisfiableError as error:
-            why = unsatisfiable_message(self.scene, error)
+            why = unsatisfiable_message(self.cluster, error)
             if why:
                 facts = {"claim": self.claim.metadata.name, "error": why}
                 yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
@@ -194,172 +194,180 @@ class _ClaimProblems:
         for conflict in view.conflicts:
             other = "/".join(conflict.holder.key)
             pods = (*view.starting, *view.started)
-            yield self.claim_has(
-                ProblemCode.HELD_TWICE, device=str(conflict.item), other=other, count=len(pods), whose=self._whose(pods)
+            yield self.claim_problem(
+                ProblemCode.HELD_TWICE,
+                device=str(conflict.item),
+                other=other,
+                count=len(pods),
+                whose=self._pods_by_controller(pods),
             )
         off = (c for c in view.starting if c.uid in view.excluded and not c.deleting)
-        yield from (self.pod_has(ProblemCode.OFF_ALLOCATION, c) for c in off)
-        yield from self._kept()
-        yield from self._useless()
-        yield from self._entries()
+        yield from (self.pod_problem(ProblemCode.OFF_ALLOCATION, c) for c in off)
+        yield from self._retention_problems()
+        yield from self._unusable_allocations()
+        yield from self._reserved_for_problems()
 
-    def _kept(self) -> Iterator[Problem]:
+    def _retention_problems(self) -> Iterator[Problem]:
         """Report an allocation that should be freed: no pod uses the claim, or pods that should not be there do."""
         view = self.view
         if view.conflicts:
             return
-        found = holds_of(self.scene, view)
+        found = holds_of(self.cluster, view)
         if not found:
-            yield self.claim_has(ProblemCode.NOT_FREED, **self._leader())
+            yield self.claim_problem(ProblemCode.NOT_FREED, **self._leader())
         elif view.unfinished:
-            yield from self._kept_by_pods()
+            yield from self._retained_by_pods()
         else:
-            yield from self._kept_by_nobody(found)
+            yield from self._retained_without_pods(found)
 
-    def _kept_by_pods(self) -> Iterator[Problem]:
+    def _retained_by_pods(self) -> Iterator[Problem]:
         view = self.view
         over = self._fate() in {WorkloadFate.FINISHED, WorkloadFate.GONE}
         pods = (*view.starting, *view.started, *view.waiting, *view.gated)
         waits: dict[str, str | int] = {
             "pods": " ".join(_pod_names(pods)),
             "count": len(pods),
-            "whose": self._whose(pods),
+            "whose": self._pods_by_controller(pods),
         }
         if self.claim.metadata.deleting:
-            yield self.claim_has(ProblemCode.DELETION_WAITS, **waits)
+            yield self.claim_problem(ProblemCode.DELETION_WAITS, **waits)
         elif over and EntryKind.WORKLOAD in view.kinds:
-            yield self.claim_has(ProblemCode.RELEASE_WAITS, workload=self._reference(), **waits)
+            yield self.claim_problem(ProblemCode.RELEASE_WAITS, workload=self._reference(), **waits)
 
-    def _kept_by_nobody(self, found: tuple[AllocationHold, ...]) -> Iterator[Problem]:
+    def _retained_without_pods(self, found: tuple[AllocationHold, ...]) -> Iterator[Problem]:
         view = self.view
         if self.claim.metadata.annotation(FORCE_RELEASE) not in {None, view.claim.metadata.uid}:
             return  # a user meant to force the release and wrote a wrong uid: that is the cause
         if AllocationHold.NOTHING in found:
-            yield self.claim_has(ProblemCode.LEFT_OVER)
-        if AllocationHold.VANISHED in found and has_no_controller(self.scene.snapshot.leader.presence):
-            yield self.claim_has(ProblemCode.NOT_FREED, **self._leader())
+            yield self.claim_problem(ProblemCode.LEFT_OVER)
+        if AllocationHold.VANISHED in found and has_no_controller(self.cluster.snapshot.leader.presence):
+            yield self.claim_problem(ProblemCode.NOT_FREED, **self._leader())
         elif AllocationHold.VANISHED in found:
-            yield self.claim_has(ProblemCode.VANISHED, count=len(view.vanished))
+            yield self.claim_problem(ProblemCode.VANISHED, count=len(view.vanished))
         if AllocationHold.FOREIGN in found:
-            yield self.claim_has(ProblemCode.KEPT_BY_OTHERS, entries=_entry_names(view, EntryKind.FOREIGN))
+            yield self.claim_problem(ProblemCode.KEPT_BY_OTHERS, entries=_entry_names(view, EntryKind.FOREIGN))
         if AllocationHold.LOST_NODE in found:
             for node in view.lost_nodes:
-                yield self.claim_has(ProblemCode.NODE_LOST, node=node.name)
+                yield self.claim_problem(ProblemCode.NODE_LOST, node=node.name)
         if _UNCERTAIN_HOLDS & set(found):
-            yield self.claim_has(ProblemCode.IN_DOUBT, workload=self._reference())
+            yield self.claim_problem(ProblemCode.IN_DOUBT, workload=self._reference())
         if found == (AllocationHold.WORKLOAD,):
             alive = self._fate() is WorkloadFate.ALIVE
-            yield self.claim_has(ProblemCode.IDLE if alive else ProblemCode.IN_DOUBT, workload=self._reference())
+            yield self.claim_problem(ProblemCode.IDLE if alive else ProblemCode.IN_DOUBT, workload=self._reference())
 
-    def _useless(self) -> Iterator[Problem]:
+    def _unusable_allocations(self) -> Iterator[Problem]:
         """Report allocations that pods cannot use."""
         view = self.view
         if waiting_since(view, now=SETTLED_INSTANT) is not None:
-            view = msgspec.structs.replace(view, placements=self.scene.placements(view))
+            view = msgspec.structs.replace(view, placements=self.cluster.placements(view))
         cause = find_stuck_cause(view, now=SETTLED_INSTANT)
-        cordoned = [n for n in _node_names(self.scene, view) if self.scene.nodes[n].spec.unschedulable]
+        cordoned = [n for n in _node_names(self.cluster, view) if self.cluster.nodes[n].spec.unschedulable]
         if view.waiting and not view.consuming and cordoned and not view.usable_nodes.inside:
-            yield self.claim_has(
+            yield self.claim_problem(
                 ProblemCode.NODE_CORDONED, nodes=" ".join(cordoned[:NAMED_PODS_MAX]), pods=len(view.waiting)
             )
         elif cause is not None:
-            yield self.claim_has(ProblemCode.STUCK, cause=StuckCause(cause[0]).value, pods=len(view.waiting))
-        if not any(gap.resource.startswith("resourceslices") for gap in self.scene.snapshot.gaps):
+            yield self.claim_problem(ProblemCode.STUCK, cause=StuckCause(cause[0]).value, pods=len(view.waiting))
+        if not any(gap.resource.startswith("resourceslices") for gap in self.cluster.snapshot.gaps):
             allocation = view.allocation
             for result in (allocation.devices.results or ()) if allocation is not None else ():
                 item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
-                if self.scene.inventory.candidate(item) is None:
-                    yield self.claim_has(ProblemCode.DEVICE_GONE, device=str(item))
+                if self.cluster.inventory.candidate(item) is None:
+                    yield self.claim_problem(ProblemCode.DEVICE_GONE, device=str(item))
         for tainted in view.taints:
-            yield self.claim_has(
+            yield self.claim_problem(
                 ProblemCode.DEVICE_TAINTED, device=tainted.device, taint=str(tainted.taint), origin=tainted.origin
             )
 
-    def _entries(self) -> Iterator[Problem]:
+    def _reserved_for_problems(self) -> Iterator[Problem]:
         """Report problems of the entries in ``status.reservedFor``."""
         view = self.view
         finished = [e for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}]
-        gone = [e for e in view.entries_of(EntryKind.TOMBSTONE) if self._vanished(e.reference)]
+        gone = [e for e in view.entries_of(EntryKind.TOMBSTONE) if self._is_gone(e.reference)]
         if len(view.entries) >= RESERVED_FOR_MAX_SIZE - 1 and (view.waiting or view.gated):
             waiting = len(view.waiting) + len(view.gated)
-            yield self.claim_has(ProblemCode.LIST_FULL, listed=len(view.entries), finished=len(finished), pods=waiting)
+            yield self.claim_problem(
+                ProblemCode.LIST_FULL, listed=len(view.entries), finished=len(finished), pods=waiting
+            )
         stale = view.entries_of(EntryKind.FINISHED)
-        if stale and holds_of(self.scene, view):
-            yield self.claim_has(
+        if stale and holds_of(self.cluster, view):
+            yield self.claim_problem(
                 ProblemCode.STALE_ENTRIES, count=len(stale), entries=list_names(e.reference.name for e in stale)
             )
         if gone:
-            yield self.claim_has(ProblemCode.TOMBSTONES, count=len(gone))
+            yield self.claim_problem(ProblemCode.TOMBSTONES, count=len(gone))
         unlisted = [c for c in view.starting if c.uid not in view.listed and c.uid not in view.excluded]
         for pod in unlisted:
             if not view.is_admitted(pod) and not pod.deleting:
-                yield self.pod_has(ProblemCode.UNLISTED, pod)
+                yield self.pod_problem(ProblemCode.UNLISTED, pod)
         many = {EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.FORMER}
         many.add(EntryKind.RESERVATION)
         bare = [c for c in view.started if c.uid not in view.listed and not view.is_admitted(c)]
         if bare and view.kinds.isdisjoint(many):
-            yield self.claim_has(ProblemCode.UNGUARDED, count=len(bare), pods=" ".join(_pod_names(bare)))
+            yield self.claim_problem(ProblemCode.UNGUARDED, count=len(bare), pods=" ".join(_pod_names(bare)))
         allocation = view.allocation
         if allocation is not None and allocation.allocation_timestamp is None and view.reservation is not None:
-            yield self.claim_has(ProblemCode.TIMELESS)
+            yield self.claim_problem(ProblemCode.TIMELESS)
 
-    def written(self) -> Iterator[Problem]:
+    def annotation_problems(self) -> Iterator[Problem]:
         """Report annotations without the intended effect, and finalizers that keep a deleted claim."""
         view, meta = self.view, self.claim.metadata
-        yield from self._metadata()
+        yield from self._metadata_problems()
         yield from self._not_entered()
-        guess = self._guess()
+        guess = self._likely_workload()
         if view.malformed:
-            yield self.claim_has(ProblemCode.MALFORMED, error=view.malformed, guess=guess)
+            yield self.claim_problem(ProblemCode.MALFORMED, error=view.malformed, guess=guess)
         reference, outcome = self._resolved(), self._fate()
         if reference is not None and view.unfinished:
             there = view.workload
             if view.workload.phase is WorkloadPhase.NO_KIND:
-                yield self.claim_has(
+                yield self.claim_problem(
                     ProblemCode.KIND_UNKNOWN,
                     workload=str(reference),
-                    meant=self._meant(reference),
+                    meant=self._likely_reference(reference),
                     guess=guess,
                     kind=str(reference.group_resource),
                     revision=meta.resource_version,
                 )
             elif outcome is WorkloadFate.PENDING and view.workload.phase is WorkloadPhase.ABSENT:
-                yield self.claim_has(ProblemCode.WORKLOAD_NOT_FOUND, workload=str(reference), guess=guess)
+                yield self.claim_problem(ProblemCode.WORKLOAD_NOT_FOUND, workload=str(reference), guess=guess)
             elif outcome is WorkloadFate.GONE and there.phase is WorkloadPhase.PRESENT and there.uid != reference.uid:
-                yield self.claim_has(
+                yield self.claim_problem(
                     ProblemCode.WRONG_UID, workload=str(reference), expected=reference.uid, actual=there.uid
                 )
         value = meta.annotation(FORCE_RELEASE)
         if value is not None and value != meta.uid:
-            yield self.claim_has(ProblemCode.FORCE_IGNORED, value=value)
+            yield self.claim_problem(ProblemCode.FORCE_IGNORED, value=value)
         elif value is not None and view.allocation is not None:
             users = [c for c in view.users if c.uid not in view.pods_on_silent_nodes]
             if users:
                 names = " ".join(_pod_names(users))
-                yield self.claim_has(ProblemCode.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
+                yield self.claim_problem(
+                    ProblemCode.FORCE_BLOCKED, pods=names, count=len(users), whose=self._pods_by_controller(users)
+                )
 
-    def _metadata(self) -> Iterator[Problem]:
+    def _metadata_problems(self) -> Iterator[Problem]:
         """Report finalizers and annotation keys that no process of dra-reserve knows."""
         meta = self.claim.metadata
         others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
         if meta.deleting and others and not self.view.consuming:
-            yield self.claim_has(ProblemCode.FINALIZER_FOREIGN, finalizers=", ".join(others))
+            yield self.claim_problem(ProblemCode.FINALIZER_FOREIGN, finalizers=", ".join(others))
         for key, meant in unknown_annotations(meta.annotations):
-            yield self.claim_has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
+            yield self.claim_problem(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
 
     def _not_entered(self) -> Iterator[Problem]:
         """Report a workload without an entry that a running controller would have added."""
         view = self.view
-        working = not has_no_controller(self.scene.snapshot.leader.presence)
+        working = not has_no_controller(self.cluster.snapshot.leader.presence)
         if working or view.allocation is None or view.conflicts or not view.unfinished or self.claim.metadata.deleting:
             return
         if self._fate() is WorkloadFate.ALIVE and EntryKind.WORKLOAD not in view.kinds and not view.entered_before:
-            yield self.claim_has(
-                ProblemCode.NOT_ENTERED, workload=self._reference(), lease=self.scene.snapshot.leader.name
+            yield self.claim_problem(
+                ProblemCode.NOT_ENTERED, workload=self._reference(), lease=self.cluster.snapshot.leader.name
             )
 
     def _leader(self) -> dict[str, str | int]:
-        leader = self.scene.snapshot.leader
+        leader = self.cluster.snapshot.leader
         return {"presence": leader.presence.value, "lease": leader.name, "seconds": leader.seconds}
 
     def _resolved(self) -> ConsumerReference | None:
@@ -376,39 +384,39 @@ class _ClaimProblems:
         owner = self.claim.controller
         return f"{owner.kind.lower()} {owner.name}" if owner is not None else ""
 
-    def _ownerless(self) -> bool:
+    def _is_orphan(self) -> bool:
         """Report whether the claim was generated for a pod that no longer needs the claim."""
         if self.view.owning_pod in {OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE}:
             return True
-        return self.view.owning_pod is OwningPodPhase.UNKNOWN and self.scene.complete(self.view.key[0])
+        return self.view.owning_pod is OwningPodPhase.UNKNOWN and self.cluster.has_all_pods(self.view.key[0])
 
-    def _vanished(self, entry: ConsumerReference) -> bool:
-        return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
+    def _is_gone(self, entry: ConsumerReference) -> bool:
+        return self.cluster.has_all_pods(self.view.key[0]) and self.cluster.claim_cache.consumer(entry.uid) is None
 
-    def _meant(self, reference: ConsumerReference) -> str:
+    def _likely_reference(self, reference: ConsumerReference) -> str:
         """Return the correct form of a reference such as ``job/train`` or ``deploy/web``; empty if none is known.
 
         A group that the user wrote is kept, even where its CRD is not installed yet.
         """
         kind = (reference.resource, reference.api_group)
-        seen = self.scene.snapshot.workloads
+        seen = self.cluster.snapshot.workloads
         found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
         group = reference.group_resource.unversioned.group
         another = group and found.partition(".")[2] != group
         return f"{found}/{reference.name}" if found and not another else ""
 
-    def _whose(self, pods: Sequence[Consumer]) -> str:
+    def _pods_by_controller(self, pods: Sequence[Consumer]) -> str:
         """Return pods by controller: the controller decides whether a deleted pod is replaced."""
         groups: dict[str, list[str]] = {}
         for pod in sorted(pods, key=_by_stage):
-            groups.setdefault(controller_name(self.scene, pod, besides=self._resolved()), []).append(pod.name)
+            groups.setdefault(controller_name(self.cluster, pod, besides=self._resolved()), []).append(pod.name)
         return "; ".join(f"{list_names(names)} of {owner or 'no controller'}" for owner, names in groups.items())
 
-    def _guess(self) -> str:
+    def _likely_workload(self) -> str:
         """Return the workload that all pods of the claim belong to, if there is exactly one."""
         owners = {
             (owner.api_version, owner.kind, owner.name)
-            for pod in self.scene.users.get(self.view.key, ())
+            for pod in self.cluster.pods_by_claim.get(self.view.key, ())
             for owner in pod.metadata.owner_references or ()
             if owner.controller
         }
@@ -433,11 +441,11 @@ def _reserved_for_summaries(view: ClaimView) -> Iterator[ReservedForSummary]:
             yield ReservedForSummary(kind=kind, reference=str(entries[0].reference), count=len(entries), names=names)
 
 
-def _node_names(scene: ClusterState, view: ClaimView) -> tuple[str, ...]:
+def _node_names(cluster: ClusterState, view: ClaimView) -> tuple[str, ...]:
     allocation = view.allocation
     if allocation is None or allocation.node_selector is None:
         return ()
-    inside, _ = scene.world.reach(allocation.node_selector)
+    inside, _ = cluster.claim_cache.reach(allocation.node_selector)
     return tuple(sorted(inside))
 
 
@@ -453,22 +461,22 @@ def _entry_names(view: ClaimView, kind: EntryKind) -> str:
     return list_names(str(e.reference) for e in view.entries_of(kind))
 
 
-def unsatisfiable_message(scene: ClusterState, error: UnsatisfiableError) -> str:
+def unsatisfiable_message(cluster: ClusterState, error: UnsatisfiableError) -> str:
     """Return why a claim cannot be satisfied, with the existing classes; empty if the classes could not be read."""
-    if not error.missing:
+    if not error.missing_class:
         return str(error)
-    if any(gap.resource.startswith("deviceclasses") for gap in scene.snapshot.gaps):
+    if any(gap.resource.startswith("deviceclasses") for gap in cluster.snapshot.gaps):
         return ""
-    known = list_names(sorted(scene.classes))
+    known = list_names(sorted(cluster.classes))
     return f"{error}; there are {known}" if known else f"{error}, nor does any other"
 
 
-def controller_name(scene: ClusterState, consumer: Consumer, *, besides: ConsumerReference | None = None) -> str:
+def controller_name(cluster: ClusterState, consumer: Consumer, *, besides: ConsumerReference | None = None) -> str:
     """Return the controller of a pod, such as ``job train``; empty if no controller replaces the pod.
 
     `besides` is a workload that the text names already: another object with its name is called "another".
     """
-    pod = scene.pods.get(consumer.key)
+    pod = cluster.pods.get(consumer.key)
     owners = (pod.metadata.owner_references or ()) if pod is not None else ()
     owner = next((each for each in owners if each.controller), None)
     if owner is None:

@@ -67,31 +67,31 @@ class ClusterState:
         snapshot: Snapshot,
         *,
         policy: Policy = ALONGSIDE,
-        world: ClaimCache | None = None,
+        claim_cache: ClaimCache | None = None,
         now: Instant = SNAPSHOT_INSTANT,
     ) -> None:
-        """Index a snapshot; ``world`` may be a cache that has observed earlier snapshots and remembers the times."""
+        """Index a snapshot; ``claim_cache`` may have observed earlier snapshots and remembers the times."""
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
-        self.world = ClaimCache() if world is None else world
-        self.kept: dict[Key, tuple[AllocationHold, ...]] = {}
+        self.claim_cache = ClaimCache() if claim_cache is None else claim_cache
+        self.holds: dict[Key, tuple[AllocationHold, ...]] = {}
         """The holds of claims, as far as they have been computed."""
 
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
         self.nodes: dict[str, SchedulerNode] = {node.metadata.name: node for node in snapshot.nodes}
-        self._fill()
+        self._observe_snapshot()
 
     def pod(self, uid: Uid) -> SchedulerPod | None:
         """Return a pod by its uid; None if the snapshot does not have it."""
-        consumer = self.world.consumer(uid)
+        consumer = self.claim_cache.consumer(uid)
         return self.pods.get(consumer.key) if consumer is not None else None
 
     def view(self, key: Key, *, now: Instant = SNAPSHOT_INSTANT) -> ClaimView | None:
         """Return the view that the rules have of a claim."""
-        return self.world.view(key, now=now)
+        return self.claim_cache.view(key, now=now)
 
-    def complete(self, namespace: str) -> bool:
+    def has_all_pods(self, namespace: str) -> bool:
         """Report whether all pods of a namespace were read, so that a pod that is not found is gone."""
         if any(gap.resource == "pods" for gap in self.snapshot.gaps):
             return False
@@ -112,7 +112,7 @@ class ClusterState:
         """The capacity that claims consume of shared devices."""
         found = ConsumedCapacityCollection()
         for claim in self.snapshot.claims:
-            found.put(claim.metadata.uid, claim.status.allocation)
+            found.observe_allocation(claim.metadata.uid, claim.status.allocation)
         return found
 
     @cached_property
@@ -126,30 +126,30 @@ class ClusterState:
         return {each.metadata.name: each for each in self.snapshot.classes}
 
     @cached_property
-    def rooms(self) -> dict[str, NodeInfo]:
+    def node_infos(self) -> dict[str, NodeInfo]:
         """The nodes with the resources that their pods use."""
-        rooms: dict[str, NodeInfo] = {}
+        infos: dict[str, NodeInfo] = {}
         for name, node in self.nodes.items():
-            rooms[name] = NodeInfo(name)
-            rooms[name].observe(node)
+            infos[name] = NodeInfo(name)
+            infos[name].observe(node)
         for pod in self.snapshot.pods:
-            room = rooms.get(pod.spec.node_name)
-            if room is not None and not pod.terminal:
-                room.add(pod.metadata.uid, pod_requests(pod))
-        return rooms
+            info = infos.get(pod.spec.node_name)
+            if info is not None and not pod.terminal:
+                info.add(pod.metadata.uid, pod_requests(pod))
+        return infos
 
     def placements(self, view: ClaimView) -> Placements | None:
         """Return where the waiting pods of an allocated claim could run; None if too little was read to decide."""
-        read = {gap.resource.partition(".")[0] for gap in self.snapshot.gaps}
-        if self.snapshot.namespace is not None or not read.isdisjoint(_PLACEMENT_RESOURCES):
+        unread = {gap.resource.partition(".")[0] for gap in self.snapshot.gaps}
+        if self.snapshot.namespace is not None or not unread.isdisjoint(_PLACEMENT_RESOURCES):
             return None
-        ready = {name: room for name, room in self.rooms.items() if self.nodes[name].ready}
-        picture = ClusterSnapshot(
-            ready, self.inventory, self.classes, self.world.ledger, self.shares, taints=self.world.taints
+        ready = {name: info for name, info in self.node_infos.items() if self.nodes[name].ready}
+        snapshot = ClusterSnapshot(
+            ready, self.inventory, self.classes, self.claim_cache.ledger, self.shares, taints=self.claim_cache.taints
         )
         pods = (self.pods[c.key] for c in view.waiting if c.unschedulable_since is not None and c.key in self.pods)
         try:
-            search = PlacementSearch(view.claim, pods, picture=picture, claim_of=self.world.claim)
+            search = PlacementSearch(view.claim, pods, snapshot=snapshot, claim_of=self.claim_cache.claim)
         except UnsatisfiableError:
             return None
         for _ in search.steps():
@@ -157,7 +157,7 @@ class ClusterState:
         return search.placements(at=self.now)
 
     @cached_property
-    def users(self) -> dict[Key, list[SchedulerPod]]:
+    def pods_by_claim(self) -> dict[Key, list[SchedulerPod]]:
         """Claim → the pods that name the claim."""
         found: defaultdict[Key, list[SchedulerPod]] = defaultdict(list)
         for pod in self.snapshot.pods:
@@ -165,48 +165,48 @@ class ClusterState:
                 found[pod.metadata.namespace, name].append(pod)
         return dict(found)
 
-    def _fill(self) -> None:
-        world = self.world
-        fresh = not world.keys()
-        world.watch_reservations()  # a Reservation that is not in the snapshot does not count as ended
+    def _observe_snapshot(self) -> None:
+        cache = self.claim_cache
+        fresh = not cache.keys()
+        cache.watch_reservations()  # a Reservation that is not in the snapshot does not count as ended
         for node in self.snapshot.nodes:
-            world.observe_node(node, now=self.now)
-        self._fill_taints()
+            cache.observe_node(node, now=self.now)
+        self._observe_taints()
         for claim in self.snapshot.claims:
-            world.observe_claim(claim, now=self.now)
+            cache.observe_claim(claim, now=self.now)
         for pod in self.snapshot.pods:
             if _is_claim_related(pod):
-                world.observe_pod(pod, now=self.now)
+                cache.observe_pod(pod, now=self.now)
         seen = {each.key: each for each in self.snapshot.workloads}
         for workload in seen.values():
             if workload.phase in _EXISTING_PHASES:
                 finished = workload.phase is WorkloadPhase.FINISHED
-                world.observe_workload(workload.key, uid=workload.uid, finished=finished)
+                cache.observe_workload(workload.key, uid=workload.uid, finished=finished)
             else:
-                world.observe_kind(workload.key.kind, workload.phase)
-        there = {pod.metadata.uid for pod in self.snapshot.pods}
+                cache.observe_kind(workload.key.kind, workload.phase)
+        existing = {pod.metadata.uid for pod in self.snapshot.pods}
         for claim in self.snapshot.claims:
-            self._settle(claim, seen, there)
+            self._forget_absent(claim, seen, existing)
         if fresh:
-            world.mark_synced(now=self.now)
-        world.dirty.clear()
+            cache.mark_synced(now=self.now)
+        cache.dirty.clear()
 
-    def _fill_taints(self) -> None:
-        world = self.world
+    def _observe_taints(self) -> None:
+        cache = self.claim_cache
         for each in self.snapshot.slices:
-            world.taints.observe_slice(_slice_taints(each))
+            cache.taints.observe_slice(_slice_taints(each))
         for rule in self.snapshot.rules:
-            world.taints.observe_rule(rule)
-        world.taints.slices_known()
+            cache.taints.observe_rule(rule)
+        cache.taints.slices_known()
 
-    def _settle(
-        self, claim: ResourceClaim, seen: Mapping[WorkloadKey, ReferencedWorkload], there: AbstractSet[Uid]
+    def _forget_absent(
+        self, claim: ResourceClaim, seen: Mapping[WorkloadKey, ReferencedWorkload], existing: AbstractSet[Uid]
     ) -> None:
         """Mark pods and workloads that the claim names and that do not exist as gone: a snapshot is a live read.
 
         A snapshot does not show how a pod that is gone has ended.
         """
-        key, world = claim.metadata.key, self.world
+        key, cache = claim.metadata.key, self.claim_cache
         references = [entry for entry in claim.entries if not entry.is_pod]
         with suppress(MalformedReferenceError):
             found = workload_reservation(claim)
@@ -214,14 +214,14 @@ class ClusterState:
         for reference in references:
             workload = seen.get(WorkloadKey.from_reference(reference, key[0]))
             if workload is not None and reference.uid and _workload_is_gone(workload, reference.uid):
-                world.forget_workload(workload.key, reference.uid)
+                cache.forget_workload(workload.key, reference.uid)
         for entry in claim.entries:
-            if not entry.is_pod or world.consumer(entry.uid) is not None:
+            if not entry.is_pod or cache.consumer(entry.uid) is not None:
                 continue
-            if entry.uid in there:
-                world.observe_pod_present(key, entry.uid, now=self.now)
-            elif self.complete(key[0]):
-                world.observe_pod_vanished(key, entry.uid)
+            if entry.uid in existing:
+                cache.observe_pod_present(key, entry.uid, now=self.now)
+            elif self.has_all_pods(key[0]):
+                cache.observe_pod_vanished(key, entry.uid)
 
 
 def _is_claim_related(pod: SchedulerPod) -> bool:

@@ -29,33 +29,33 @@ class DeviceUsage(Struct, frozen=True):
     """Whether all claims could be read; only then does a device without a holder count as free."""
 
 
-def devices(scene: ClusterState) -> Iterator[DeviceUsage]:
+def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
     """Yield all devices: those of slices first, then allocated devices that are in no slice."""
     holders: dict[DeviceID, list[Key]] = {}
-    for claim in scene.snapshot.claims:
+    for claim in cluster.snapshot.claims:
         if claim.status.allocation is not None:
             for item in allocated_devices(claim.status.allocation):
                 holders.setdefault(item.whole, []).append(claim.metadata.key)
     seen = set()
-    for each in sorted(scene.snapshot.slices, key=_slice_name):
+    for each in sorted(cluster.snapshot.slices, key=_slice_name):
         spec = each.spec
         for device in spec.devices or ():
             item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
-            candidate = scene.inventory.candidate(item)
+            candidate = cluster.inventory.candidate(item)
             if item in seen or candidate is None:
                 continue
             seen.add(item)
             taints = tuple(str(taint) for taint in candidate.device.taints or ())
             yield _device_usage(
-                scene, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
+                cluster, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
             )
     for item, keys in sorted(holders.items(), key=_item_text):
         if item not in seen:
-            yield _device_usage(scene, item, keys, offered=False)
+            yield _device_usage(cluster, item, keys, offered=False)
 
 
 def _device_usage(
-    scene: ClusterState,
+    cluster: ClusterState,
     item: DeviceID,
     keys: list[Key],
     *,
@@ -63,9 +63,9 @@ def _device_usage(
     taints: tuple[str, ...] = (),
     offered: bool = True,
 ) -> DeviceUsage:
-    views = (scene.view(key) for key in keys)
+    views = (cluster.view(key) for key in keys)
     consumers = sum(view.consuming for view in views if view is not None)
-    known = not any(gap.resource.startswith("resourceclaims.") for gap in scene.snapshot.gaps)
+    known = not any(gap.resource.startswith("resourceclaims.") for gap in cluster.snapshot.gaps)
     return DeviceUsage(
         item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers, known=known
     )

@@ -100,15 +100,15 @@ class NodeGroup(Struct, frozen=True):
 
 
 def group_nodes(
-    scene: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
+    cluster: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
 ) -> tuple[NodeGroup, ...]:
     """Return all nodes in groups, ordered by number of obstacles; of equal groups, larger ones come first."""
     found: dict[tuple[ObstacleDetail, ...], list[str]] = {}
     holders: dict[tuple[ObstacleDetail, ...], Counter[Key]] = {}
-    for name, room in sorted(scene.rooms.items()):
+    for name, info in sorted(cluster.node_infos.items()):
         having: Counter[Key] = Counter()
-        key = tuple(_node_obstacles(room, demand, placed)) + tuple(
-            _device_obstacles(scene, room, demand, wanted, placed, having)
+        key = tuple(_node_obstacles(info, demand, placed)) + tuple(
+            _device_obstacles(cluster, info, demand, wanted, placed, having)
         )
         found.setdefault(key, []).append(name)
         holders.setdefault(key, Counter()).update(having)
@@ -131,23 +131,23 @@ def _by_obstacles(group: NodeGroup) -> tuple[int, int, tuple[str, ...]]:
     return (len(group.barriers), -group.count, group.nodes)
 
 
-def _node_obstacles(room: NodeInfo, demand: PodRequests, placed: Sequence[ResourceClaim]) -> Iterator[ObstacleDetail]:
+def _node_obstacles(info: NodeInfo, demand: PodRequests, placed: Sequence[ResourceClaim]) -> Iterator[ObstacleDetail]:
     """Yield the obstacles of a node, except for devices that are yet to be allocated."""
-    for taint in room.taints:
+    for taint in info.taints:
         if not any(by.tolerates(taint) for by in demand.tolerations):
             cordon = taint.key == UNSCHEDULABLE_TAINT.key
             yield ObstacleDetail(
                 obstacle=Obstacle.CORDONED if cordon else Obstacle.TAINTED,
                 detail="" if cordon else _format_taint(taint),
             )
-    if unresolvable_reason(replace(room, taints=()), demand) is not None:
-        yield ObstacleDetail(obstacle=Obstacle.SELECTOR, detail=_missing_labels(room, demand))
-    if insufficient_resources(room, demand):
-        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail="; ".join(_resource_shortages(room, demand)))
+    if unresolvable_reason(replace(info, taints=()), demand) is not None:
+        yield ObstacleDetail(obstacle=Obstacle.SELECTOR, detail=_missing_labels(info, demand))
+    if insufficient_resources(info, demand):
+        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail="; ".join(_resource_shortages(info, demand)))
     for claim in placed:
         allocation = claim.status.allocation
         selector = allocation.node_selector if allocation is not None else None
-        if not matches_node_selector(selector, name=room.name, labels=room.labels):
+        if not matches_node_selector(selector, name=info.name, labels=info.labels):
             yield ObstacleDetail(obstacle=Obstacle.ELSEWHERE, detail=claim.metadata.name)
 
 
@@ -156,20 +156,20 @@ def _format_taint(taint: Taint) -> str:
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
-def _missing_labels(room: NodeInfo, demand: PodRequests) -> str:
+def _missing_labels(info: NodeInfo, demand: PodRequests) -> str:
     """Return the labels that a node lacks; empty if an affinity excludes the node."""
     wanted = demand.pod.spec.node_selector or {}
-    return ",".join(f"{key}={value}" for key, value in wanted.items() if room.labels.get(key) != value)
+    return ",".join(f"{key}={value}" for key, value in wanted.items() if info.labels.get(key) != value)
 
 
-def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
+def _resource_shortages(info: NodeInfo, demand: PodRequests) -> Iterator[str]:
     for resource, amount in demand.amounts.items():
-        there, free = room.usage.capacity.get(resource, 0), room.usage.free(resource)
+        there, free = info.usage.capacity.get(resource, 0), info.usage.free(resource)
         if amount > free:
             asked, left, whole = (format_amount(resource, each) for each in (amount, max(free, 0), there))
             kept = (
-                f"; the node keeps {format_amount(resource, room.reserved[resource])}"
-                if resource in room.reserved
+                f"; the node keeps {format_amount(resource, info.reserved[resource])}"
+                if resource in info.reserved
                 else ""
             )
             yield f"{resource}: {asked} requested, {left} of {whole} free{kept}"
@@ -186,8 +186,8 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def _device_obstacles(
-    scene: ClusterState,
-    room: NodeInfo,
+    cluster: ClusterState,
+    info: NodeInfo,
     demand: PodRequests,
     wanted: Sequence[ClaimToAllocate],
     placed: Sequence[ResourceClaim],
@@ -195,38 +195,49 @@ def _device_obstacles(
 ) -> Iterator[ObstacleDetail]:
     """Yield why the devices of a node do not satisfy the claims, and count the claims that hold them."""
     solution: Solution | AllocationFailure = ()
-    offer = scene.inventory.offer(room.name, room.labels)
+    node_devices = cluster.inventory.node_devices(info.name, info.labels)
     if wanted:
-        solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares, conditional=True)
+        solution = allocate(
+            wanted,
+            node_devices=node_devices,
+            ledger=cluster.claim_cache.ledger,
+            consumed_capacity=cluster.shares,
+            allow_binding_conditions=True,
+        )
     if not isinstance(solution, AllocationFailure):
-        if scene.inventory.allocatable:
-            yield from _allocatable_obstacles(scene, room, demand, [*zip(wanted, solution, strict=True)], placed)
+        if cluster.inventory.has_node_allocatable_devices:
+            yield from _allocatable_obstacles(cluster, info, demand, [*zip(wanted, solution, strict=True)], placed)
         return
     counted = tuple(
-        _count_devices(scene, offer, ask, having) for claim in wanted for asks in claim.requests for ask in asks
+        _count_devices(cluster, node_devices, request, having)
+        for claim in wanted
+        for requests in claim.requests
+        for request in requests
     )
     yield ObstacleDetail(
-        obstacle=Obstacle.DEVICES, detail="; ".join(_unexplained_causes(offer, solution, counted)), devices=counted
+        obstacle=Obstacle.DEVICES,
+        detail="; ".join(_unexplained_causes(node_devices, solution, counted)),
+        devices=counted,
     )
 
 
 def _allocatable_obstacles(
-    scene: ClusterState,
-    room: NodeInfo,
+    cluster: ClusterState,
+    info: NodeInfo,
     demand: PodRequests,
     solved: Sequence[tuple[ClaimToAllocate, tuple[PickedDevice, ...]]],
     placed: Sequence[ResourceClaim],
 ) -> Iterator[ObstacleDetail]:
     """Yield the resources that a node lacks once the pod has its devices (DRANodeAllocatableResources)."""
-    pod, device_of = demand.pod, scene.inventory.device
+    pod, device_of = demand.pod, cluster.inventory.device
     for claim in placed:
         if is_reserved_for_another_pod(claim, pod, device_of):
             why = "stands for resources of its node, is used by another pod, and is for one pod only"
             yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=f"claim {claim.metadata.name} {why}")
     made = allocation_results(
-        [wanted for wanted, _ in solved], tuple(picks for _, picks in solved), node=room.name, share_id=lambda: ""
+        [wanted for wanted, _ in solved], tuple(picks for _, picks in solved), node=info.name, share_id=lambda: ""
     )
-    new = [(scene.world.claim(wanted.key), given) for (wanted, _), given in zip(solved, made, strict=True)]
+    new = [(cluster.claim_cache.claim(wanted.key), given) for (wanted, _), given in zip(solved, made, strict=True)]
     known = [(claim, given) for claim, given in new if claim is not None]
     try:
         found = node_allocatable_statuses(pod, [*((claim, None) for claim in placed), *known], device_of)
@@ -234,35 +245,37 @@ def _allocatable_obstacles(
         yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=str(error))
         return
     lacking = (
-        insufficient_with_claims(room, with_node_allocatable_statuses(pod, found))
-        if found and not insufficient_resources(room, demand)
+        insufficient_with_claims(info, with_node_allocatable_statuses(pod, found))
+        if found and not insufficient_resources(info, demand)
         else ()
     )
     if lacking:
-        told = "; ".join(_resource_shortages(room, PodRequests.from_pod(with_node_allocatable_statuses(pod, found))))
-        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=f"with its devices: {told or lacking[0]}")
+        shortages = "; ".join(
+            _resource_shortages(info, PodRequests.from_pod(with_node_allocatable_statuses(pod, found)))
+        )
+        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=f"with its devices: {shortages or lacking[0]}")
 
 
 def _count_devices(
-    scene: ClusterState, offer: NodeDevices, ask: RequestData, having: Counter[Key]
+    cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: Counter[Key]
 ) -> RequestDeviceCounts:
-    meant = [c for share in offer.shares for c in share.candidates if _request_matches(ask, c)]
+    matching = [c for share in node_devices.pools for c in share.candidates if _request_matches(request, c)]
     held = tainted = 0
     taints: set[str] = set()
-    for candidate in meant:
-        if not candidate.device.allow_multiple_allocations and not scene.world.ledger.is_free(candidate.item):
+    for candidate in matching:
+        if not candidate.device.allow_multiple_allocations and not cluster.claim_cache.ledger.is_free(candidate.item):
             held += 1
-            holder = scene.world.ledger.holder(candidate.item)
+            holder = cluster.claim_cache.ledger.holder(candidate.item)
             if holder is not None:
                 having[holder.key] += 1
-        elif candidate.device.taints and not ask.tolerates(candidate.device.taints):
+        elif candidate.device.taints and not request.tolerates(candidate.device.taints):
             tainted += 1
-            taints |= {str(taint) for taint in candidate.device.taints if not ask.tolerates([taint])}
-    shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in meant)
+            taints |= {str(taint) for taint in candidate.device.taints if not request.tolerates([taint])}
+    shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
-        request=ask.name,
-        asked=ask.count or 0,
-        offered=len(meant),
+        request=request.name,
+        asked=request.count or 0,
+        offered=len(matching),
         held=held,
         tainted=tainted,
         shared=shared,
@@ -270,25 +283,25 @@ def _count_devices(
     )
 
 
-def _request_matches(ask: RequestData, candidate: CandidateDevice) -> bool:
+def _request_matches(request: RequestData, candidate: CandidateDevice) -> bool:
     try:
-        return ask.means(candidate)
+        return request.matches(candidate)
     except SelectorError:
         return False
 
 
 def _unexplained_causes(
-    offer: NodeDevices, refusal: AllocationFailure, counted: Sequence[RequestDeviceCounts]
+    node_devices: NodeDevices, failure: AllocationFailure, counted: Sequence[RequestDeviceCounts]
 ) -> Iterator[str]:
     """Yield causes that the numbers do not show."""
     states = {
         PoolState.INCOMPLETE: "is being updated: slices of it are missing",
         PoolState.INVALID: "is invalid: devices or counters contradict",
     }
-    for share in offer.shares:
+    for share in node_devices.pools:
         if share.state is not PoolState.COMPLETE:
             yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"
-    if refusal.text != "cannot allocate all claims":
-        yield refusal.text
+    if failure.text != "cannot allocate all claims":
+        yield failure.text
     elif counted and all(d.offered - d.held - d.tainted >= max(d.asked, 1) for d in counted):
         yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

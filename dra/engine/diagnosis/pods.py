@@ -63,29 +63,29 @@ class PodDiagnosis(Struct, frozen=True):
 _HOLDER_GRADES: Final = frozenset({ProblemSeverity.LEAK, ProblemSeverity.ERROR})
 
 
-def explain(scene: ClusterState, key: Key) -> PodDiagnosis | None:
+def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     """Return the diagnosis of a pod; None if the pod does not exist."""
-    pod = scene.pods.get(key)
+    pod = cluster.pods.get(key)
     if pod is None:
         return None
-    consumer = scene.world.consumer(pod.metadata.uid)
+    consumer = cluster.claim_cache.consumer(pod.metadata.uid)
     stage = consumer.stage if consumer is not None else stage_of(pod, started=_is_ready_to_start_containers(pod))
-    told = [claims.explain(scene, (key[0], name)) for name in model.claim_names(pod)]
+    found_claims = [claims.explain(cluster, (key[0], name)) for name in model.claim_names(pod)]
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
-    own = [each for each in told if each is not None]
+    own = [each for each in found_claims if each is not None]
     places: tuple[NodeGroup, ...] = ()
     holders: tuple[ClaimDiagnosis, ...] = ()
     advice = SchedulingAdvice()
-    found = list(_own_problems(scene, pod, stage, consumer))
+    found = list(_own_problems(cluster, pod, stage, consumer))
     if stage is Stage.WAITING:
-        places, unsatisfied = _node_groups(scene, pod)
+        places, unsatisfied = _node_groups(cluster, pod)
         found += unsatisfied
-        holders = _holding_claims(scene, places, own)
+        holders = _holding_claims(cluster, places, own)
         advice = _scheduling_advice(places, holders)
         found += list(_unscheduled_problems(pod, places, message, missing=bool(found)))
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
-    leaks = [p for each in holders for p in each.problems if p.grade in _HOLDER_GRADES]
+    leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
         key=key,
         uid=pod.metadata.uid,
@@ -101,12 +101,12 @@ def explain(scene: ClusterState, key: Key) -> PodDiagnosis | None:
     )
 
 
-def pod_problems(scene: ClusterState, key: Key) -> Iterator[Problem]:
+def pod_problems(cluster: ClusterState, key: Key) -> Iterator[Problem]:
     """Yield the problems of a pod that do not depend on nodes."""
-    pod = scene.pods[key]
-    consumer = scene.world.consumer(pod.metadata.uid)
+    pod = cluster.pods[key]
+    consumer = cluster.claim_cache.consumer(pod.metadata.uid)
     if consumer is not None:
-        yield from _own_problems(scene, pod, consumer.stage, consumer)
+        yield from _own_problems(cluster, pod, consumer.stage, consumer)
 
 
 def _is_ready_to_start_containers(pod: SchedulerPod) -> bool:
@@ -118,86 +118,88 @@ def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
     """Report whether a problem of one of the pod's claims matters to the pod."""
     if problem.subject.kind == "Pod":
         return problem.subject.uid == pod.metadata.uid
-    return problem.grade is not ProblemSeverity.INFO and (
-        stage is not Stage.STARTED or problem.grade is ProblemSeverity.ERROR
+    return problem.severity is not ProblemSeverity.INFO and (
+        stage is not Stage.STARTED or problem.severity is ProblemSeverity.ERROR
     )
 
 
-def _own_problems(scene: ClusterState, pod: SchedulerPod, stage: Stage, consumer: Consumer | None) -> Iterator[Problem]:
-    def has(trouble: ProblemCode, **facts: str | int) -> Problem:
-        return pod_problem(trouble, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
+def _own_problems(
+    cluster: ClusterState, pod: SchedulerPod, stage: Stage, consumer: Consumer | None
+) -> Iterator[Problem]:
+    def has(code: ProblemCode, **facts: str | int) -> Problem:
+        return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
     if stage is Stage.FINISHED:
         return
-    yield from _missing_claims(scene, pod)
+    yield from _missing_claims(cluster, pod)
     for key, meant in unknown_annotations(pod.metadata.annotations):
         yield has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
     others = [gate for gate in pod.gates if gate != SCHEDULING_GATE]
     if others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
-    if SCHEDULING_GATE in pod.gates and (leader := scene.snapshot.leader).presence is not ControllerPresence.RUNNING:
+    if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
         alone = claims.has_no_controller(leader.presence) and not others
         yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
     if consumer is not None and consumer.is_consuming:
-        node = scene.nodes.get(pod.spec.node_name)
+        node = cluster.nodes.get(pod.spec.node_name)
         if node is None or not node.ready:
-            trouble = ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY
+            code = ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY
             if stage is Stage.STARTING or pod.metadata.deleting:
-                yield has(trouble, node=pod.spec.node_name, owner=claims.controller_name(scene, consumer))
+                yield has(code, node=pod.spec.node_name, owner=claims.controller_name(cluster, consumer))
 
 
-def _missing_claims(scene: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
+def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
     """Yield a problem for each claim that the pod names and that is missing or being deleted."""
     namespace = pod.metadata.namespace
     made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
     for each in pod.spec.resource_claims or ():
         name = each.resource_claim_name or made.get(each.name)
         facts: dict[str, str | int] = {"claim": name or "", "template": each.resource_claim_template_name or ""}
-        trouble: ProblemCode | None = None
+        code: ProblemCode | None = None
         if name is not None:
-            claim = scene.world.claim((namespace, name))
+            claim = cluster.claim_cache.claim((namespace, name))
             if claim is None:
-                trouble = ProblemCode.CLAIM_MISSING
+                code = ProblemCode.CLAIM_MISSING
             elif claim.metadata.deleting and not pod.spec.node_name:
-                trouble = ProblemCode.CLAIM_DELETING
+                code = ProblemCode.CLAIM_DELETING
         elif each.name not in made:
-            there = (namespace, facts["template"]) in scene.templates
-            unread = any(g.resource.startswith("resourceclaimtemplates") for g in scene.snapshot.gaps)
-            trouble = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
-        if trouble is not None:
-            yield pod_problem(trouble, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
+            there = (namespace, facts["template"]) in cluster.templates
+            unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
+            code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+        if code is not None:
+            yield pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
 
-def _node_groups(scene: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
+def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
     """Return the nodes in groups, and a problem if no node at all can satisfy a claim."""
     placed: list[ResourceClaim] = []
     wanted: list[ClaimToAllocate] = []
     for name in model.claim_names(pod):
-        claim = scene.world.claim((pod.metadata.namespace, name))
+        claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
         if claim is None:
             continue
         if claim.status.allocation is not None:
             placed.append(claim)
             continue
         try:
-            wanted.append(claim_to_allocate(claim, scene.classes))
+            wanted.append(claim_to_allocate(claim, cluster.classes))
         except UnsatisfiableError as error:
-            why = claims.unsatisfiable_message(scene, error)
+            why = claims.unsatisfiable_message(cluster, error)
             if not why:
                 return (), []
             problem = pod_problem(
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
             )
             return (), [problem]
-    return group_nodes(scene, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
+    return group_nodes(cluster, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
 
 
 def _holding_claims(
-    scene: ClusterState, places: tuple[NodeGroup, ...], own: list[ClaimDiagnosis]
+    cluster: ClusterState, places: tuple[NodeGroup, ...], own: list[ClaimDiagnosis]
 ) -> tuple[ClaimDiagnosis, ...]:
     keys = dict.fromkeys(holder.claim for group in places for holder in group.holders)
     known = {each.key for each in own}
-    found = (claims.explain(scene, key) for key in keys if key not in known)
+    found = (claims.explain(cluster, key) for key in keys if key not in known)
     return tuple(each for each in found if each is not None)
 
 
@@ -208,12 +210,12 @@ def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagno
         for group in reversed(places)
         if _has_single_obstacle(group)
     }
-    ways = {
+    actions = {
         Obstacle.CORDONED: AdvisedAction.UNCORDON,
         Obstacle.TAINTED: AdvisedAction.UNTAINT,
         Obstacle.SELECTOR: AdvisedAction.LABEL,
     }
-    for obstacle, way in ways.items():
+    for obstacle, way in actions.items():
         if obstacle in single:
             group, barrier = single[obstacle]
             if obstacle is not Obstacle.SELECTOR or barrier.detail:

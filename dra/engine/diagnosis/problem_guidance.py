@@ -193,7 +193,6 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
 }
 
 PROBLEM_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
-    trouble: _DIAGNOSIS_GUIDANCE[trouble] if trouble in _DIAGNOSIS_GUIDANCE else CODES[Code(trouble.value)]
-    for trouble in ProblemCode
+    code: _DIAGNOSIS_GUIDANCE[code] if code in _DIAGNOSIS_GUIDANCE else CODES[Code(code.value)] for code in ProblemCode
 }
 """The guidance for all problem codes."""

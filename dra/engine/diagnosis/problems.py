@@ -140,7 +140,7 @@ class Problem(Struct, frozen=True):
     facts: tuple[tuple[str, str | int], ...] = ()
 
     @property
-    def grade(self) -> ProblemSeverity:
+    def severity(self) -> ProblemSeverity:
         """The severity that the problem's code has."""
         if self.trouble in _ERRORS:
             return ProblemSeverity.ERROR
@@ -149,35 +149,35 @@ class Problem(Struct, frozen=True):
         return ProblemSeverity.INFO if self.trouble in _INFOS else ProblemSeverity.WARNING
 
     @property
-    def numbers(self) -> dict[str, str | int]:
+    def facts_by_name(self) -> dict[str, str | int]:
         """The facts of the problem by name."""
         return dict(self.facts)
 
 
-def claim_problem(trouble: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+def claim_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a claim."""
-    return _problem(trouble, "ResourceClaim", key, uid, facts)
+    return _problem(code, "ResourceClaim", key, uid, facts)
 
 
-def pod_problem(trouble: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+def pod_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a pod."""
-    return _problem(trouble, "Pod", key, uid, facts)
+    return _problem(code, "Pod", key, uid, facts)
 
 
-def reservation_problem(trouble: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
+def reservation_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a Reservation, which has no namespace."""
-    return _problem(trouble, "Reservation", ("", name), uid, facts)
+    return _problem(code, "Reservation", ("", name), uid, facts)
 
 
-def controller_problem(trouble: ProblemCode, *, lease: str, **facts: str | int) -> Problem:
+def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:
     """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of the Lease of dra-reserve's controller."""
     namespace, _, name = lease.partition("/")
-    return _problem(trouble, "Lease", (namespace, name), NO_UID, facts)
+    return _problem(code, "Lease", (namespace, name), NO_UID, facts)
 
 
-def _problem(trouble: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:
+def _problem(code: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:
     named = {"namespace": key[0], "name": key[1], "uid": uid} | facts
-    return Problem(trouble=trouble, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))
+    return Problem(trouble=code, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))
 
 
 def unknown_annotations(annotations: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:

@@ -192,7 +192,7 @@ def reserved_cpus(cpus: CpuSet, topology: CpuTopology) -> ReservedCpus:
     """Return the reserved CPUs with the numbers of CPUs left on each NUMA node."""
     zones = (
         NumaZone(node=node, capacity=len(there), allocatable=len(there - cpus))
-        for node, there in topology.nodes.items()
+        for node, there in topology.numa_nodes.items()
     )
     return ReservedCpus(cpus=cpus, zones=tuple(sorted(zones, key=lambda each: each.node)))
 
@@ -211,6 +211,6 @@ def select_reserved_cpus(
     if count <= 0:
         return NO_CPUS
     among = topology.online if usable is None else usable
-    room = CpuSnapshot(topology=topology, allocatable=among, holdings=())
+    room = CpuSnapshot(topology=topology, allocatable=among, allocations=())
     found = take_cpus(room, CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED))
     return NO_CPUS if isinstance(found, CpuAllocationFailure) else found

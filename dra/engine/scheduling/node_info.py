@@ -155,9 +155,9 @@ class NodeInfo:
         return True
 
 
-def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
+def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
     """Return why the pod may not run on a node, whatever else runs there; None if it may."""
-    for taint in room.taints:
+    for taint in info.taints:
         if not any(by.tolerates(taint) for by in demand.tolerations):
             return (
                 "node(s) were unschedulable"
@@ -165,30 +165,30 @@ def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
                 else f"node(s) had untolerated taint {taint}"
             )
     spec = demand.pod.spec
-    if spec.node_selector and any(room.labels.get(key) != value for key, value in spec.node_selector.items()):
+    if spec.node_selector and any(info.labels.get(key) != value for key, value in spec.node_selector.items()):
         return "node(s) didn't match Pod's node affinity/selector"
     if spec.affinity is not None and spec.affinity.node_affinity is not None:
         required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-        if not matches_node_selector(required, name=room.name, labels=room.labels):
+        if not matches_node_selector(required, name=info.name, labels=info.labels):
             return "node(s) didn't match Pod's node affinity/selector"
     return None
 
 
-def insufficient_resources(room: NodeInfo, demand: PodRequests) -> Sequence[str]:
+def insufficient_resources(info: NodeInfo, demand: PodRequests) -> Sequence[str]:
     """Return a message for each resource that the node has too little of."""
-    found = filter_node(room.usage, demand.info)
+    found = filter_node(info.usage, demand.info)
     if found.fits:
         return NOTHING_LACKING
     return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.refusals]
 
 
-def insufficient_with_claims(room: NodeInfo, pod: SchedulerPod) -> Sequence[str]:
+def insufficient_with_claims(info: NodeInfo, pod: SchedulerPod) -> Sequence[str]:
     """Return the insufficient resources for a pod whose status lists its resources through claims."""
     resource = uncovered_pod_level_resource(pod)
     if resource:
         insufficient = f"pod level request for {resource} is insufficient"
         return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
-    return insufficient_resources(room, PodRequests.from_pod(pod))
+    return insufficient_resources(info, PodRequests.from_pod(pod))
 
 
 def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
@@ -202,13 +202,13 @@ def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
     return next((r for r, amount in quantities.from_validated_list(whole).items() if parts.get(r, 0) > amount), "")
 
 
-def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
+def least_allocated_score(info: NodeInfo, demand: PodRequests) -> float:
     """Return the fraction of the node that would be free, from 0 to 1.
 
     Computed as upstream's LeastAllocated over cpu and memory.
     """
     total = 0.0
-    for taken, asked, unit in zip(room.scored_used, demand.scored_requests, room.unit_shares, strict=True):
+    for taken, asked, unit in zip(info.scored_used, demand.scored_requests, info.unit_shares, strict=True):
         free = 1.0 - (taken + asked) * unit
         if unit and free > 0.0:
             total += free

@@ -43,7 +43,7 @@ def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[Prepared
     held = {
         _claim_holder(each.claim): _union(holding.cpus for holding in claim_allocations(each)) for each in preparations
     }
-    return dataclasses.replace(nobodys, holdings={who: cpus for who, cpus in held.items() if cpus})
+    return dataclasses.replace(nobodys, assignments={who: cpus for who, cpus in held.items() if cpus})
 
 
 def allocate_cpus(
@@ -60,9 +60,9 @@ def allocate_cpus(
             found.append(AllocatedCpus(cpus=NO_CPUS))
             continue
         share = _allocate_result(division, request, result, taken=taken, others=held)
-        now = division.hold(me, division.holdings.get(me, NO_CPUS) | share.cpus)
+        now = division.assign(me, division.assignments.get(me, NO_CPUS) | share.cpus)
         if isinstance(now, str):
-            raise (DevicesInUseError if share.cpus & division.held else PrepareError)(now)
+            raise (DevicesInUseError if share.cpus & division.assigned else PrepareError)(now)
         division = now
         taken.append(CpuAllocation(cpus=share.cpus, exclusivity=share.exclusivity))
         found.append(share)
@@ -110,7 +110,7 @@ def _allocate_result(
             "so that the claim is allocated again"
         )
     config = _cpu_config(request, result, where=where)
-    room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, holdings=tuple(taken))
+    room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, allocations=tuple(taken))
     wish = CpuRequest(
         count=_allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of),
         policy=config.bind_policy,
@@ -123,7 +123,7 @@ def _allocate_result(
         return AllocatedCpus(cpus=all_of, exclusivity=wish.exclusivity)
     chosen = take_cpus(room, wish)
     if isinstance(chosen, CpuAllocationFailure):
-        alone = take_cpus(CpuSnapshot(topology=room.topology, allocatable=room.allocatable, holdings=()), wish)
+        alone = take_cpus(CpuSnapshot(topology=room.topology, allocatable=room.allocatable, allocations=()), wish)
         holders = _describe_holders(others, of=all_of)
         if isinstance(alone, CpuAllocationFailure) or not holders:
             raise PrepareError(f"{where}: {chosen}")

@@ -42,13 +42,13 @@ def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDe
     """Return the devices for the allocatable CPUs."""
     smt = topology.threads_per_core > 1
     if mode is CpuDeviceMode.INDIVIDUAL:
-        ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa, c.core, c.id))
+        ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa_node, c.core, c.id))
         return tuple(
             Device(name=f"{_CPU_PREFIX}{cpu.id}", attributes=_cpu_attributes(cpu, topology, smt=smt))
             for cpu in ordered
             if cpu.id in allocatable
         )
-    groups = ((node, cpus & allocatable) for node, cpus in topology.nodes.items())
+    groups = ((node, cpus & allocatable) for node, cpus in topology.numa_nodes.items())
     return tuple(_grouped_device(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
 
 
@@ -59,7 +59,7 @@ def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
         return NO_CPUS
     if device.startswith(_CPU_PREFIX):
         return CpuSet([int(number)]) & topology.online
-    return topology.nodes.get(int(number), NO_CPUS)
+    return topology.numa_nodes.get(int(number), NO_CPUS)
 
 
 def is_grouped_device(device: str) -> bool:
@@ -68,7 +68,7 @@ def is_grouped_device(device: str) -> bool:
 
 
 def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, Any]:
-    attributes = _numa_attributes(cpu.numa) | {
+    attributes = _numa_attributes(cpu.numa_node) | {
         "dra.cpu/cpuID": {"int": cpu.id},
         "dra.cpu/coreID": {"int": cpu.core_id},
         "dra.cpu/socketID": {"int": cpu.socket},

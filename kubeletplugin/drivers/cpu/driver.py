@@ -136,7 +136,7 @@ class CpuDriver:
         reserved, rest = self._system, topology.online - self._kept
         if not reserved & rest and rest:
             reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
-        return CpuAssignments(topology=topology, reserved=reserved, kept=self._kept)
+        return CpuAssignments(topology=topology, reserved=reserved, node_reserved=self._kept)
 
     def apply_node_reservation(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus:
         """Stop allocating the CPUs that the Node's annotation reserves; choose CPUs for an amount without names."""
@@ -211,7 +211,7 @@ class CpuDriver:
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises PrepareError."""
         held = tuple(preparations)
-        faults = set(cpu_allocator.divide_among_claims(self._initial_division, held).faults())
+        faults = set(cpu_allocator.divide_among_claims(self._initial_division, held).inconsistencies())
         for fault in sorted(faults - self._faults):  # once, not at every reconciliation
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults

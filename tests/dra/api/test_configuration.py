@@ -74,7 +74,7 @@ def test_rules_of_the_file_come_on_top_and_take_the_place_of_built_in_ones():
             ]
         }
     )
-    rules = chosen.rules()
+    rules = chosen.release_rules_by_resource()
     assert (rules["workflows.argoproj.io"], rules["jobs.batch"]) == ("object.done", "object.mine")
     assert "jobsets.jobset.x-k8s.io" in rules
 
@@ -99,9 +99,9 @@ def condition(kind, status="True"):
     ],
 )
 def test_built_in_rules(resource, content, over):
-    assert CompiledRule(ControllerConfiguration().rules()[resource]).holds(content) is over
+    assert CompiledRule(ControllerConfiguration().release_rules_by_resource()[resource]).holds(content) is over
 
 
-@pytest.mark.parametrize("resource", ControllerConfiguration().rules())
+@pytest.mark.parametrize("resource", ControllerConfiguration().release_rules_by_resource())
 def test_built_in_rules_name_kinds_as_kubectl_does(resource):
     assert str(GroupResource.parse(resource)) == resource

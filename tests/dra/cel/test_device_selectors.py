@@ -49,7 +49,7 @@ GPU = device_input(
     ],
 )
 def test_a_selector_matches(expression, answer):
-    assert CompiledSelector(expression).matches(GPU) is answer
+    assert CompiledSelector(expression).evaluate(GPU) is answer
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_selector_matches(expression, answer):
 )
 def test_what_cannot_be_told_is_an_error(expression, text):
     with pytest.raises(SelectorError, match=text):
-        CompiledSelector(expression).matches(GPU)
+        CompiledSelector(expression).evaluate(GPU)
 
 
 @pytest.mark.parametrize("expression", ["device.", "'yes'", "nothing == 1"])
@@ -80,7 +80,7 @@ def test_a_selector_over_the_budget_is_an_error_of_the_device_and_no_trace_back(
     many = "[" + ",".join(["1"] * 40) + "]"
     greedy = CompiledSelector(f"{many}.all(a, {many}.all(b, {many}.all(c, true)))")
     with pytest.raises(SelectorError, match="more than 10,000 iterations"):
-        greedy.matches(device_input("gpu.example.com", Device(name="gpu-0")))
+        greedy.evaluate(device_input("gpu.example.com", Device(name="gpu-0")))
 
 
 @pytest.mark.parametrize(

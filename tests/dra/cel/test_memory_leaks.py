@@ -28,10 +28,10 @@ LOSING = [
 def test_what_is_counted_is_what_the_process_grows_by(expression):
     selector, device = CompiledSelector(expression), {"driver": "d", "attributes": {}, "capacity": {}}
     for _ in range(100):
-        assert selector.matches(device)
+        assert selector.evaluate(device)
     grown, lost = memory(), memory_leaks.leaked_bytes()
     for _ in range(TIMES):
-        selector.matches(device)
+        selector.evaluate(device)
     grown, lost = (memory() - grown) / TIMES, (memory_leaks.leaked_bytes() - lost) / TIMES
     assert grown <= 1.3 * lost + 100, f"{grown:.0f} bytes an evaluation, and {lost:.0f} are counted"
 

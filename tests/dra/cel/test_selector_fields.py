@@ -91,7 +91,9 @@ def test_devices_that_cannot_be_told_apart_have_one_answer(expression):
         def seen():
             return device_input(driver, device)
 
-        assert answer(lambda: remembering.selects(driver, device, seen)) == answer(lambda: asked.matches(seen()))
+        assert answer(lambda: remembering.device_matches(driver, device, seen)) == answer(
+            lambda: asked.evaluate(seen())
+        )
 
     alike()
 
@@ -110,7 +112,7 @@ def test_a_thousand_devices_of_a_kind_are_asked_about_once():
         device = Device(
             name=f"gpu-{number}", attributes={"model": {"string": "H200"}, "uuid": {"string": f"GPU-{number}"}}
         )
-        assert found.selects(
+        assert found.device_matches(
             DRIVER, device, lambda device=device: looked.append(device) or device_input(DRIVER, device)
         )
     assert len(looked) == 1
@@ -120,5 +122,5 @@ def test_a_selector_remembers_a_bounded_number_of_answers():
     found = CompiledSelector('device.attributes["gpu.example.com"].uuid != ""')
     for number in range(2 * device_selectors.RESULT_CACHE_SIZE + 1):
         device = Device(attributes={"uuid": {"string": f"GPU-{number}"}})
-        found.selects(DRIVER, device, lambda device=device: device_input(DRIVER, device))
-        assert len(found._answers) <= device_selectors.RESULT_CACHE_SIZE
+        found.device_matches(DRIVER, device, lambda device=device: device_input(DRIVER, device))
+        assert len(found._results) <= device_selectors.RESULT_CACHE_SIZE

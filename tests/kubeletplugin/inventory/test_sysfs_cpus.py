@@ -29,13 +29,13 @@ def test_a_machine_is_read_as_what_it_is(name, tmp_path):
 
     topology = reading.topology
     assert shown(topology.sockets) == expected["sockets"]
-    assert shown(topology.nodes) == expected["nodes"]
+    assert shown(topology.numa_nodes) == expected["nodes"]
     assert shown(l3s(topology)) == expected["l3s"]
     assert len(topology.cores) == expected.get("core_count", len(topology.cores))
     assert shown(topology.cores) == expected.get("cores", shown(topology.cores))
     assert topology.offline == parse(expected.get("offline", ""))
     assert topology.isolated == parse(expected.get("isolated", ""))
-    assert list(topology.memory_only) == expected.get("memory_only", [])
+    assert list(topology.memory_only_numa_nodes) == expected.get("memory_only", [])
     types = {
         kind: CpuSet(c.id for c in topology.cpus if c.core_type == kind)
         for kind in {c.core_type for c in topology.cpus}
@@ -56,7 +56,10 @@ def test_the_recorded_machine_is_read(tmp_path):
     reading = sysfs_cpus.read_topology(machines.write(recorded["files"], tmp_path))
     assert shown(reading.topology.cores) == {0: "0", 1: "1"}
     assert (
-        shown(l3s(reading.topology)) == shown(reading.topology.sockets) == shown(reading.topology.nodes) == {0: "0-1"}
+        shown(l3s(reading.topology))
+        == shown(reading.topology.sockets)
+        == shown(reading.topology.numa_nodes)
+        == {0: "0-1"}
     )
     assert reading.assumptions == ()
 

@@ -76,7 +76,7 @@ def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle:
         }
         output.print(content)
     grades = list(ProblemSeverity)
-    if any(grades.index(each.grade) <= grades.index(ProblemSeverity(fail_on)) for each in found):
+    if any(grades.index(each.severity) <= grades.index(ProblemSeverity(fail_on)) for each in found):
         raise SystemExit(1)
 
 
@@ -90,7 +90,7 @@ def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
 
 
 def _problem_row(problem: Problem) -> TableRow:
-    cells = (problem.grade.value, problem.trouble.value, str(problem.subject), problem_texts.problem_note(problem))
+    cells = (problem.severity.value, problem.trouble.value, str(problem.subject), problem_texts.problem_note(problem))
     return TableRow(
         name=describer.resource_name(problem.subject.kind, problem.subject.key[1]),
         cells=cells,
@@ -105,7 +105,7 @@ def _format_problems(found: tuple[Problem, ...], output: PrintOptions) -> str:
     shown = _first_of_each_code(found)
     rows = [
         (
-            coloured(each.grade.value, SEVERITY_COLOURS[each.grade]),
+            coloured(each.severity.value, SEVERITY_COLOURS[each.severity]),
             each.trouble.value,
             str(each.subject),
             problem_texts.problem_note(each),
@@ -129,7 +129,7 @@ def _format_problems(found: tuple[Problem, ...], output: PrintOptions) -> str:
 
 def _weighed_choice(problem: Problem) -> Remedy | None:
     """Return the choice that a problem leaves to the user; None for a mere note."""
-    return describer.remedy_or_guidance(problem, within=None) if problem.grade is not ProblemSeverity.INFO else None
+    return describer.remedy_or_guidance(problem, within=None) if problem.severity is not ProblemSeverity.INFO else None
 
 
 def _first_of_each_code(found: tuple[Problem, ...]) -> list[Problem]:

@@ -156,7 +156,7 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
 def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
     """Yield each problem with its remedy; `within` as in `problem_texts.problem_remedy`."""
     for problem in problems:
-        grade = coloured(problem.grade.value.ljust(9), SEVERITY_COLOURS[problem.grade])
+        grade = coloured(problem.severity.value.ljust(9), SEVERITY_COLOURS[problem.severity])
         yield f"  {grade} {problem.trouble}: {problem_texts.problem_text(problem)}"
         yield from printers.remedy_lines(remedy_or_guidance(problem, within=within))
 
@@ -216,12 +216,12 @@ def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
     """Return a problem as data for JSON; `within` as in `problem_texts.problem_remedy`."""
     found = {
         "trouble": problem.trouble.value,
-        "grade": problem.grade.value,
+        "grade": problem.severity.value,
         "object": str(problem.subject),
         "text": problem_texts.problem_text(problem),
         **printers.remedy_data(problem_texts.problem_remedy(problem, within=within)),
         "remedy": problem_texts.guidance_remedy(problem.trouble),
-        "facts": problem.numbers,
+        "facts": problem.facts_by_name,
     }
     return {key: value for key, value in found.items() if value}
 

@@ -65,7 +65,7 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, output: Prin
         click.echo("\n".join(wrap_lines([*lines, *more])))
     else:
         output.print({**describer.diagnosis_data(facts, snapshot), **content})
-    if any(problem.grade != "info" for problem in facts.problems):
+    if any(problem.severity != "info" for problem in facts.problems):
         raise SystemExit(1)
 
 
@@ -186,7 +186,7 @@ def _headline(cluster_state: ClusterState, kind: str, name: str, found: list[Dev
 
 def _node_reservation_lines(cluster_state: ClusterState, name: str) -> Iterator[str]:
     """Yield the resources that the node keeps from pods, and faults of its annotation."""
-    node_info = cluster_state.rooms.get(name)
+    node_info = cluster_state.node_infos.get(name)
     if node_info is None:
         return
     if node_info.reserved:
@@ -210,7 +210,7 @@ def _device_usage_text(found: DeviceUsage) -> str:
 
 
 def _node_reservation_data(cluster_state: ClusterState, kind: str, name: str) -> dict[str, Any]:
-    node_info = cluster_state.rooms.get(name) if kind == "node" else None
+    node_info = cluster_state.node_infos.get(name) if kind == "node" else None
     if node_info is None:
         return {}
     return {

@@ -166,7 +166,7 @@ def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: boo
 
 
 def _claim_state(facts: ClaimDiagnosis) -> str:
-    if facts.problems and facts.problems[0].grade != "info":
+    if facts.problems and facts.problems[0].severity != "info":
         return facts.problems[0].trouble.value
     if facts.deleting:
         return "Deleting"
@@ -320,15 +320,15 @@ def _add_to_totals(total: list[int], more: Sequence[int]) -> None:
 
 
 def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
-    claim = cluster_state.world.claim(facts.key)
+    claim = cluster_state.claim_cache.claim(facts.key)
     requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
     asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
     return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
 
 
 _USAGE_KEYS: Final[Mapping[str, Callable[[ClusterState, ClaimDiagnosis], Iterable[str]]]] = {
-    "namespace": lambda _scene, facts: (facts.key[0],),
-    "workload": lambda _scene, facts: (
+    "namespace": lambda _cluster, facts: (facts.key[0],),
+    "workload": lambda _cluster, facts: (
         f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",
     ),
     "class": _device_classes,

@@ -361,7 +361,7 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
     `within` is the namespace that the user asked about, None for all namespaces. A command for an object in another
     namespace is for the owner of that object to run.
     """
-    numbers, words = problem.numbers, PROBLEM_TEXTS[problem.trouble]
+    numbers, words = problem.facts_by_name, PROBLEM_TEXTS[problem.trouble]
     remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
     if remedy is DELETE_POD and _controller_kind(str(numbers.get("owner", ""))) not in REPLACING_CONTROLLER_KINDS:
         remedy = DELETE_COUNTED_POD
@@ -400,7 +400,8 @@ def problem_text(problem: Problem) -> str:
 def problem_note(problem: Problem) -> str:
     """Return the text of a problem without its object; a command has all the names, a text only some."""
     numbers = {
-        key: without_commands(value) if isinstance(value, str) else value for key, value in problem.numbers.items()
+        key: without_commands(value) if isinstance(value, str) else value
+        for key, value in problem.facts_by_name.items()
     }
     pods = str(numbers.get("pods", "")).split()
     if len(pods) > 1:

@@ -101,7 +101,7 @@ def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationR
 class _SchedulingSimulation:
     def __init__(self, snapshot: Snapshot, manifests: Manifests) -> None:
         self._snapshot = _with_manifests(snapshot, manifests)
-        self._cluster = ClusterCache(conditional=True, release=nearest_release(snapshot.server))
+        self._cluster = ClusterCache(allow_binding_conditions=True, release=nearest_release(snapshot.server))
         self._random = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING

@@ -45,10 +45,12 @@ def outcome(row: Row) -> Any:
         allocation = AllocationResult(devices=DeviceAllocationResult(results=[each]))
         uid = f"held-{number}"
         ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), allocated_devices(allocation))
-        shares.put(uid, allocation)
+        shares.observe_allocation(uid, allocation)
     wanted = [claim_to_allocate(each, row.classes) for each in row.claims]
-    offer = strategies.inventory(*row.slices, fractional=row.fractional).offer(strategies.NODE, {"zone": "a"})
-    solution = allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=True)
+    offer = strategies.inventory(*row.slices, fractional=row.fractional).node_devices(strategies.NODE, {"zone": "a"})
+    solution = allocate(
+        wanted, node_devices=offer, ledger=ledger, consumed_capacity=shares, allow_binding_conditions=True
+    )
     if isinstance(solution, AllocationFailure):
         return solution.text
     made = allocation_results(wanted, solution, node=strategies.NODE, share_id=lambda: "new")

@@ -21,9 +21,13 @@ OPAQUE = {"opaque": {"driver": DRIVER, "parameters": {"x": 1}}}
 
 
 def written(claim, *slices, conditional=False):
-    offer = inventory(*slices).offer(NODE, {"zone": "a"})
+    offer = inventory(*slices).node_devices(NODE, {"zone": "a"})
     solution = allocate(
-        [claim], offer=offer, ledger=ledger(), shares=ConsumedCapacityCollection(), conditional=conditional
+        [claim],
+        node_devices=offer,
+        ledger=ledger(),
+        consumed_capacity=ConsumedCapacityCollection(),
+        allow_binding_conditions=conditional,
     )
     [result] = allocation_results([claim], solution, node=NODE, share_id=lambda: "share-1")
     return msgspec.to_builtins(result)

@@ -50,14 +50,14 @@ def test_parts_are_added_up_and_given_back():
     )
     allocation = AllocationResult(devices=DeviceAllocationResult(results=[result]))
     shares = ConsumedCapacityCollection()
-    shares.put("one", allocation)
-    shares.put("one", allocation)
+    shares.observe_allocation("one", allocation)
+    shares.observe_allocation("one", allocation)
 
-    assert shares.used(item("d")) == {"memory": 6}
-    assert has_capacity_left(shared, {"memory": Fraction(4)}, shares.used(item("d")))
-    assert not has_capacity_left(shared, {"memory": Fraction(5)}, shares.used(item("d")))
-    shares.put("one", None)
-    assert shares.used(item("d")) == {}
+    assert shares.consumed(item("d")) == {"memory": 6}
+    assert has_capacity_left(shared, {"memory": Fraction(4)}, shares.consumed(item("d")))
+    assert not has_capacity_left(shared, {"memory": Fraction(5)}, shares.consumed(item("d")))
+    shares.observe_allocation("one", None)
+    assert shares.consumed(item("d")) == {}
 
 
 BINARY_RANGE = {"default": "1Gi", "validRange": {"min": "512Mi", "max": "3Gi", "step": "256Mi"}}

@@ -264,7 +264,7 @@ def test_partitions(row):
 )
 def test_a_pool_is_invalid_with(slices):
     assert outcome(Row(slices, [claim(exactly())], NO)) == NO
-    assert PoolState.INVALID in [share.state for share in inventory(*slices).offer("n1", {}).shares]
+    assert PoolState.INVALID in [share.state for share in inventory(*slices).node_devices("n1", {}).pools]
 
 
 def test_devices_of_other_pools_can_be_had_beside_an_invalid_one():

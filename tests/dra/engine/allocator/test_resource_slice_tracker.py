@@ -10,11 +10,11 @@ from tests.dra.engine.allocator.strategies import DRIVER, NODE, device, inventor
 
 
 def offered(found, node=NODE, labels=None):
-    return [c.item.device for share in found.offer(node, labels).shares for c in share.candidates]
+    return [c.item.device for share in found.node_devices(node, labels).pools for c in share.candidates]
 
 
 def states(found, node=NODE):
-    return [share.state for share in found.offer(node, {}).shares]
+    return [share.state for share in found.node_devices(node, {}).pools]
 
 
 def zone(value):
@@ -82,10 +82,10 @@ def test_changed_labels_change_the_offer():
 def test_a_slice_that_moves_to_another_pool_or_goes_takes_its_devices_along():
     found = inventory(slice_of(device("a"), name="s"))
     found.observe(slice_of(device("a"), name="s", pool="q"))
-    assert [share.pool.key for share in found.offer(NODE, {}).shares] == [(DRIVER, "q")]
+    assert [share.pool.key for share in found.node_devices(NODE, {}).pools] == [(DRIVER, "q")]
 
     found.forget("s")
-    assert found.offer(NODE, {}).shares == ()
+    assert found.node_devices(NODE, {}).pools == ()
     found.forget("s")
 
 
@@ -103,31 +103,31 @@ def test_the_version_changes_only_with_the_devices():
 
 
 def test_attributes_are_found_with_and_without_the_drivers_domain():
-    [share] = inventory(slice_of(device("a", numa=1, **{"other.org/rack": "r"}))).offer(NODE, {}).shares
+    [share] = inventory(slice_of(device("a", numa=1, **{"other.org/rack": "r"}))).node_devices(NODE, {}).pools
     [candidate] = share.candidates
 
-    assert candidate.values(f"{DRIVER}/numa") == ("int", {1})
-    assert candidate.values("other.org/rack") == ("string", {"r"})
-    assert candidate.values("other.org/numa") is None
+    assert candidate.attribute_values(f"{DRIVER}/numa") == ("int", {1})
+    assert candidate.attribute_values("other.org/rack") == ("string", {"r"})
+    assert candidate.attribute_values("other.org/numa") is None
 
 
 def test_selectors_of_a_request_are_asked_up_to_the_first_that_the_device_does_not_satisfy():
-    [share] = inventory(slice_of(device("a"))).offer(NODE, {}).shares
+    [share] = inventory(slice_of(device("a"))).node_devices(NODE, {}).pools
     [candidate] = share.candidates
     asks = [
         [CompiledSelector("true"), CompiledSelector("1 == 2"), CompiledSelector("1 == 1")],
         [CompiledSelector("true"), CompiledSelector("2 == 2")],
     ]
-    assert len(list(candidate.judge(asks))) == 3
-    assert [candidate.satisfies(selectors) for selectors in asks] == [False, True]
+    assert len(list(candidate.evaluate_selectors(asks))) == 3
+    assert [candidate.matches_selectors(selectors) for selectors in asks] == [False, True]
 
 
 def test_a_device_remembers_the_answers_of_a_bounded_number_of_selectors():
-    (share,) = inventory(slice_of(device("a"))).offer(NODE, {}).shares
+    (share,) = inventory(slice_of(device("a"))).node_devices(NODE, {}).pools
     (candidate,) = share.candidates
     for number in range(3 * SELECTOR_RESULTS_MAX):
-        assert candidate.satisfies([CompiledSelector(f"{number} == {number}")])
-        assert len(candidate._answers) <= SELECTOR_RESULTS_MAX
+        assert candidate.matches_selectors([CompiledSelector(f"{number} == {number}")])
+        assert len(candidate._results) <= SELECTOR_RESULTS_MAX
 
 
 def test_a_pool_whose_devices_have_compatibility_groups_offers_nothing_and_keeps_its_devices():

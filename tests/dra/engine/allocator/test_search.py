@@ -14,16 +14,16 @@ from tests.dra.engine.allocator.strategies import device, exactly, first_of, inv
 
 def found(wanted_, *slices, held=()):
     """Return request=device of each claim, or the refusal's text."""
-    offer = inventory(*slices).offer(strategies.NODE, {})
+    offer = inventory(*slices).node_devices(strategies.NODE, {})
     solution = allocate(
         wanted_ if isinstance(wanted_, list) else [wanted_],
-        offer=offer,
+        node_devices=offer,
         ledger=ledger(*held),
-        shares=ConsumedCapacityCollection(),
+        consumed_capacity=ConsumedCapacityCollection(),
     )
     if isinstance(solution, AllocationFailure):
         return solution.text
-    return [[f"{pick.ask.name}={pick.candidate.item.device}" for pick in picks] for picks in solution]
+    return [[f"{pick.request.name}={pick.candidate.item.device}" for pick in picks] for picks in solution]
 
 
 FOUR = slice_of(*(device(f"d{i}", numa=i % 2, color="red" if i < 2 else "blue") for i in range(4)))
@@ -185,13 +185,13 @@ def test_a_solution_is_found_if_and_only_if_there_is_one(claims, slices, data):
     names = [(s.spec.pool.name, d.name) for s in slices for d in s.spec.devices]
     held = data.draw(st.lists(st.sampled_from(names), max_size=2, unique=True)) if names else []
     prepared = [claim_to_allocate(each, strategies.CLASSES) for each in claims]
-    offer = inventory(*slices).offer(strategies.NODE, {})
+    offer = inventory(*slices).node_devices(strategies.NODE, {})
 
     solution = allocate(
         prepared,
-        offer=offer,
+        node_devices=offer,
         ledger=ledger(*(item(name, pool) for pool, name in held)),
-        shares=ConsumedCapacityCollection(),
+        consumed_capacity=ConsumedCapacityCollection(),
     )
 
     if isinstance(solution, AllocationFailure) and solution.fatal:
@@ -206,8 +206,8 @@ def test_a_solution_is_found_if_and_only_if_there_is_one(claims, slices, data):
         picks = [
             (
                 number,
-                p.ask.name,
-                asks[(claims[number].metadata.name, p.ask.name)],
+                p.request.name,
+                asks[(claims[number].metadata.name, p.request.name)],
                 (p.candidate.item.pool, p.candidate.device),
             )
             for number, each in enumerate(solution)

@@ -36,8 +36,13 @@ def taints(found, name="d0"):
 
 
 def got(found, **request):
-    offer = found.offer(NODE, {})
-    solution = allocate([wanted(exactly(**request))], offer=offer, ledger=ledger(), shares=ConsumedCapacityCollection())
+    offer = found.node_devices(NODE, {})
+    solution = allocate(
+        [wanted(exactly(**request))],
+        node_devices=offer,
+        ledger=ledger(),
+        consumed_capacity=ConsumedCapacityCollection(),
+    )
     return [] if isinstance(solution, AllocationFailure) else [pick.candidate.item.device for pick in solution[0]]
 
 
@@ -113,7 +118,7 @@ def test_a_rule_that_says_nothing_new_wakes_nobody():
 
 def test_an_offer_that_was_made_before_the_rule_has_its_taints():
     found = inventory(OFFER)
-    (share,) = found.offer(NODE, {}).shares
+    (share,) = found.node_devices(NODE, {}).pools
     found.observe_rule(rule(device="d0"))
 
     assert [c.device.taints is not None for c in share.candidates] == [True, False]

@@ -87,7 +87,7 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
     picture = ClusterSnapshot(rooms, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
     by_key = {each.metadata.key: each for each in (of, *others)}
-    search = PlacementSearch(of, pods or [pod()], picture=picture, claim_of=by_key.get)
+    search = PlacementSearch(of, pods or [pod()], snapshot=picture, claim_of=by_key.get)
     for _ in search.steps():
         pass
     names = search.nodes()

@@ -39,7 +39,7 @@ def room(
     return CpuSnapshot(
         topology=topology,
         allocatable=topology.online,
-        holdings=(CpuAllocation(cpus=parse(used), exclusivity=by),),
+        allocations=(CpuAllocation(cpus=parse(used), exclusivity=by),),
         max_ref_count=holders,
     )
 
@@ -183,6 +183,6 @@ def test_only_what_is_allocatable_and_online_is_given():
 
 
 def test_a_numa_node_that_spans_sockets_counts_per_socket():
-    interleaved = CpuTopology(cpus=tuple(replace(cpu, numa=0) for cpu in TWO_SOCKETS.cpus))
+    interleaved = CpuTopology(cpus=tuple(replace(cpu, numa_node=0) for cpu in TWO_SOCKETS.cpus))
     where = CpuSnapshot(topology=interleaved, allocatable=CpuSet(range(2, 16)))
     assert take_cpus(where, CpuRequest(count=8)) == parse("8-15")

@@ -50,7 +50,7 @@ def rooms(draw: st.DrawFn) -> CpuSnapshot:
         for owner, exclusivity in enumerate(draw(st.tuples(*[st.sampled_from(CpuExclusivePolicy)] * 2)))
     )
     reserved = draw(st.just(NO_CPUS) | st.frozensets(st.sampled_from(cpus), max_size=2).map(CpuSet))
-    return CpuSnapshot(topology=machine, allocatable=machine.online - reserved, holdings=holdings)
+    return CpuSnapshot(topology=machine, allocatable=machine.online - reserved, allocations=holdings)
 
 
 REQUESTS = st.builds(
@@ -115,7 +115,7 @@ def test_there_is_an_answer_exactly_when_one_exists_and_it_is_one(room, request)
 
 @given(room=rooms(), request=REQUESTS)
 def test_the_same_question_has_the_same_answer(room, request):
-    turned = CpuSnapshot(topology=room.topology, allocatable=room.allocatable, holdings=room.holdings[::-1])
+    turned = CpuSnapshot(topology=room.topology, allocatable=room.allocatable, allocations=room.allocations[::-1])
     assert take_cpus(room, request) == take_cpus(room, request) == take_cpus(turned, request)
 
 
@@ -177,12 +177,12 @@ def test_spread_threads_are_on_cores_of_their_own_where_one_numa_node_has_enough
 
 def near_to_others(room: CpuSnapshot, exclusivity: CpuExclusivePolicy) -> set[int]:
     """Return the CPUs that such a request should keep away from."""
-    held = {cpu for h in room.holdings if h.exclusivity is exclusivity for cpu in h.cpus}
+    held = {cpu for h in room.allocations if h.exclusivity is exclusivity for cpu in h.cpus}
     by_id = room.topology.by_id
     if exclusivity is CORE:
         return {c.id for c in room.topology.cpus if c.core in {by_id[h].core for h in held}}
     if exclusivity is NODE:
-        return {c.id for c in room.topology.cpus if c.numa in {by_id[h].numa for h in held}}
+        return {c.id for c in room.topology.cpus if c.numa_node in {by_id[h].numa_node for h in held}}
     return set()
 
 

@@ -25,7 +25,7 @@ NO_SMT = uniform_topology(sockets=2, cores=8)
 
 def room(topology: CpuTopology, used: str = "", *, by: CpuExclusivePolicy = NONE) -> CpuSnapshot:
     holdings = (CpuAllocation(cpus=parse(used), exclusivity=by),) if used else ()
-    return CpuSnapshot(topology=topology, allocatable=topology.online, holdings=holdings)
+    return CpuSnapshot(topology=topology, allocatable=topology.online, allocations=holdings)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_cpus_that_are_avoided_do_not_make_their_node_emptier():
         CpuAllocation(cpus=parse("5,14-15"), exclusivity=CORE),
     )
     machine = uniform_topology(nodes=2, cores=4, threads=2)
-    there = CpuSnapshot(topology=machine, allocatable=machine.online, holdings=held)
+    there = CpuSnapshot(topology=machine, allocatable=machine.online, allocations=held)
     assert take_cpus(there, CpuRequest(count=1, policy=SPREAD, exclusivity=CORE)) == parse("2")
 
 
 def test_shared_cpus_go_to_the_least_held_first():
     held: tuple[CpuAllocation, ...] = ()
     for count, expected in ((4, "0-3"), (5, "0,4-7"), (4, "2-5")):
-        shared = CpuSnapshot(topology=SMALL, allocatable=SMALL.online, holdings=held, max_ref_count=2)
+        shared = CpuSnapshot(topology=SMALL, allocatable=SMALL.online, allocations=held, max_ref_count=2)
         chosen = take_cpus(shared, CpuRequest(count=count))
         assert chosen == parse(expected)
         held += (CpuAllocation(cpus=chosen),)

@@ -22,7 +22,7 @@ def _uniform_cpus(all_nodes: int, *, per_socket: int, cores: int, threads: int) 
                 id=core * threads + thread,
                 core=core,
                 core_id=core - socket * per_socket * cores,
-                numa=node,
+                numa_node=node,
                 socket=socket,
                 l3=node,
             )

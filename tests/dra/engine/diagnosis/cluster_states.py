@@ -121,5 +121,5 @@ def snapshot(
     return msgspec.structs.replace(found, workloads=tuple(workloads), leader=leader)
 
 
-def scene(*claims: Any, **more: Any) -> ClusterState:
+def cluster_state(*claims: Any, **more: Any) -> ClusterState:
     return ClusterState(snapshot(*claims, **more))

@@ -8,14 +8,14 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.diagnosis.cluster_states import scene
+from tests.dra.engine.diagnosis.cluster_states import cluster_state
 
 
 def reserved(*, status=None, **spec):
     made = manifest("r", **spec) | {"status": status or {}}
     made["metadata"] |= {"uid": "uid-r", "resourceVersion": "1"}
     found = UnstructuredObject(metadata=msgspec.convert(made["metadata"], ObjectMeta), content=made)
-    return ClusterState(msgspec.structs.replace(scene().snapshot, reservations=(found,)))
+    return ClusterState(msgspec.structs.replace(cluster_state().snapshot, reservations=(found,)))
 
 
 OPEN = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
@@ -32,5 +32,5 @@ OPEN = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
 )
 def test_owners_of_any_namespace_are_noted(found, told):
     problems = [each for each in audit(found) if each.trouble is ProblemCode.OPEN_TO_ALL]
-    assert [each.numbers["owners"] for each in problems] == told
-    assert {(each.grade, str(each.subject)) for each in problems} <= {(ProblemSeverity.INFO, "reservation r")}
+    assert [each.facts_by_name["owners"] for each in problems] == told
+    assert {(each.severity, str(each.subject)) for each in problems} <= {(ProblemSeverity.INFO, "reservation r")}

@@ -16,11 +16,11 @@ from tests.dra.engine.diagnosis.cluster_states import (
     JOB,
     SOMEBODY,
     claim,
+    cluster_state,
     entry,
     node,
     offer,
     pod,
-    scene,
     workload,
 )
 
@@ -45,49 +45,55 @@ def annotated(**values):
     ("found", "troubles"),
     [
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(entry("a"),))), [ProblemCode.NOT_FREED], id="its-pod-is-gone"
+            cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),))), [ProblemCode.NOT_FREED], id="its-pod-is-gone"
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), leader=SOMEBODY),
+            cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),)), leader=SOMEBODY),
             [ProblemCode.VANISHED],
             id="its-pod-is-gone-and-a-controller-waits",
         ),
-        pytest.param(scene(claim("c", "n1/gpu-0")), [ProblemCode.LEFT_OVER], id="an-allocation-left-behind"),
+        pytest.param(cluster_state(claim("c", "n1/gpu-0")), [ProblemCode.LEFT_OVER], id="an-allocation-left-behind"),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER),
+            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER),
             [ProblemCode.NOT_FREED],
             id="its-job-has-finished",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), pods=(pod("a", "c", **RUNS),), workloads=OVER),
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), pods=(pod("a", "c", **RUNS),), workloads=OVER
+            ),
             [ProblemCode.RELEASE_WAITS],
             id="its-job-has-finished-a-pod-has-not",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=THERE),
+            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=THERE),
             [ProblemCode.IDLE],
             id="reserved-and-idle",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(FOREIGN,))),
+            cluster_state(claim("c", "n1/gpu-0", listed=(FOREIGN,))),
             [ProblemCode.KEPT_BY_OTHERS],
             id="kept-by-an-entry-of-others",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(LOST,)), nodes=[node("n1", ready=False), node("n2")]),
+            cluster_state(claim("c", "n1/gpu-0", listed=(LOST,)), nodes=[node("n1", ready=False), node("n2")]),
             [ProblemCode.NODE_LOST],
             id="kept-for-a-lost-node",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0"), claim("d", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "d", **RUNS),)),
+            cluster_state(
+                claim("c", "n1/gpu-0"), claim("d", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "d", **RUNS),)
+            ),
             [ProblemCode.HELD_TWICE, ProblemCode.LEFT_OVER],
             id="a-device-twice",
         ),
         pytest.param(
-            scene(claim("c"), pods=(pod("a", "c", **RUNS),)), [ProblemCode.ALLOCATION_LOST], id="allocation-lost"
+            cluster_state(claim("c"), pods=(pod("a", "c", **RUNS),)),
+            [ProblemCode.ALLOCATION_LOST],
+            id="allocation-lost",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),)),
                 pods=(pod("a", "c", **RUNS), pod("b", "c", on="n2")),
             ),
@@ -95,33 +101,35 @@ def annotated(**values):
             id="a-pod-off-the-allocation",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS), pod("b", "c", on="n1"))),
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS), pod("b", "c", on="n1"))
+            ),
             [ProblemCode.UNLISTED],
             id="a-bound-pod-unlisted",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0"), pods=(pod("a", "c", **RUNS),)),
+            cluster_state(claim("c", "n1/gpu-0"), pods=(pod("a", "c", **RUNS),)),
             [ProblemCode.UNGUARDED],
             id="used-behind-an-empty-list",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(entry("a"),), **GOING), pods=(pod("a", "c", **RUNS),)),
+            cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),), **GOING), pods=(pod("a", "c", **RUNS),)),
             [ProblemCode.DELETION_WAITS],
             id="deletion-waits",
         ),
-        pytest.param(scene(claim("c", **GOING)), [ProblemCode.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
+        pytest.param(cluster_state(claim("c", **GOING)), [ProblemCode.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
         pytest.param(
-            scene(claim("c", **annotated(reservedfor="jobs.batch/train"))),
+            cluster_state(claim("c", **annotated(reservedfor="jobs.batch/train"))),
             [ProblemCode.UNKNOWN_ANNOTATION],
             id="a-key-with-a-slip",
         ),
         pytest.param(
-            scene(claim("c", **(GOING | {"finalizers": ["example.com/hold"]}))),
+            cluster_state(claim("c", **(GOING | {"finalizers": ["example.com/hold"]}))),
             [ProblemCode.FINALIZER_FOREIGN],
             id="only-a-finalizer-of-others-is-left",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED),
                 pods=(pod("a", "c", **RUNS),),
                 workloads=THERE,
@@ -129,12 +137,16 @@ def annotated(**values):
             [ProblemCode.NO_CONTROLLER],
             id="in-use-and-nobody-enters-the-workload",
         ),
-        pytest.param(scene(claim("c", **MADE_FOR)), [ProblemCode.ZOMBIE_CLAIM], id="made-for-a-pod-that-is-gone"),
         pytest.param(
-            scene(claim("c", **annotated(entered_allocation="abc"))), [ProblemCode.MARKS_LEFT], id="notes-about-nothing"
+            cluster_state(claim("c", **MADE_FOR)), [ProblemCode.ZOMBIE_CLAIM], id="made-for-a-pod-that-is-gone"
         ),
         pytest.param(
-            scene(
+            cluster_state(claim("c", **annotated(entered_allocation="abc"))),
+            [ProblemCode.MARKS_LEFT],
+            id="notes-about-nothing",
+        ),
+        pytest.param(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(reserved_for="the Job")),
                 pods=(pod("a", "c", metadata=OF_JOB, **RUNS),),
             ),
@@ -142,7 +154,7 @@ def annotated(**values):
             id="a-reference-that-is-none",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED),
                 pods=(pod("a", "c", **RUNS),),
                 workloads=(workload(WorkloadPhase.PRESENT, uid="uid-next"),),
@@ -151,7 +163,7 @@ def annotated(**values):
             id="the-uid-of-an-object-before",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(reserved_for="jobs.batch/train")),
                 pods=(pod("a", "c", **RUNS),),
                 workloads=(workload(WorkloadPhase.ABSENT, uid=""),),
@@ -160,7 +172,7 @@ def annotated(**values):
             id="a-workload-that-is-not-there",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(force_release="true")),
                 pods=(pod("a", "c", **RUNS),),
             ),
@@ -168,7 +180,7 @@ def annotated(**values):
             id="force-with-another-uid",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(force_release="uid-c")),
                 pods=(pod("a", "c", **RUNS),),
             ),
@@ -176,7 +188,7 @@ def annotated(**values):
             id="force-against-a-pod-that-runs",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),)),
                 pods=(pod("a", "c"),),
                 nodes=[node("n1", cordoned=True), node("n2")],
@@ -185,7 +197,7 @@ def annotated(**values):
             id="allocated-on-a-cordoned-node",
         ),
         pytest.param(
-            scene(
+            cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),)),
                 pods=(pod("a", "c") | {"status": UNSCHEDULABLE},),
                 nodes=[node("n1", ready=False), node("n2")],
@@ -194,14 +206,16 @@ def annotated(**values):
             id="allocated-on-a-node-that-is-not-ready",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-7", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),
+            cluster_state(claim("c", "n1/gpu-7", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),
             [ProblemCode.DEVICE_GONE],
             id="a-device-that-nobody-offers",
         ),
         pytest.param(
-            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)), [], id="all-is-well"
+            cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),
+            [],
+            id="all-is-well",
         ),
-        pytest.param(scene(claim("c")), [], id="not-asked-for-yet"),
+        pytest.param(cluster_state(claim("c")), [], id="not-asked-for-yet"),
     ],
 )
 def test_what_an_audit_finds(found, troubles):
@@ -212,7 +226,7 @@ def test_a_claim_is_told_with_its_users_its_entries_and_what_keeps_it():
     listed = (JOB, {"apiGroup": "reserve.dra", "resource": "guards", "name": "c", "uid": "uid-c"})
     pods = tuple(pod(f"p{number}", "c", **RUNS) for number in range(30))
     facts = claims.explain(
-        scene(claim("c", "n1/gpu-0", listed=listed, **RESERVED), pods=pods, workloads=THERE), ("ml", "c")
+        cluster_state(claim("c", "n1/gpu-0", listed=listed, **RESERVED), pods=pods, workloads=THERE), ("ml", "c")
     )
     assert facts is not None
     assert facts.users.started == 30
@@ -223,8 +237,8 @@ def test_a_claim_is_told_with_its_users_its_entries_and_what_keeps_it():
 
 
 def test_a_key_with_a_slip_is_told_with_the_one_that_is_meant():
-    (problem,) = audit(scene(claim("c", **annotated(reservedfor="jobs.batch/train"))))
-    assert (problem.numbers["annotation"], problem.numbers["meant"]) == (
+    (problem,) = audit(cluster_state(claim("c", **annotated(reservedfor="jobs.batch/train"))))
+    assert (problem.facts_by_name["annotation"], problem.facts_by_name["meant"]) == (
         "reserve.dra/reservedfor",
         "reserve.dra/reserved-for",
     )
@@ -248,23 +262,25 @@ def test_a_kind_in_another_of_kubectls_forms_is_told_as_it_should_be_written(wri
         phase=WorkloadPhase.NO_KIND,
         meant="jobs.batch",
     )
-    waits = scene(claim("c", **annotated(reserved_for=f"{written}/train")), pods=(pod("a", "c"),), workloads=(seen,))
+    waits = cluster_state(
+        claim("c", **annotated(reserved_for=f"{written}/train")), pods=(pod("a", "c"),), workloads=(seen,)
+    )
     (problem,) = (each for each in audit(waits) if each.subject.kind == "ResourceClaim")
-    assert (problem.trouble, problem.numbers["meant"]) == (ProblemCode.KIND_UNKNOWN, meant)
+    assert (problem.trouble, problem.facts_by_name["meant"]) == (ProblemCode.KIND_UNKNOWN, meant)
 
 
 def test_what_is_given_away_of_shared_devices_is_known():
     of = claim("c", "n1/gpu-0")
     of["status"]["allocation"]["devices"]["results"][0] |= {"shareID": "x", "consumedCapacity": {"memory": "6"}}
-    assert scene(of).shares.used(DeviceID(driver=DRIVER, pool="n1", device="gpu-0")) == {"memory": 6}
+    assert cluster_state(of).shares.consumed(DeviceID(driver=DRIVER, pool="n1", device="gpu-0")) == {"memory": 6}
 
 
 def test_there_is_nothing_to_tell_of_a_claim_that_is_not_there():
-    assert claims.explain(scene(), ("ml", "c")) is None
+    assert claims.explain(cluster_state(), ("ml", "c")) is None
 
 
 def test_what_could_not_be_read_is_no_reason_to_call_pods_gone():
-    found = scene(claim("c", "n1/gpu-0", listed=(entry("a"),)))
+    found = cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),)))
 
     blind = ClusterState(
         msgspec.structs.replace(found.snapshot, gaps=(UnreadResource(resource="pods", why="forbidden"),))

@@ -15,12 +15,12 @@ from tests.dra.engine.diagnosis.cluster_states import (
     JOB,
     SOMEBODY,
     claim,
+    cluster_state,
     entry,
     node,
     offer,
     pod,
     rule,
-    scene,
     snapshot,
     workload,
 )
@@ -45,7 +45,7 @@ SAID = {
 
 def told(*claims, waits=("c",), more=(), spec=None, status=None, **cluster):
     asking = pod("a", *waits, **(spec or {})) | ({"status": status} if status else {})
-    found = pods.explain(scene(*claims, pods=(asking, *more), **cluster), KEY)
+    found = pods.explain(cluster_state(*claims, pods=(asking, *more), **cluster), KEY)
     assert found is not None
     return found
 
@@ -238,21 +238,21 @@ def test_what_is_wrong_with_a_pod(facts, troubles):
 def test_what_is_impossible_is_not_waited_for():
     facts = told(claim("c", count=9), *FULL, workloads=ALIVE)
     (problem,) = facts.problems
-    assert problem.numbers["error"] == "request gpu wants 9 devices, and no node has more than 2"
+    assert problem.facts_by_name["error"] == "request gpu wants 9 devices, and no node has more than 2"
     assert facts.advice.way is AdvisedAction.NONE
 
 
 def test_what_the_scheduler_says_is_told_where_nothing_else_is_known():
     (problem,) = told(claim("c"), status=SAID).problems
-    assert problem.numbers["message"] == "0/3: affinity"
+    assert problem.facts_by_name["message"] == "0/3: affinity"
 
 
 def test_a_thousand_pods_behind_our_gate_are_one_thing_to_do():
     gated = tuple(pod(f"p{number}", "c", **GATE) for number in range(1000))
-    (problem,) = audit(scene(claim("c"), pods=gated))
+    (problem,) = audit(cluster_state(claim("c"), pods=gated))
     assert (problem.trouble, problem.subject.kind) == (ProblemCode.NO_CONTROLLER, "Lease")
-    assert problem.numbers["gated"] == 1000
-    assert audit(scene(claim("c"), pods=gated, leader=SOMEBODY)) == ()
+    assert problem.facts_by_name["gated"] == 1000
+    assert audit(cluster_state(claim("c"), pods=gated, leader=SOMEBODY)) == ()
 
 
 def test_a_class_that_is_not_there_is_named():
@@ -260,7 +260,7 @@ def test_a_class_that_is_not_there_is_named():
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     (problem,) = told(wrong).problems
     assert problem.trouble is ProblemCode.UNSATISFIABLE
-    assert problem.numbers["error"] == "request gpu: device class nope does not exist; there are gpu.example.com"
+    assert problem.facts_by_name["error"] == "request gpu: device class nope does not exist; there are gpu.example.com"
 
 
 def test_a_class_is_not_called_missing_where_classes_may_not_be_read():
@@ -274,7 +274,7 @@ def test_a_class_is_not_called_missing_where_classes_may_not_be_read():
 def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
     wrong = claim("c")
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
-    (problem,) = audit(scene(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
+    (problem,) = audit(cluster_state(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
     assert (problem.trouble, problem.subject.key) == (ProblemCode.UNSATISFIABLE, KEY)
 
 

@@ -21,7 +21,7 @@ from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.reservations.examples import of
 
 TWELVE = CpuTopology(
-    cpus=tuple(Cpu(id=cpu, core=(cpu % 6) // 2 + 3 * (cpu % 2), numa=cpu % 2, socket=cpu % 2) for cpu in range(12))
+    cpus=tuple(Cpu(id=cpu, core=(cpu % 6) // 2 + 3 * (cpu % 2), numa_node=cpu % 2, socket=cpu % 2) for cpu in range(12))
 )
 """Cores i/i+6; the even ones in socket 0."""
 

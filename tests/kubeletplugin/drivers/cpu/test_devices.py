@@ -11,10 +11,10 @@ SMT = uniform_topology(sockets=2, cores=2, threads=2)
 
 INTERLEAVED = CpuTopology(
     cpus=(
-        Cpu(id=0, core=0, numa=0, socket=0),
-        Cpu(id=1, core=1, numa=0, socket=0),
-        Cpu(id=2, core=0, numa=0, socket=0),
-        Cpu(id=3, core=1, numa=0, socket=0),
+        Cpu(id=0, core=0, numa_node=0, socket=0),
+        Cpu(id=1, core=1, numa_node=0, socket=0),
+        Cpu(id=2, core=0, numa_node=0, socket=0),
+        Cpu(id=3, core=1, numa_node=0, socket=0),
     ),
     offline=CpuSet([4]),
     isolated=CpuSet([3]),

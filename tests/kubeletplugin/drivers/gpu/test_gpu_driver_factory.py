@@ -59,7 +59,7 @@ def test_the_classes_select(name, large):
     def chosen(expressions):
         selectors = [CompiledSelector(each) for each in expressions]
         seen = [device_input("gpu.reserve.dra", device) for device in pool.devices]
-        return sum(all(selector.matches(device) for selector in selectors) for device in seen)
+        return sum(all(selector.evaluate(device) for selector in selectors) for device in seen)
 
     assert (chosen(every), chosen(big)) == (len(pool.devices), large)
 

@@ -6,7 +6,7 @@ from dra.cli.kubectl.diagnosis import describer
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.snapshot import ReferencedWorkload
-from tests.dra.engine.diagnosis.cluster_states import claim, pod, scene, workload
+from tests.dra.engine.diagnosis.cluster_states import claim, cluster_state, pod, workload
 
 ENTERED = {"reserve.dra/entered-allocation": "", "reserve.dra/reserved-for-any-pod": "true"}
 
@@ -17,10 +17,10 @@ def told(reference, *, workloads, entered=False):
     notes = {"reserve.dra/reserved-for": reference}
     plain = claim("c", "n1/gpu-0", annotations=notes)
     if entered:
-        view = scene(plain).view(("ml", "c"))
+        view = cluster_state(plain).view(("ml", "c"))
         notes |= ENTERED | {"reserve.dra/entered-allocation": allocation_digest(view.allocation)}
         plain = claim("c", "n1/gpu-0", annotations=notes)
-    found = scene(plain, pods=(pod("a", "c", on="n1"),), workloads=workloads)
+    found = cluster_state(plain, pods=(pod("a", "c", on="n1"),), workloads=workloads)
     lines = [*describer.describe_claim(claims.explain(found, ("ml", "c")), found.snapshot)]
     return next(line for line in lines if line.startswith("  reserved"))
 

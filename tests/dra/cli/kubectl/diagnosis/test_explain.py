@@ -32,6 +32,6 @@ def test_a_device_is_free_only_if_all_claims_could_be_read(gaps, held, other):
 
 
 def test_a_device_is_listed_with_the_taints_of_device_taint_rules():
-    scene = ClusterState(snapshot(rules=[rule(pool="n1", device="gpu-0")]))
-    tainted = {str(each.item): each.taints for each in devices(scene) if each.taints}
+    cluster = ClusterState(snapshot(rules=[rule(pool="n1", device="gpu-0")]))
+    tainted = {str(each.item): each.taints for each in devices(cluster) if each.taints}
     assert tainted == {"gpu.example.com/n1/gpu-0": ("service:NoSchedule",)}
