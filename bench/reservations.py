@@ -1,6 +1,6 @@
-"""Filter and bind at 5,000 nodes and 5,000 reservations: our books against looking at every node, in the same run.
+"""Filter and bind at 5,000 nodes and 5,000 reservations: our index against a look at every node, in the same run.
 
-The naive scan asks the same arithmetic of each node in turn, as an extender without books would. Pods are owners of
+The naive scan asks the same arithmetic of each node in turn, as an extender without an index would. Pods are owners of
 some reservations and others, of sizes that differ, so that no answer can be remembered. Of a pod that fits nowhere it
 is told what each node lacks. Whole calls are what kube-scheduler waits for, but for HTTP: filter and prioritize with
 the names of all nodes, from JSON to JSON. Times are those of the processor: what else runs on the machine does not
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Random) -> SchedulerCache:
     """Return nodes that are half full."""
     picture = SchedulerCache()
-    books = picture.books
+    accounting = picture.accounting
     status = SchedulerNodeStatus(allocatable={"cpu": str(_CPUS), "memory": "256Gi", PODS: "110"})
     for number in range(nodes):
         picture.observe_node(SchedulerNode(metadata=ObjectMeta(name=f"n{number}"), status=status))
@@ -70,7 +70,7 @@ def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Rand
                 PODS: NANOS_PER_UNIT,
             }
             uid = Uid(f"p{number}-{each}")
-            books.observe_pod(PodInfo(key=("other", uid), uid=uid, amounts=taken), node=f"n{number}")
+            accounting.observe_pod(PodInfo(key=("other", uid), uid=uid, amounts=taken), node=f"n{number}")
     for number in range(reservations):
         held = {
             "cpu": chance.randrange(4, 17) * NANOS_PER_UNIT,
@@ -79,10 +79,10 @@ def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Rand
         }
         owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"job": f"w{number % workloads}"}}})
         uid = Uid(f"r{number}")
-        holding = ReservationInfo(
-            name=uid, uid=uid, node=f"n{number % nodes}", amounts=held, owners=(owner,), allocate_once=False
+        info = ReservationInfo(
+            name=uid, uid=uid, node=f"n{number % nodes}", allocatable=held, owners=(owner,), allocate_once=False
         )
-        books.observe_reservation(holding)
+        accounting.observe_reservation(info)
     return picture
 
 
@@ -102,17 +102,17 @@ def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
     return found
 
 
-def with_books(books: ReservationAccounting, pod: PodInfo) -> bool:
+def with_index(accounting: ReservationAccounting, pod: PodInfo) -> bool:
     """Filter and bind."""
-    fits = books.sift(pod).fits
-    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), AssumedPod)
+    fits = accounting.filter_nodes(pod).feasible
+    return bool(fits) and isinstance(accounting.assume_pod(pod, fits[len(fits) // 2]), AssumedPod)
 
 
-def naively(books: ReservationAccounting, pod: PodInfo, names: list[str]) -> bool:
+def naively(accounting: ReservationAccounting, pod: PodInfo, names: list[str]) -> bool:
     """Ask every node."""
-    rooms = (books.room(name) for name in names)
-    fits = [room.name for room in rooms if room is not None and filtering.filter_node(room, pod).fits]
-    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), AssumedPod)
+    nodes = (accounting.node(name) for name in names)
+    fits = [node.name for node in nodes if node is not None and filtering.filter_node(node, pod).fits]
+    return bool(fits) and isinstance(accounting.assume_pod(pod, fits[len(fits) // 2]), AssumedPod)
 
 
 def too_large(pod: PodInfo) -> PodInfo:
@@ -122,7 +122,7 @@ def too_large(pod: PodInfo) -> PodInfo:
 
 def unplaced(pod: PodInfo) -> ReservationInfo:
     """Return a reservation that asks for as much as a pod."""
-    return ReservationInfo(name=pod.uid, uid=pod.uid, amounts=pod.amounts)
+    return ReservationInfo(name=pod.uid, uid=pod.uid, allocatable=pod.amounts)
 
 
 def call(pod: PodInfo, names: list[str]) -> bytes:
@@ -166,29 +166,29 @@ def main() -> int:
     picture = filled(asked.nodes, asked.reservations, workloads=workloads, chance=chance)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    books = picture.books
+    accounting = picture.accounting
     names = [f"n{number}" for number in range(asked.nodes)]
     given = pods(asked.pods, workloads=workloads, chance=chance)
     few = max(20, asked.pods // 20)
     warming, rest = given[:few], given[few:]
     for pod in warming:
-        with_books(books, pod)
-        books.forget_pod(pod.uid)
+        with_index(accounting, pod)
+        accounting.forget_pod(pod.uid)
     owners, others, large = rest[1::2], rest[::2], [too_large(pod) for pod in rest]
     engine = [
-        measured("owners", lambda pod: with_books(books, pod), owners),
-        measured("non-owners", lambda pod: with_books(books, pod), others),
-        measured("fits nowhere: what each node lacks", books.sift, large),
-        measured("a reservation's place", books.places, [unplaced(pod) for pod in rest]),
+        measured("owners", lambda pod: with_index(accounting, pod), owners),
+        measured("non-owners", lambda pod: with_index(accounting, pod), others),
+        measured("fits nowhere: what each node lacks", accounting.filter_nodes, large),
+        measured("a reservation's place", accounting.filter_nodes_for_reservation, [unplaced(pod) for pod in rest]),
     ]
-    naive = measured("every node in turn", lambda pod: naively(books, pod, names), warming)
+    naive = measured("every node in turn", lambda pod: naively(accounting, pod, names), warming)
     calls = [
         measured("owners", lambda body: answered(picture, body), [call(pod, names) for pod in owners]),
         measured("non-owners", lambda body: answered(picture, body), [call(pod, names) for pod in others]),
         measured("fits nowhere", lambda body: answered(picture, body), [call(pod, names) for pod in large]),
     ]
-    holdings = 4 * asked.nodes  # three pods and a reservation each
-    text = _table(engine, naive, calls, asked, size=held / holdings * 10_000)
+    assignments = 4 * asked.nodes  # three pods and a reservation each
+    text = _table(engine, naive, calls, asked, size=held / assignments * 10_000)
     print(text)
     if asked.write:
         readme.write(text, mark=MARK)
@@ -201,7 +201,7 @@ def main() -> int:
 def _table(engine: list[Row], naive: Row, calls: list[Row], asked: argparse.Namespace, *, size: float) -> str:
     head = (
         f"{asked.nodes:,} nodes, {asked.reservations:,} reservations for a tenth as many workloads, three other pods a "
-        f"node; Python {sys.version.split()[0]}. {size / 2**20:.1f} MiB of memory per 10,000 holdings (pods and "
+        f"node; Python {sys.version.split()[0]}. {size / 2**20:.1f} MiB of memory per 10,000 assignments (pods and "
         "reservations), the nodes among it.\n"
     )
     ratio = f"| **every node : owners** | {naive.p50 / engine[0].p50:.0f}× | {naive.p99 / engine[0].p99:.0f}× |\n"

@@ -261,7 +261,7 @@ class PlacementReader:
         for holding in self._world.holders.available():
             room = picture.node_infos.get(holding.node)
             if room is not None and room.name in names:
-                room.add(holding.uid, _unused_amounts(room, holding.amounts, holding.listed))
+                room.add(holding.uid, _unused_amounts(room, holding.allocatable, holding.current_owners))
 
 
 def _unused_amounts(room: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:

@@ -108,16 +108,16 @@ class Binder:
             claimant = self._picture.claimant(pod)
         except MalformedAnnotationError as error:
             raise WriteRefusedError(str(error)) from error
-        self._picture.nominations.lift(claimant.uid)
-        admission = self._picture.books.admit(claimant, node)
+        self._picture.nominations.release(claimant.uid)
+        admission = self._picture.accounting.assume_pod(claimant, node)
         if not isinstance(admission, AssumedPod):
-            self._picture.nominations.observe(claimant, pod.status.nominated_node_name)
+            self._picture.nominations.update_nomination(claimant, pod.status.nominated_node_name)
             raise WriteRefusedError(_joined_reasons(admission))
         consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
-        doubt = UnconfirmedBinding(pod=consumer, node=node, inside=admission.inside)
+        doubt = UnconfirmedBinding(pod=consumer, node=node, inside=admission.reservation)
         self._doubts.begin(doubt)
         try:
-            known = await self._enter(admission.inside, claimant, consumer, deadline=deadline)
+            known = await self._enter(admission.reservation, claimant, consumer, deadline=deadline)
             await self._writing.post(claimant.key, claimant.uid, node, reservation=known, deadline=deadline)
         except PodChangedError as error:
             if not await self._bound_already(doubt, deadline=deadline):
@@ -200,11 +200,11 @@ class Binder:
         known = self._picture.reservation(uid)
         if known is None:
             raise WriteRefusedError("the placeholder's Reservation was deleted")
-        if not known.holding.available:
+        if not known.info.available:
             with self._doubts.place(uid):
                 await self._hold(known, node, deadline=deadline)
-        elif known.holding.node != node:
-            raise WriteRefusedError(f"its reservation is on node {known.holding.node} already")
+        elif known.info.node != node:
+            raise WriteRefusedError(f"its reservation is on node {known.info.node} already")
         try:
             await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose
@@ -213,13 +213,13 @@ class Binder:
 
     async def _hold(self, known: CachedReservation, node: str, *, deadline: float) -> None:
         holding = self._wanted(known, node)
-        over = ",".join(sorted(holding.predecessors))
-        inside = [AssignedPod.of(pod) for pod in self._picture.books.consumers(holding.uid)]
+        over = ",".join(sorted(holding.pre_allocated_pods))
+        inside = [AssignedPod.of(pod) for pod in self._picture.accounting.owner_pods(holding.uid)]
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
                 return None  # done by an earlier attempt
-            if reservation_info.from_reservation(reservation).amounts != holding.amounts:
+            if reservation_info.from_reservation(reservation).allocatable != holding.allocatable:
                 raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
             now = self._writing.now().timestamp()
             try:
@@ -248,16 +248,18 @@ class Binder:
 
     def _wanted(self, known: CachedReservation, node: str) -> ReservationInfo:
         """Hold the node for a reservation in the accounting; raise WriteRefusedError if it does not fit."""
-        if (already := self._picture.placing(known.holding.uid)) is not None:
+        if (already := self._picture.placing(known.info.uid)) is not None:
             if already.node != node:
                 raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
             return already
-        if known.holding.fault:
-            raise WriteRefusedError(f"reservation {known.name}: {known.holding.fault}")
-        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
+        if known.info.parse_error:
+            raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
+        found = self._picture.accounting.assume_reservation(
+            known.info, node, node_name=known.only, pre_allocation_required=known.required
+        )
         if not isinstance(found, ReservationPlacement):
             raise WriteRefusedError(_joined_reasons(found))
-        held = self._picture.books.holding(known.holding.uid)
+        held = self._picture.accounting.reservation(known.info.uid)
         if held is None:
             raise AssertionError("what was placed is held")
         self._picture.place(held.uid, held)

@@ -40,7 +40,7 @@ class ExtenderEvents:
     def overfull(self, pod: SchedulerPod, room: NodeUsage) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
         short = sorted((name, -room.free(name)) for name in room.capacity if room.free(name) < 0)
-        if not short or not room.held:
+        if not short or not room.reservations:
             return
         missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in short)
         text = (
@@ -59,7 +59,7 @@ class ExtenderEvents:
         """Report a reservation that requests more than its node has free."""
         name = known.name
         text = (
-            f"reservation {name}: node {known.holding.node}: {lacking}; its holding is "
+            f"reservation {name}: node {known.info.node}: {lacking}; its holding is "
             "unchanged until the node has capacity"
         )
         _log.warning("%s", text)
@@ -68,7 +68,7 @@ class ExtenderEvents:
             kind=RESERVATIONS.kind,
             namespace="",
             name=name,
-            uid=known.holding.uid,
+            uid=known.info.uid,
         )
         self._record(regarding, ReservationReason.RESIZE_WAITS, text)
 

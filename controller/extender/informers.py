@@ -36,9 +36,9 @@ def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | Non
     """
     if before is None or after is None:
         return before is not after
-    if before.listed - after.listed and after.available:
+    if before.current_owners - after.current_owners and after.available:
         return True
-    same = {"listed": after.listed, "predecessors": after.predecessors}
+    same = {"current_owners": after.current_owners, "pre_allocated_pods": after.pre_allocated_pods}
     return msgspec.structs.replace(before, **same) != after
 
 
@@ -126,9 +126,9 @@ class SchedulerInformers(Informers):
 
     def _on_reservation(self, found: UnstructuredObject) -> None:
         uid = found.metadata.uid
-        before = self._picture.books.holding(uid)
+        before = self._picture.accounting.reservation(uid)
         self._picture.observe_reservation(found)
-        after = self._picture.books.holding(uid)
+        after = self._picture.accounting.reservation(uid)
         if _frees_capacity(before, after):
             self._freed()
 
@@ -142,9 +142,9 @@ class SchedulerInformers(Informers):
             self._freed()
 
     def _on_pod(self, pod: SchedulerPod) -> None:
-        asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
+        asked = not pod.spec.node_name or self._picture.accounting.assignment(pod.metadata.uid) is not None
         self._picture.observe_pod(pod)
-        room = self._picture.books.room(pod.spec.node_name)
+        room = self._picture.accounting.node(pod.spec.node_name)
         if self._known and not asked and room is not None:
             self._reporting.overfull(pod, room)
 

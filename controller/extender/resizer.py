@@ -54,26 +54,26 @@ class ReservationResizer:
             await asyncio.sleep(ROUND_INTERVAL)
             known = self._picture.available()
             for each in known:
-                version, again = self._seen.get(each.holding.uid, ("", 0.0))
+                version, again = self._seen.get(each.info.uid, ("", 0.0))
                 if version != each.version or again <= self._clock.now():
                     await self._look(each)
-            there = {each.holding.uid for each in known}
+            there = {each.info.uid for each in known}
             self._seen = {uid: seen for uid, seen in self._seen.items() if uid in there}
 
     async def _look(self, known: CachedReservation) -> None:
-        uid = known.holding.uid
+        uid = known.info.uid
         self._seen[uid] = (known.version, float("inf"))
-        if known.holding.fault or known.holding.terminating or statuses.resized_status(known.reservation) is None:
+        if known.info.parse_error or known.info.terminating or statuses.resized_status(known.reservation) is None:
             return
         wanted = reservation_info.reservation_requests(known.reservation)
-        room = self._picture.books.room(known.holding.node)
-        if room is None or uid not in room.held:
+        room = self._picture.accounting.node(known.info.node)
+        if room is None or uid not in room.reservations:
             return
         if lacking := reservation_placement.insufficient_for_resize(room, uid, wanted):
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
             self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
             return
-        self._picture.stretch(uid, quantities.maximum(known.holding.amounts, {PODS: NANOS_PER_UNIT, **wanted}))
+        self._picture.stretch(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation_info.reservation_requests(reservation) != wanted:

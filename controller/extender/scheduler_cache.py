@@ -57,12 +57,12 @@ class CachedReservation(Struct, frozen=True):
 
     reservation: Reservation
     version: str
-    holding: ReservationInfo
+    info: ReservationInfo
 
     @property
     def name(self) -> str:
         """Return the name of the reservation."""
-        return self.holding.name
+        return self.info.name
 
     @property
     def only(self) -> str:
@@ -72,15 +72,15 @@ class CachedReservation(Struct, frozen=True):
     @property
     def required(self) -> bool:
         """Return whether the reservation must be placed over running pods."""
-        return self.holding.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
+        return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
 class SchedulerCache:
     """The nodes, reservations and pods of a cluster."""
 
     def __init__(self) -> None:
-        self.books = ReservationAccounting()
-        self.nominations = Nominator(self.books)
+        self.accounting = ReservationAccounting()
+        self.nominations = Nominator(self.accounting)
         self.faults: dict[str, str] = {}
         """Node → error in its annotation; the last valid annotation counts."""
         self.vacating: set[Uid] = set()
@@ -121,22 +121,22 @@ class SchedulerCache:
         heeded = node_reservation.effective_node_reservation(
             node, before=self._kept.get(name) or self._stored_node_reservation(name)
         )
-        if heeded.left:
+        if heeded.allocatable:
             self._kept[name] = heeded.reservation
-            if not heeded.fault:
+            if not heeded.error:
                 self._valid[name] = node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or ""
-        if heeded.fault:
-            self.faults[name] = heeded.fault
+        if heeded.error:
+            self.faults[name] = heeded.error
         else:
             self.faults.pop(name, None)
-        self.books.observe_node(name, heeded.left, labels=node.metadata.labels)
+        self.accounting.observe_node(name, heeded.allocatable, labels=node.metadata.labels)
 
     def forget_node(self, name: str) -> None:
         """Remove a deleted node from the cache."""
         for memory in (self._kept, self._valid, self.remembered, self.faults):
             memory.pop(name, None)
         self.prefer_no_schedule.discard(name)
-        self.books.forget_node(name)
+        self.accounting.forget_node(name)
 
     def last_valid_annotations(self) -> dict[str, str]:
         """Return the last valid annotations of nodes whose current one is unreadable, where known."""
@@ -173,11 +173,11 @@ class SchedulerCache:
             return
         self._unread.pop(meta.uid, None)
         self._reservations[meta.uid] = CachedReservation(
-            reservation=reservation, version=meta.resource_version, holding=holding
+            reservation=reservation, version=meta.resource_version, info=holding
         )
         if not holding.available and meta.uid in self._placing:
             return
-        self.books.observe_reservation(self._as_held(holding))
+        self.accounting.observe_reservation(self._as_held(holding))
         self._account_placeholder(meta.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
@@ -186,7 +186,7 @@ class SchedulerCache:
         self._reservations.pop(uid, None)
         self._unread.pop(uid, None)
         self._placing.pop(uid, None)
-        self.books.forget_reservation(uid)
+        self.accounting.forget_reservation(uid)
         self._account_placeholder(uid)
 
     def _observe_unreadable(self, obj: UnstructuredObject, before: CachedReservation | None, fault: str) -> None:
@@ -196,11 +196,11 @@ class SchedulerCache:
             return
         _log.warning("%s; it holds the resources in its status, and no pod may use it", fault)
         self._unread[meta.uid] = meta.resource_version
-        held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), fault=fault)
+        held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), parse_error=fault)
         if held is not None:
-            self.books.observe_reservation(held)
+            self.accounting.observe_reservation(held)
         else:
-            self.books.forget_reservation(meta.uid)
+            self.accounting.forget_reservation(meta.uid)
         self._account_placeholder(meta.uid)
 
     def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
@@ -217,7 +217,7 @@ class SchedulerCache:
 
     def available(self) -> Iterable[CachedReservation]:
         """Return the reservations that hold a node."""
-        return [each for each in self._reservations.values() if each.holding.available]
+        return [each for each in self._reservations.values() if each.info.available]
 
     def place(self, uid: Uid, holding: ReservationInfo) -> None:
         """Hold a node for a reservation that is being placed."""
@@ -229,9 +229,9 @@ class SchedulerCache:
             return
         known = self._reservations.get(uid)
         if known is None:
-            self.books.forget_reservation(uid)
+            self.accounting.forget_reservation(uid)
         else:
-            self.books.observe_reservation(known.holding)
+            self.accounting.observe_reservation(known.info)
         self._account_placeholder(uid)
 
     def stretch(self, uid: Uid, held: Amounts | None) -> None:
@@ -241,11 +241,11 @@ class SchedulerCache:
         else:
             self._resize_amounts[uid] = held
         if (known := self._reservations.get(uid)) is not None:
-            self.books.observe_reservation(self._as_held(known.holding))
+            self.accounting.observe_reservation(self._as_held(known.info))
 
     def _as_held(self, holding: ReservationInfo) -> ReservationInfo:
         held = self._resize_amounts.get(holding.uid)
-        return holding if held is None else msgspec.structs.replace(holding, amounts=held)
+        return holding if held is None else msgspec.structs.replace(holding, allocatable=held)
 
     def placing(self, uid: Uid) -> ReservationInfo | None:
         """Return the ReservationInfo of a reservation that is being placed."""
@@ -272,7 +272,7 @@ class SchedulerCache:
         elif pod.spec.node_name:
             self._waiting.pop(uid, None)
             self.nominations.forget(uid)
-            self.books.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
+            self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
         else:
             self._waiting[uid] = pod
             self._nominated(pod)
@@ -315,7 +315,7 @@ class SchedulerCache:
 
         A resource that no node has is not counted: DRA may provide it, or kube-scheduler is configured to ignore it.
         """
-        return self._counted(PodInfo.of(pod))
+        return self._counted(PodInfo.from_pod(pod))
 
     def bound_pod_info(self, pod: SchedulerPod) -> PodInfo:
         """Return the PodInfo of a bound pod; its requests count even if its annotations are malformed.
@@ -323,18 +323,18 @@ class SchedulerCache:
         All resources count: its node may not have been observed yet, and the node's resources are unknown then.
         """
         try:
-            return PodInfo.of(pod)
+            return PodInfo.from_pod(pod)
         except MalformedAnnotationError:
             meta = pod.metadata
             return PodInfo(
                 key=meta.key,
                 uid=meta.uid,
                 amounts=pod_requests.pod_requests(pod),
-                ports=pod_info.pod_host_ports(pod),
+                host_ports=pod_info.pod_host_ports(pod),
                 labels=meta.labels or {},
-                owners=tuple(meta.owner_references or ()),
+                owner_references=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
-                reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
+                allocated_reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
             )
 
     def _counted(self, pod: PodInfo) -> PodInfo:
@@ -348,13 +348,13 @@ class SchedulerCache:
 
         A reservation may have several placeholders if it was created when placeholders stayed.
         """
-        holding = self.books.holding(reservation)
+        holding = self.accounting.reservation(reservation)
         holds = holding is not None and holding.available
         for uid, pod in self._placeholders.get(reservation, {}).items():
             if pod.spec.node_name and not pod.terminal and not holds:
-                self.books.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
+                self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
             else:
-                self.books.forget_pod(uid)
+                self.accounting.forget_pod(uid)
         self._update_vacating(reservation, holds=holds)
 
     def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:
@@ -369,10 +369,10 @@ class SchedulerCache:
     def _nominated(self, pod: SchedulerPod) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
         if not node:
-            self.nominations.lift(uid)
-        elif self.books.seat(uid) is None:  # otherwise the pod is being bound
+            self.nominations.release(uid)
+        elif self.accounting.assignment(uid) is None:  # otherwise the pod is being bound
             try:
-                self.nominations.observe(self.claimant(pod), node)
+                self.nominations.update_nomination(self.claimant(pod), node)
             except MalformedAnnotationError:
                 self.nominations.forget(uid)
 
@@ -386,7 +386,7 @@ class SchedulerCache:
             if not known:
                 del self._placeholders[reservation]
                 self.vacating.discard(reservation)
-        self.books.forget_pod(uid)
+        self.accounting.forget_pod(uid)
 
     def _bury(self, uid: Uid) -> None:
         self._gone[uid] = None

@@ -98,7 +98,7 @@ class UnconfirmedBindings:
 
     def placing(self, known: CachedReservation) -> None:
         """Record that the outcome of a reservation's placement is unknown."""
-        self._placing[known.holding.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
+        self._placing[known.info.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
 
     def adopt(self, found: Iterable[CachedReservation]) -> None:
         """Add the unbound pods that reservations name after a start: a binding of theirs may be in flight."""
@@ -106,13 +106,13 @@ class UnconfirmedBindings:
             for each in known.reservation.status.current_owners:
                 uid = Uid(each.uid)
                 pod = self._picture.waiting(uid)
-                if pod is None or self._picture.books.seat(uid) is not None:
+                if pod is None or self._picture.accounting.assignment(uid) is not None:
                     continue
                 claimant = self._picture.bound_pod_info(pod)
-                held = msgspec.structs.replace(claimant, reservation=known.holding.uid)
-                self._picture.books.observe_pod(held, node=known.holding.node, assumed=True)
+                held = msgspec.structs.replace(claimant, allocated_reservation=known.info.uid)
+                self._picture.accounting.observe_pod(held, node=known.info.node, assumed=True)
                 consumer = AssignedPod(uid=uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
-                self.stays(UnconfirmedBinding(pod=consumer, node=known.holding.node, inside=known.holding.uid))
+                self.stays(UnconfirmedBinding(pod=consumer, node=known.info.node, inside=known.info.uid))
 
     async def run(self) -> NoReturn:
         """Confirm bindings and placements whose time has come, until cancelled."""
@@ -138,7 +138,7 @@ class UnconfirmedBindings:
             await self._writing.swap(doubt.inside, change, deadline=deadline)
         self._under_way.discard(uid)
         self._open.pop(uid, None)
-        self._picture.books.withdraw(uid)
+        self._picture.accounting.forget_assumed_pod(uid)
 
     async def _attempt(self, doubt: UnconfirmedBinding) -> None:
         uid = doubt.pod.uid
@@ -157,7 +157,7 @@ class UnconfirmedBindings:
             if pod is None or pod.metadata.uid != doubt.pod.uid:
                 # Gone: the reservation's controller determines whether the pod ran in between.
                 self.end(doubt.pod.uid)
-                self._picture.books.forget_pod(doubt.pod.uid)
+                self._picture.accounting.forget_pod(doubt.pod.uid)
             elif pod.spec.node_name:
                 self._picture.observe_pod(pod)
                 self.end(doubt.pod.uid)
@@ -172,7 +172,7 @@ class UnconfirmedBindings:
             )
 
     async def _look(self, known: CachedReservation, until: float) -> None:
-        uid = known.holding.uid
+        uid = known.info.uid
         if self._placing.get(uid) != (known, until):  # a newer attempt to place the reservation
             return
         try:

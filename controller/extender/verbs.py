@@ -30,14 +30,14 @@ def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str
         claimant = picture.claimant(pod)
     except MalformedAnnotationError as error:
         return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
-    seat = picture.books.seat(claimant.uid)
+    seat = picture.accounting.assignment(claimant.uid)
     if seat is not None:
-        elsewhere = Rejection(why=RejectionReason.ELSEWHERE, subject=seat.node).text
+        elsewhere = Rejection(reason=RejectionReason.ELSEWHERE, subject=seat.node).text
         return ExtenderFilterResult(
             node_names=[name for name in names if name == seat.node],
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
         )
-    return _filter_result(picture.books.sift(claimant), names)
+    return _filter_result(picture.accounting.filter_nodes(claimant), names)
 
 
 def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
@@ -48,7 +48,7 @@ def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Seq
         claimant = picture.claimant(pod)
     except MalformedAnnotationError:
         return
-    for holding in picture.books.fitting_reservations(claimant, picture.vacating):
+    for holding in picture.accounting.fitting_reservations(claimant, picture.vacating):
         if holding.node not in names:
             yield holding.uid
 
@@ -56,7 +56,7 @@ def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Seq
 def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
     """Return a result that rejects all nodes for now."""
     return ExtenderFilterResult(
-        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(why=RejectionReason.VACATING).text)
+        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.VACATING).text)
     )
 
 
@@ -68,7 +68,7 @@ def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
     ):
         return ""
     try:
-        owned, why = picture.books.unfit(picture.claimant(pod))
+        owned, why = picture.accounting.rejections_of_owner(picture.claimant(pod))
     except MalformedAnnotationError:
         return ""
     return rejections.event_message(why, owned=owned)
@@ -87,7 +87,7 @@ def prioritize_nodes(
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
         return _prioritize_for_placeholder(picture, uid, names) if spreads else []
     try:
-        scores = picture.books.scores(picture.claimant(pod), names)
+        scores = picture.accounting.prioritize(picture.claimant(pod), names)
     except MalformedAnnotationError:
         return []
     return [HostPriority(host=name, score=_extender_score(points)) for name, points in scores.items() if points]
@@ -124,13 +124,13 @@ def process_preemption(
 
 
 def _victims_on_node(picture: SchedulerCache, pod: PodInfo, node: str, chosen: MetaVictims) -> MetaVictims | None:
-    room = picture.books.room(node)
+    room = picture.accounting.node(node)
     if room is None:
         return None
-    there = picture.books.occupants(node)
+    there = picture.accounting.pods_on_node(node)
     uids = {each.uid for each in chosen.pods or ()}
     leaving = [each for each in there if each.pod.uid in uids]
-    if any(each.pod.protected for each in leaving):
+    if any(each.pod.is_protected for each in leaving):
         return None
     if not preemption.is_futile(room, pod, leaving):
         return chosen
@@ -151,34 +151,38 @@ def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[s
     if (holding := picture.placing(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == holding.node])
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
-    sifted = picture.books.places(known.holding, only=known.only, required=known.required)
-    return _filter_result(sifted, names, preemptible=not known.holding.pre_allocates)
+    sifted = picture.accounting.filter_nodes_for_reservation(
+        known.info, node_name=known.only, pre_allocation_required=known.required
+    )
+    return _filter_result(sifted, names, preemptible=not known.info.allows_pre_allocation)
 
 
 def _prioritize_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
     """Return the best nodes for a reservation, if some are better than others."""
     known = picture.reservation(uid)
-    if known is None or known.holding.fault or scoring.has_preferences(known.reservation.spec.template):
+    if known is None or known.info.parse_error or scoring.has_preferences(known.reservation.spec.template):
         return []
     welcome = [name for name in names if name not in picture.prefer_no_schedule]
-    options = picture.books.options(known.holding, welcome, only=known.only, required=known.required)
-    best = scoring.best_nodes(options, known.holding.amounts)
+    options = picture.accounting.placement_options(
+        known.info, welcome, node_name=known.only, pre_allocation_required=known.required
+    )
+    best = scoring.best_nodes(options, known.info.allocatable)
     return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
 
 
 def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
     """Return the result for the requested nodes; `preemptible`: whether preemption may help on the rejected ones."""
-    fits = frozenset(sifted.fits)
+    fits = frozenset(sifted.feasible)
     found = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
     others = frozenset(filterfalse(fits.__contains__, names))
     failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
-    for each in sifted.refused if others else ():
-        for_good = not preemptible or any(reason.why in _NOT_PREEMPTIBLE for reason in each.why)
-        told = ", ".join(reason.text for reason in each.why)
+    for each in sifted.rejected if others else ():
+        for_good = not preemptible or any(reason.reason in _NOT_PREEMPTIBLE for reason in each.rejections)
+        told = ", ".join(reason.text for reason in each.rejections)
         (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
     if len(failed) + len(final) < len(others):
         strangers = others - failed.keys() - final.keys()
-        final |= dict.fromkeys(strangers, Rejection(why=RejectionReason.NO_SUCH_NODE).text)
+        final |= dict.fromkeys(strangers, Rejection(reason=RejectionReason.NO_SUCH_NODE).text)
     return found
 
 

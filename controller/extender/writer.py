@@ -177,12 +177,12 @@ class ExtenderWriter:
                 within=self.within(deadline),
             )
         except NotFound:
-            self._picture.forget_reservation(known.holding.uid)
+            self._picture.forget_reservation(known.info.uid)
             return
         except ApiError as error:
             raise WriteRefusedError(str(error)) from error
-        if answer.metadata.uid != known.holding.uid:
-            self._picture.forget_reservation(known.holding.uid)
+        if answer.metadata.uid != known.info.uid:
+            self._picture.forget_reservation(known.info.uid)
         self._picture.observe_reservation(answer)
 
     async def pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
@@ -202,7 +202,7 @@ class ExtenderWriter:
         """Bind a pod; the same write adds the annotation that names its reservation."""
         metadata: dict[str, Any] = {"name": key[1], "namespace": key[0], "uid": uid}
         if reservation is not None:
-            told = {"name": reservation.name, "uid": reservation.holding.uid}
+            told = {"name": reservation.name, "uid": reservation.info.uid}
             metadata["annotations"] = {well_known.ANNOTATION_RESERVATION_ALLOCATED: msgspec.json.encode(told).decode()}
         body = {
             "apiVersion": "v1",
@@ -246,7 +246,7 @@ class ExtenderWriter:
             {"metadata": {"annotations": annotations}},
             model=UnstructuredObject,
             resource_version=known.version,
-            uid=known.holding.uid,
+            uid=known.info.uid,
             priority=RequestPriority.URGENT,
             within=self.within(deadline),
         )

@@ -38,7 +38,7 @@ class PendingPods:
         self._pods.pop(uid, None)
         if not pod.spec.node_name and not pod.terminal:
             try:
-                claimant: PodInfo | None = PodInfo.of(pod)
+                claimant: PodInfo | None = PodInfo.from_pod(pod)
             except MalformedAnnotationError:
                 claimant = None
             self._pods[uid] = _PendingPod(pod=pod, claimant=claimant)
@@ -55,17 +55,17 @@ class PendingPods:
         """Add or update a reservation; return the affected reservations."""
         holding = reservation_info.from_reservation(reservation)
         before = self._holdings.get(uid)
-        self._name(before.listed if before is not None else frozenset(), holding.listed, uid)
+        self._name(before.current_owners if before is not None else frozenset(), holding.current_owners, uid)
         self._holdings[uid] = holding
-        self._candidates.put(holding)
+        self._candidates.update(holding)
         return self._competing_reservations(uid)
 
     def forget_reservation(self, uid: Uid) -> set[Uid]:
         """Forget a deleted reservation; return the other affected reservations."""
         concerned = self._competing_reservations(uid) - {uid}
         before = self._holdings.pop(uid, None)
-        self._name(before.listed if before is not None else frozenset(), frozenset(), uid)
-        self._candidates.drop(uid)
+        self._name(before.current_owners if before is not None else frozenset(), frozenset(), uid)
+        self._candidates.remove(uid)
         return concerned
 
     def holding(self, uid: Uid) -> ReservationInfo:
@@ -79,7 +79,11 @@ class PendingPods:
     def candidates(self, uid: Uid) -> tuple[Uid, ...]:
         """Return the reservations whose owners may match a pod."""
         known = self._pods.get(uid)
-        return tuple(self._candidates.of(known.claimant)) if known is not None and known.claimant is not None else ()
+        return (
+            tuple(self._candidates.candidates(known.claimant))
+            if known is not None and known.claimant is not None
+            else ()
+        )
 
     def claimant(self, uid: Uid) -> PodInfo | None:
         """Return a pending pod as reservations see it; None if unknown or not readable."""
@@ -98,7 +102,7 @@ class PendingPods:
         for key, each in self._pods.items():
             if each.claimant is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
                 continue
-            candidates = tuple(self._candidates.of(each.claimant))
+            candidates = tuple(self._candidates.candidates(each.claimant))
             if uid in candidates:
                 yield each.pod, each.claimant, candidates
 
@@ -116,7 +120,7 @@ class PendingPods:
         """Return the reservations, this one included, that share a candidate pod with it: such a pod chooses again."""
         found = {uid}
         for each in self._pods.values():
-            if each.claimant is not None and uid in (candidates := self._candidates.of(each.claimant)):
+            if each.claimant is not None and uid in (candidates := self._candidates.candidates(each.claimant)):
                 found.update(candidates)
         return found
 

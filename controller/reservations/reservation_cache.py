@@ -393,6 +393,6 @@ def _allocated_reservation(pod: SchedulerPod) -> Uid:
 
 def _matches_owners(reservation: Reservation, pod: SchedulerPod) -> bool:
     try:
-        return owner_matching.matches_any_owner(reservation.spec.owners, PodInfo.of(pod))
+        return owner_matching.matches_any_owner(reservation.spec.owners, PodInfo.from_pod(pod))
     except MalformedAnnotationError:
         return False

@@ -45,7 +45,7 @@ def page() -> str:
         markdown.table(
             ("reason", "text", *_COLUMNS[1:]),
             [
-                (f"`{why.value}`", Rejection(why=why, subject="…").text, *_guidance_cells(each))
+                (f"`{why.value}`", Rejection(reason=why, subject="…").text, *_guidance_cells(each))
                 for why, each in REJECTION_GUIDANCE.items()
             ],
         ),

@@ -79,45 +79,51 @@ def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
         yield problem_of(ProblemCode.OPEN_TO_ALL, name=meta.name, uid=meta.uid, owners=list_names(paths))
 
 
-def pod_reservations(books: ReservationAccounting, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
+def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
     """Return the Reservations that matter to a pod, and which of the given nodes fit."""
-    seat = books.seat(pod.uid)
+    seat = accounting.assignment(pod.uid)
     candidates, others = [], 0
-    for holding, refusal in books.refusals(pod):
+    for holding, refusal in accounting.rejections(pod):
         if not owner_matching.matches_any_owner(holding.owners, pod) or (
-            refusal is not None and refusal.why is RejectionReason.OTHER_NAME
+            refusal is not None and refusal.reason is RejectionReason.OTHER_NAME
         ):
             others += holding.available
         else:
             candidates.append(CandidateReservation(name=holding.name, node=holding.node, refusal=refusal))
     if seat is not None:
-        holding_of = books.holding(seat.inside) if seat.inside is not None else None
+        holding_of = accounting.reservation(seat.reservation) if seat.reservation is not None else None
         return PodReservations(
             candidates=tuple(candidates), others=others, inside=holding_of.name if holding_of else ""
         )
     answers = []
     for name in nodes:
-        room, verdict = books.room(name), books.explain(pod, name)
-        inside = tuple(each for uid in verdict.inside if (each := _reservation_name(books, uid)))
-        kept = _unused_reserved_resources(room, verdict.refusals) if room is not None else ()
-        answers.append((name, _NodeAnswer(refusals=verdict.refusals, kept=kept, inside=inside)))
+        room, verdict = accounting.node(name), accounting.filter_node(pod, name)
+        inside = tuple(each for uid in verdict.reservations if (each := _reservation_name(accounting, uid)))
+        kept = _unused_reserved_resources(room, verdict.rejections) if room is not None else ()
+        answers.append((name, _NodeAnswer(refusals=verdict.rejections, kept=kept, inside=inside)))
     return PodReservations(
         groups=_group_nodes(answers), candidates=tuple(sorted(candidates, key=_by_name)), others=others
     )
 
 
 def placement_groups(
-    books: ReservationAccounting, holding: ReservationInfo, nodes: Sequence[str], *, only: str, required: bool
+    accounting: ReservationAccounting, holding: ReservationInfo, nodes: Sequence[str], *, only: str, required: bool
 ) -> list[ReservationNodeGroup]:
     """Return the nodes in groups by their answer to a Reservation that is not placed yet."""
     answers = []
     for name in nodes:
-        room = books.room(name)
+        room = accounting.node(name)
         if room is None:
             continue
-        found = place_reservation(room, holding, only=only, running=books.running(name), required=required)
+        found = place_reservation(
+            room,
+            holding,
+            node_name=only,
+            unreserved_pods=accounting.unreserved_pods(name),
+            pre_allocation_required=required,
+        )
         if isinstance(found, ReservationPlacement):
-            answers.append((name, _NodeAnswer(over=len(found.over))))
+            answers.append((name, _NodeAnswer(over=len(found.pre_allocated_pods))))
         else:
             answers.append((name, _NodeAnswer(refusals=found, kept=_unused_reserved_resources(room, found))))
     return list(_group_nodes(answers))
@@ -153,9 +159,10 @@ def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[Reservatio
 def _unused_reserved_resources(room: NodeUsage, refusals: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
     """Return the held and unused amounts of the resources that are short."""
     found = []
-    for resource in dict.fromkeys(each.subject for each in refusals if each.why is RejectionReason.NODE_SHORT):
+    for resource in dict.fromkeys(each.subject for each in refusals if each.reason is RejectionReason.NODE_SHORT):
         unused = {
-            held.holding.name: held.charge(resource) - held.consumed.get(resource, 0) for held in room.held.values()
+            held.info.name: held.requested(resource) - held.allocated.get(resource, 0)
+            for held in room.reservations.values()
         }
         by = {name: amount for name, amount in unused.items() if amount > 0}
         if by and resource != PODS:
@@ -165,8 +172,8 @@ def _unused_reserved_resources(room: NodeUsage, refusals: Iterable[Rejection]) -
     return tuple(found)
 
 
-def _reservation_name(books: ReservationAccounting, uid: Uid) -> str:
-    holding = books.holding(uid)
+def _reservation_name(accounting: ReservationAccounting, uid: Uid) -> str:
+    holding = accounting.reservation(uid)
     return holding.name if holding is not None else ""
 
 

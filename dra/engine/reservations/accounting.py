@@ -6,12 +6,12 @@ reservation. Nothing is ever summed from the beginning: each node is an immutabl
 replaces, and what nodes have free is kept sorted (`capacity_index`).
 
 A pod is *in* a reservation if its annotation names the reservation and one of these holds: the reservation's status
-lists the pod, the pod matches an owner, or `admit` assigned the pod. An annotation alone assigns no pod: authors of
-pods can write annotations. Pods over which the reservation was placed are in it without an annotation. An assigned pod
-stays assigned, even if owners or labels change later.
+lists the pod, the pod matches an owner, or `assume_pod` assigned the pod. An annotation alone assigns no pod: authors
+of pods can write annotations. Pods over which the reservation was placed are in it without an annotation. An assigned
+pod stays assigned, even if owners or labels change later.
 
-`admit` decides and records in one step: an admitted pod is counted when `admit` returns, so no later call can give away
-the same capacity. `withdraw` undoes it.
+`assume_pod` decides and records in one step: the pod is counted when `assume_pod` returns, so no later call can give
+away the same capacity. `forget_assumed_pod` undoes it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -44,32 +44,32 @@ class AssumedPod(Struct, frozen=True):
     """The result of assigning a pod: its node and its reservation."""
 
     node: str
-    inside: Uid | None = None
+    reservation: Uid | None = None
 
 
 class RejectedNodes(Struct, frozen=True):
     """Nodes with the same rejections; without the numbers where resources are short, since numbers differ by node."""
 
     nodes: tuple[str, ...]
-    why: tuple[Rejection, ...]
+    rejections: tuple[Rejection, ...]
 
 
 class FilterResult(Struct, frozen=True):
     """The result of filtering all nodes for a pod, or for a reservation."""
 
-    fits: tuple[str, ...]
-    refused: tuple[RejectedNodes, ...]
+    feasible: tuple[str, ...]
+    rejected: tuple[RejectedNodes, ...]
 
 
 class ReservationAccounting:
     """The cache of nodes, reservations and pods, and every decision about their capacity."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, NodeUsage] = {}
-        self._fleet = CapacityIndex()
-        self._holdings: dict[Uid, ReservationInfo] = {}
-        self._candidates = OwnerIndex()
-        self._seats: dict[Uid, PodAssignment] = {}
+        self._nodes: dict[str, NodeUsage] = {}
+        self._index = CapacityIndex()
+        self._reservations: dict[Uid, ReservationInfo] = {}
+        self._owner_index = OwnerIndex()
+        self._assignments: dict[Uid, PodAssignment] = {}
         self._port_holders: set[Uid] = set()
         """Available reservations that hold host ports: few, if any."""
         self._on_node: dict[str, dict[Uid, None]] = {}
@@ -79,310 +79,345 @@ class ReservationAccounting:
     def observe_node(self, name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> None:
         """Add or update a node; `capacity` excludes what the node reserves for itself."""
         fresh = empty_node(name, capacity, labels=labels)
-        before = self._rooms.get(name)
+        before = self._nodes.get(name)
         if before is not None:
-            fresh = msgspec.structs.replace(before, capacity=fresh.capacity, labels=fresh.labels, known=True)
-        self._replace(fresh)
+            fresh = msgspec.structs.replace(before, capacity=fresh.capacity, labels=fresh.labels, is_known=True)
+        self._store_node(fresh)
 
     def forget_node(self, name: str) -> None:
         """Forget a deleted node; its pods and reservations stay counted until they are deleted, too."""
-        if (before := self._rooms.get(name)) is not None:
-            self._replace(msgspec.structs.replace(before, capacity={}, known=False))
+        if (before := self._nodes.get(name)) is not None:
+            self._store_node(msgspec.structs.replace(before, capacity={}, is_known=False))
 
-    def observe_reservation(self, holding: ReservationInfo) -> None:
+    def observe_reservation(self, info: ReservationInfo) -> None:
         """Add or update a reservation; only an available reservation holds anything."""
-        before = self._holdings.get(holding.uid)
-        if before is not None and before.available and (before.node != holding.node or not holding.available):
+        before = self._reservations.get(info.uid)
+        if before is not None and before.available and (before.node != info.node or not info.available):
             self._release_reservation(before)
-        self._holdings[holding.uid] = holding
-        if not holding.available:
-            self._candidates.drop(holding.uid)
-            self._port_holders.discard(holding.uid)
+        self._reservations[info.uid] = info
+        if not info.available:
+            self._owner_index.remove(info.uid)
+            self._port_holders.discard(info.uid)
             return
-        if holding.ports:
-            self._port_holders.add(holding.uid)
+        if info.host_ports:
+            self._port_holders.add(info.uid)
         else:
-            self._port_holders.discard(holding.uid)
-        self._candidates.put(holding)
-        there = self._room(holding.node)
-        held = there.held.get(holding.uid, ReservationUsage(holding=holding))
-        self._replace(there.holding(_update_usage(held, holding, self._inside(holding))))
-        for seat in list(self._pods_on_node(holding.node)):
-            if seat.inside is None and _is_owner_pod(seat.pod, holding):
-                self._move(seat, holding.uid)
+            self._port_holders.discard(info.uid)
+        self._owner_index.update(info)
+        node_usage = self._node(info.node)
+        usage = node_usage.reservations.get(info.uid, ReservationUsage(info=info))
+        self._store_node(node_usage.with_reservation(_update_usage(usage, info, self._assignments_in(info))))
+        for assignment in list(self._assignments_on_node(info.node)):
+            if assignment.reservation is None and _is_owner_pod(assignment.pod, info):
+                self._reassign_pod(assignment, info.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
         """Forget a deleted reservation; its pods run on."""
-        if (before := self._holdings.pop(uid, None)) is not None and before.available:
+        if (before := self._reservations.pop(uid, None)) is not None and before.available:
             self._release_reservation(before)
-        self._candidates.drop(uid)
+        self._owner_index.remove(uid)
         self._port_holders.discard(uid)
 
     def observe_pod(self, pod: PodInfo, *, node: str, assumed: bool = False) -> None:
         """Add or update a pod that has a node and has not finished; `assumed`: its binding is not confirmed yet."""
-        before = self._seats.get(pod.uid)
+        before = self._assignments.get(pod.uid)
         if before is not None and before.node == node:
-            if (before.pod.amounts, before.pod.reservation) == (pod.amounts, pod.reservation):
-                self._seats[pod.uid] = msgspec.structs.replace(before, pod=pod, assumed=assumed)
+            if (before.pod.amounts, before.pod.allocated_reservation) == (pod.amounts, pod.allocated_reservation):
+                self._assignments[pod.uid] = msgspec.structs.replace(before, pod=pod, assumed=assumed)
                 return
-            if before.inside is not None and pod.reservation in ("", before.inside):
-                # `admit` assigned the pod and its annotation is not visible yet; or its amounts have changed in place.
-                self._assign_pod(pod, node, into=before.inside, assumed=assumed)
+            if before.reservation is not None and pod.allocated_reservation in ("", before.reservation):
+                # `assume_pod` assigned the pod and its annotation is not visible yet; or its amounts have changed.
+                self._assign_pod(pod, node, into=before.reservation, assumed=assumed)
                 return
-        holding = self._holdings.get(pod.reservation)
-        if holding is not None and holding.available and holding.node == node and _is_owner_pod(pod, holding):
-            self._assign_pod(pod, node, into=holding.uid, assumed=assumed)
+        info = self._reservations.get(pod.allocated_reservation)
+        if info is not None and info.available and info.node == node and _is_owner_pod(pod, info):
+            self._assign_pod(pod, node, into=info.uid, assumed=assumed)
             return
-        over = (uid for uid, each in self._room(node).held.items() if pod.uid in each.holding.predecessors)
-        self._assign_pod(pod, node, into=next(over, None), assumed=assumed)
+        pre_allocating = (
+            uid for uid, each in self._node(node).reservations.items() if pod.uid in each.info.pre_allocated_pods
+        )
+        self._assign_pod(pod, node, into=next(pre_allocating, None), assumed=assumed)
 
-    def withdraw(self, uid: Uid) -> None:
-        """Undo `admit` for a pod that is still assumed; a pod observed on a node stays counted."""
-        if (seat := self._seats.get(uid)) is not None and seat.assumed:
+    def forget_assumed_pod(self, uid: Uid) -> None:
+        """Undo `assume_pod` for a pod that is still assumed; a pod observed on a node stays counted."""
+        if (assignment := self._assignments.get(uid)) is not None and assignment.assumed:
             self.forget_pod(uid)
 
     def forget_pod(self, uid: Uid) -> PodAssignment | None:
         """Forget a pod that has finished, was deleted or was not bound after all; return its last assignment."""
-        seat = self._seats.pop(uid, None)
-        if seat is not None:
-            del self._on_node[seat.node][uid]
-            self._replace(self._rooms[seat.node].giving(uid, seat.pod.amounts, out_of=seat.inside))
-        return seat
+        assignment = self._assignments.pop(uid, None)
+        if assignment is not None:
+            del self._on_node[assignment.node][uid]
+            self._store_node(
+                self._nodes[assignment.node].without_pod(uid, assignment.pod.amounts, out_of=assignment.reservation)
+            )
+        return assignment
 
     # Queries
 
-    def sift(self, pod: PodInfo) -> FilterResult:
+    def filter_nodes(self, pod: PodInfo) -> FilterResult:
         """Return the nodes on which a pod can run now, and what the others lack."""
-        fleet, eligible = self._fleet, self._eligible(pod)
+        index, eligible = self._index, self._eligible_by_node(pod)
         fits = self._feasible_nodes(pod, eligible)
-        left = fleet.known & ~fits
-        refused: list[RejectedNodes] = []
-        for node in self._rooms if pod.ignores else eligible:
-            if left & (one := fleet.only(node)):
+        left = index.known & ~fits
+        rejected: list[RejectedNodes] = []
+        for node in self._nodes if pod.ignores_reservations else eligible:
+            if left & (one := index.single(node)):
                 left ^= one
-                why = filtering.filter_node(self._rooms[node], pod, eligible.get(node)).refusals
-                refused.append(RejectedNodes(nodes=(node,), why=why))
-        if pod.affinity is None and (held := left & self._nodes_with_reserved_ports(pod.ports)):
-            refused.append(RejectedNodes(nodes=fleet.named(held), why=(Rejection(why=RejectionReason.HOST_PORT),)))
-            left ^= held
+                rejections = filtering.filter_node(self._nodes[node], pod, eligible.get(node)).rejections
+                rejected.append(RejectedNodes(nodes=(node,), rejections=rejections))
+        if pod.affinity is None and (port_held := left & self._nodes_with_reserved_ports(pod.host_ports)):
+            rejected.append(
+                RejectedNodes(nodes=index.names(port_held), rejections=(Rejection(reason=RejectionReason.HOST_PORT),))
+            )
+            left ^= port_held
         wanted = pod.amounts if pod.affinity is None else {}
-        return FilterResult(fits=fleet.named(fits), refused=(*refused, *self._lacking(wanted, left)))
+        return FilterResult(feasible=index.names(fits), rejected=(*rejected, *self._nodes_lacking(wanted, left)))
 
-    def places(self, holding: ReservationInfo, *, only: str = "", required: bool = False) -> FilterResult:
-        """Return the nodes on which `place` can place a reservation now, and what the others lack."""
-        fleet = self._fleet
-        elsewhere = fleet.known & ~fleet.only(only) if only else 0
-        clashing = fleet.clashing(default_policy=holding.default_policy) & fleet.known & ~elsewhere
-        port_held = self._nodes_with_reserved_ports(holding.ports) & fleet.known & ~elsewhere & ~clashing
-        left = fleet.known & ~elsewhere & ~clashing & ~port_held
-        fits = 0 if required else left & fleet.with_room(holding.amounts)
-        refused = [
-            RejectedNodes(nodes=fleet.named(nodes), why=(Rejection(why=why),))
-            for nodes, why in (
+    def filter_nodes_for_reservation(
+        self, info: ReservationInfo, *, node_name: str = "", pre_allocation_required: bool = False
+    ) -> FilterResult:
+        """Return the nodes on which `assume_reservation` can place a reservation now, and what the others lack."""
+        index = self._index
+        elsewhere = index.known & ~index.single(node_name) if node_name else 0
+        conflicting = index.with_policy_conflict(default_policy=info.has_default_policy) & index.known & ~elsewhere
+        port_held = self._nodes_with_reserved_ports(info.host_ports) & index.known & ~elsewhere & ~conflicting
+        left = index.known & ~elsewhere & ~conflicting & ~port_held
+        fits = 0 if pre_allocation_required else left & index.with_free(info.allocatable)
+        rejected = [
+            RejectedNodes(nodes=index.names(nodes), rejections=(Rejection(reason=reason),))
+            for nodes, reason in (
                 (elsewhere, RejectionReason.OTHER_NODE),
-                (clashing, RejectionReason.POLICY_CONFLICT),
+                (conflicting, RejectionReason.POLICY_CONFLICT),
                 (port_held, RejectionReason.HOST_PORT),
             )
             if nodes
         ]
         left &= ~fits
-        if holding.pre_allocates:
-            for node in fleet.named(left):
-                found = self._place(holding, node, only=only, required=required)
+        if info.allows_pre_allocation:
+            for node in index.names(left):
+                found = self._find_placement(
+                    info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
+                )
                 if isinstance(found, ReservationPlacement):
-                    fits |= fleet.only(node)
+                    fits |= index.single(node)
                 else:
-                    refused.append(RejectedNodes(nodes=(node,), why=found))
+                    rejected.append(RejectedNodes(nodes=(node,), rejections=found))
         else:
-            refused.extend(self._lacking(holding.amounts, left))
-        return FilterResult(fits=fleet.named(fits), refused=tuple(refused))
+            rejected.extend(self._nodes_lacking(info.allocatable, left))
+        return FilterResult(feasible=index.names(fits), rejected=tuple(rejected))
 
-    def options(
-        self, holding: ReservationInfo, nodes: Iterable[str], *, only: str = "", required: bool = False
+    def placement_options(
+        self, info: ReservationInfo, nodes: Iterable[str], *, node_name: str = "", pre_allocation_required: bool = False
     ) -> Iterator[PlacementOption]:
         """Yield each of the given nodes on which a reservation can be placed now.
 
-        Without pre-allocation the caller must have checked the nodes (`places`): thousands are passed each time.
+        Without pre-allocation the caller must have checked the nodes (`filter_nodes_for_reservation`):
+        thousands are passed each time.
         """
         for node in nodes:
-            if not holding.pre_allocates:
-                if (there := self._rooms.get(node)) is not None:
-                    yield there, 0
+            if not info.allows_pre_allocation:
+                if (node_usage := self._nodes.get(node)) is not None:
+                    yield node_usage, 0
                 continue
-            found = self._place(holding, node, only=only, required=required)
+            found = self._find_placement(
+                info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
+            )
             if isinstance(found, ReservationPlacement):
-                yield self._rooms[node], len(found.over)
+                yield self._nodes[node], len(found.pre_allocated_pods)
 
-    def explain(self, pod: PodInfo, node: str) -> NodeFilterResult:
+    def filter_node(self, pod: PodInfo, node: str) -> NodeFilterResult:
         """Return the result of filtering one node for a pod, with all numbers."""
-        return filtering.filter_node(self._room(node), pod)
+        return filtering.filter_node(self._node(node), pod)
 
-    def scores(self, pod: PodInfo, nodes: Collection[str]) -> Mapping[str, int]:
+    def prioritize(self, pod: PodInfo, nodes: Collection[str]) -> Mapping[str, int]:
         """Return scores of nodes for a pod, from 0 to 100; a node without an entry has 0."""
-        if not (eligible := self._eligible(pod)):
+        if not (eligible := self._eligible_by_node(pod)):
             return {}
         wanted = frozenset(nodes)
         nominees = (
-            scoring.score_nominated(there, pod, filtering.filter_node(there, pod, uids))
+            scoring.score_nominated(node_usage, pod, filtering.filter_node(node_usage, pod, uids))
             for node, uids in eligible.items()
             if node in wanted
-            for there in (self._rooms[node],)
+            for node_usage in (self._nodes[node],)
         )
         return scoring.node_scores(each for each in nominees if each is not None)
 
-    def refusals(self, pod: PodInfo) -> Iterator[tuple[ReservationInfo, Rejection | None]]:
+    def rejections(self, pod: PodInfo) -> Iterator[tuple[ReservationInfo, Rejection | None]]:
         """Yield each reservation with the rejection of a pod; None if the pod may use it, capacity aside."""
-        for uid, holding in self._holdings.items():
-            there = self._rooms.get(holding.node)
-            held = there.held.get(uid) if there is not None else None
-            labels = there.labels if there is not None else {}
-            entered = held.entered if held is not None else 0
-            yield holding, filtering.check_eligibility(holding, pod, node_labels=labels, consumers=entered)
+        for uid, info in self._reservations.items():
+            node_usage = self._nodes.get(info.node)
+            usage = node_usage.reservations.get(uid) if node_usage is not None else None
+            labels = node_usage.labels if node_usage is not None else {}
+            new_owner_count = usage.new_owner_count if usage is not None else 0
+            yield info, filtering.check_eligibility(info, pod, node_labels=labels, new_owner_count=new_owner_count)
 
     def fitting_reservations(self, pod: PodInfo, among: AbstractSet[Uid]) -> Iterator[ReservationInfo]:
         """Yield each of the given reservations that would take a pod now."""
-        for uid in self._candidates.of(pod):
+        for uid in self._owner_index.candidates(pod):
             if uid in among:
-                holding = self._holdings[uid]
-                there = self._rooms[holding.node]
-                held = there.held[uid]
-                refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
-                if refusal is None and not filtering.check_reservation(there, held, pod):
-                    yield holding
+                info = self._reservations[uid]
+                node_usage = self._nodes[info.node]
+                usage = node_usage.reservations[uid]
+                rejection = filtering.check_eligibility(
+                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
+                )
+                if rejection is None and not filtering.check_reservation(node_usage, usage, pod):
+                    yield info
 
-    def unfit(self, pod: PodInfo) -> tuple[int, tuple[Rejection, ...]]:
+    def rejections_of_owner(self, pod: PodInfo) -> tuple[int, tuple[Rejection, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
         owned = 0
         found: list[Rejection] = []
-        for uid in self._candidates.of(pod):
-            holding = self._holdings[uid]
-            if not owner_matching.matches_any_owner(holding.owners, pod):
+        for uid in self._owner_index.candidates(pod):
+            info = self._reservations[uid]
+            if not owner_matching.matches_any_owner(info.owners, pod):
                 continue
             owned += 1
-            there = self._rooms[holding.node]
-            held = there.held[uid]
-            refusal = filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered)
-            found += (refusal,) if refusal is not None else filtering.check_reservation(there, held, pod)
+            node_usage = self._nodes[info.node]
+            usage = node_usage.reservations[uid]
+            rejection = filtering.check_eligibility(
+                info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
+            )
+            found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
         return owned, tuple(found)
 
-    def room(self, node: str) -> NodeUsage | None:
+    def node(self, node: str) -> NodeUsage | None:
         """Return the usage of a node; None for a node without an entry."""
-        return self._rooms.get(node)
+        return self._nodes.get(node)
 
-    def holding(self, uid: Uid) -> ReservationInfo | None:
+    def reservation(self, uid: Uid) -> ReservationInfo | None:
         """Return a reservation by its uid; None if the uid is unknown."""
-        return self._holdings.get(uid)
+        return self._reservations.get(uid)
 
-    def seat(self, uid: Uid) -> PodAssignment | None:
+    def assignment(self, uid: Uid) -> PodAssignment | None:
         """Return the assignment of a pod; None if the pod is not counted."""
-        return self._seats.get(uid)
+        return self._assignments.get(uid)
 
-    def occupants(self, node: str) -> tuple[PodAssignment, ...]:
+    def pods_on_node(self, node: str) -> tuple[PodAssignment, ...]:
         """Return the pods of a node, with the reservation that each is in."""
-        return tuple(self._pods_on_node(node))
+        return tuple(self._assignments_on_node(node))
 
-    def running(self, node: str) -> Iterator[PodInfo]:
+    def unreserved_pods(self, node: str) -> Iterator[PodInfo]:
         """Yield the pods of a node that a reservation may be placed over: each is in none.
 
         A pod whose annotation names a reservation that was deleted or has ended is in none.
         """
-        for seat in self._pods_on_node(node):
-            named = self._holdings.get(seat.pod.reservation)
-            if seat.inside is None and (named is None or not named.available):
-                yield seat.pod
+        for assignment in self._assignments_on_node(node):
+            named = self._reservations.get(assignment.pod.allocated_reservation)
+            if assignment.reservation is None and (named is None or not named.available):
+                yield assignment.pod
 
-    def consumers(self, uid: Uid) -> tuple[PodInfo, ...]:
+    def owner_pods(self, uid: Uid) -> tuple[PodInfo, ...]:
         """Return the pods in a reservation, ordered by uid."""
-        holding = self._holdings.get(uid)
-        found = self._inside(holding) if holding is not None else ()
-        return tuple(sorted((seat.pod for seat in found), key=lambda pod: pod.uid))
+        info = self._reservations.get(uid)
+        found = self._assignments_in(info) if info is not None else ()
+        return tuple(sorted((assignment.pod for assignment in found), key=lambda pod: pod.uid))
 
     # Decisions that change the accounting
 
-    def admit(self, pod: PodInfo, node: str) -> AssumedPod | tuple[Rejection, ...]:
+    def assume_pod(self, pod: PodInfo, node: str) -> AssumedPod | tuple[Rejection, ...]:
         """Assign a pod to a node, in the best reservation for the pod; or return why the node rejects the pod.
 
         The call is idempotent for the same node. A pod assigned to one node is rejected by every other node until
         `forget_pod`: a binding whose outcome is unknown may still succeed.
         """
-        there = self._room(node)
-        if (before := self._seats.get(pod.uid)) is not None:
+        node_usage = self._node(node)
+        if (before := self._assignments.get(pod.uid)) is not None:
             if before.node != node:
-                return (Rejection(why=RejectionReason.ELSEWHERE, subject=before.node),)
-            return AssumedPod(node=node, inside=before.inside)
-        verdict = filtering.filter_node(there, pod)
-        if not verdict.fits:
-            return verdict.refusals
-        chosen = scoring.nominate_reservation(there, pod, verdict.inside)
+                return (Rejection(reason=RejectionReason.ELSEWHERE, subject=before.node),)
+            return AssumedPod(node=node, reservation=before.reservation)
+        result = filtering.filter_node(node_usage, pod)
+        if not result.fits:
+            return result.rejections
+        chosen = scoring.nominate_reservation(node_usage, pod, result.reservations)
         self._assign_pod(pod, node, into=chosen, assumed=True)
-        return AssumedPod(node=node, inside=chosen)
+        return AssumedPod(node=node, reservation=chosen)
 
-    def place(
-        self, holding: ReservationInfo, node: str, *, only: str = "", required: bool = False
+    def assume_reservation(
+        self, info: ReservationInfo, node: str, *, node_name: str = "", pre_allocation_required: bool = False
     ) -> ReservationPlacement | tuple[Rejection, ...]:
         """Place a reservation on a node, over running pods if it may be; or return why the node rejects it."""
-        found = self._place(holding, node, only=only, required=required)
+        found = self._find_placement(info, node, node_name=node_name, pre_allocation_required=pre_allocation_required)
         if isinstance(found, ReservationPlacement):
-            over = frozenset(pod.uid for pod in found.over)
-            held = msgspec.structs.replace(assign_node(holding, node=node), predecessors=holding.predecessors | over)
-            self.observe_reservation(held)
-            for uid in over:
-                self._move(self._seats[uid], holding.uid)
+            pre_allocated = frozenset(pod.uid for pod in found.pre_allocated_pods)
+            assumed = msgspec.structs.replace(
+                assign_node(info, node=node), pre_allocated_pods=info.pre_allocated_pods | pre_allocated
+            )
+            self.observe_reservation(assumed)
+            for uid in pre_allocated:
+                self._reassign_pod(self._assignments[uid], info.uid)
         return found
 
-    def succeed(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> tuple[Rejection, ...]:
+    def reserve_for_preemptor(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> tuple[Rejection, ...]:
         """Reserve for a preemptor the capacity that its victims free; or return why evictions would not be enough.
 
         The capacity is held by a reservation for this pod alone (`preemption.preemptor_reservation`), until
-        `forget_reservation`. Victims inside a reservation free capacity of that reservation: `promise` holds that.
+        `forget_reservation`. Victims inside a reservation free capacity of that reservation: `nominate`
+        holds that.
         """
-        stand_in = reservation_info.preemptor_reservation(pod, node, victims)
-        leaving = [each for each in self.occupants(node) if each.pod.uid in stand_in.predecessors]
-        if lacking := filtering.check_unreserved(self._room(node).without_pods(leaving), pod.amounts):
+        info = reservation_info.preemptor_reservation(pod, node, victims)
+        assignments = [each for each in self.pods_on_node(node) if each.pod.uid in info.pre_allocated_pods]
+        if lacking := filtering.check_unreserved(self._node(node).without_pods(assignments), pod.amounts):
             return lacking
-        self.observe_reservation(stand_in)
+        self.observe_reservation(info)
         return ()
 
-    def promise(self, pod: PodInfo, uid: Uid) -> None:
+    def nominate(self, pod: PodInfo, uid: Uid) -> None:
         """Keep the resources that victims in a Reservation free for the preemptor, until `remove_nomination`."""
-        there = self._rooms[self._holdings[uid].node]
-        held = there.held[uid]
-        self._replace(there.holding(msgspec.structs.replace(held, promised={**held.promised, pod.uid: pod.amounts})))
+        node_usage = self._nodes[self._reservations[uid].node]
+        usage = node_usage.reservations[uid]
+        self._store_node(
+            node_usage.with_reservation(
+                msgspec.structs.replace(usage, nominated={**usage.nominated, pod.uid: pod.amounts})
+            )
+        )
 
     def remove_nomination(self, pod: Uid, uid: Uid) -> None:
         """Stop keeping resources of a reservation for a preemptor."""
-        holding = self._holdings.get(uid)
-        held = self._room(holding.node).held.get(uid) if holding is not None else None
-        if held is not None and pod in held.promised:
-            rest = {key: each for key, each in held.promised.items() if key != pod}
-            there = self._rooms[held.holding.node]
-            self._replace(there.holding(msgspec.structs.replace(held, promised=rest)))
+        info = self._reservations.get(uid)
+        usage = self._node(info.node).reservations.get(uid) if info is not None else None
+        if usage is not None and pod in usage.nominated:
+            rest = {key: each for key, each in usage.nominated.items() if key != pod}
+            node_usage = self._nodes[usage.info.node]
+            self._store_node(node_usage.with_reservation(msgspec.structs.replace(usage, nominated=rest)))
 
     # Internals
 
-    def _eligible(self, pod: PodInfo) -> dict[str, list[Uid]]:
+    def _eligible_by_node(self, pod: PodInfo) -> dict[str, list[Uid]]:
         """Return node → the reservations there that a pod may use."""
         found: dict[str, list[Uid]] = {}
-        if pod.ignores:
+        if pod.ignores_reservations:
             return found
-        for uid in self._candidates.of(pod):
-            holding = self._holdings[uid]
-            there = self._rooms[holding.node]
-            held = there.held[uid]
-            if not there.known:
+        for uid in self._owner_index.candidates(pod):
+            info = self._reservations[uid]
+            node_usage = self._nodes[info.node]
+            usage = node_usage.reservations[uid]
+            if not node_usage.is_known:
                 continue
-            if filtering.check_eligibility(holding, pod, node_labels=there.labels, consumers=held.entered) is None:
-                found.setdefault(holding.node, []).append(uid)
+            if (
+                filtering.check_eligibility(
+                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
+                )
+                is None
+            ):
+                found.setdefault(info.node, []).append(uid)
         return found
 
     def _feasible_nodes(self, pod: PodInfo, eligible: Mapping[str, list[Uid]]) -> NodeSet:
-        fleet = self._fleet
-        if pod.ignores:
-            return sum(fleet.only(name) for name, each in self._rooms.items() if filtering.filter_node(each, pod).fits)
-        fits = fleet.with_room(pod.amounts) & ~self._nodes_with_reserved_ports(pod.ports) if pod.affinity is None else 0
+        index = self._index
+        if pod.ignores_reservations:
+            return sum(
+                index.single(name) for name, each in self._nodes.items() if filtering.filter_node(each, pod).fits
+            )
+        fits = (
+            index.with_free(pod.amounts) & ~self._nodes_with_reserved_ports(pod.host_ports)
+            if pod.affinity is None
+            else 0
+        )
         for node, uids in eligible.items():
-            one = fleet.only(node)
-            if not fits & one and filtering.filter_node(self._rooms[node], pod, uids).fits:
+            one = index.single(node)
+            if not fits & one and filtering.filter_node(self._nodes[node], pod, uids).fits:
                 fits |= one
         return fits
 
@@ -391,66 +426,74 @@ class ReservationAccounting:
         found = 0
         if wanted:
             for uid in self._port_holders:
-                if pod_info.have_conflict(wanted, (holding := self._holdings[uid]).ports):
-                    found |= self._fleet.only(holding.node)
+                if pod_info.have_conflict(wanted, (info := self._reservations[uid]).host_ports):
+                    found |= self._index.single(info.node)
         return found
 
-    def _lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[RejectedNodes]:
+    def _nodes_lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[RejectedNodes]:
         if not nodes:
             return
-        for short, those in self._fleet.lacking(wanted, nodes):
-            why = tuple(
-                Rejection(why=RejectionReason.NODE_SHORT, subject=name, requested=wanted[name]) for name in short
+        for short, those in self._index.group_by_shortage(wanted, nodes):
+            rejections = tuple(
+                Rejection(reason=RejectionReason.NODE_SHORT, subject=name, requested=wanted[name]) for name in short
             )
-            yield RejectedNodes(nodes=self._fleet.named(those), why=why or (Rejection(why=RejectionReason.NO_MATCH),))
+            yield RejectedNodes(
+                nodes=self._index.names(those), rejections=rejections or (Rejection(reason=RejectionReason.NO_MATCH),)
+            )
 
-    def _place(
-        self, holding: ReservationInfo, node: str, *, only: str, required: bool
+    def _find_placement(
+        self, info: ReservationInfo, node: str, *, node_name: str, pre_allocation_required: bool
     ) -> ReservationPlacement | tuple[Rejection, ...]:
-        running = self.running(node)
+        running = self.unreserved_pods(node)
         return reservation_placement.place_reservation(
-            self._room(node), holding, only=only, running=running, required=required
+            self._node(node),
+            info,
+            node_name=node_name,
+            unreserved_pods=running,
+            pre_allocation_required=pre_allocation_required,
         )
 
-    def _room(self, node: str) -> NodeUsage:
-        found = self._rooms.get(node)
-        return found if found is not None else NodeUsage(name=node, capacity={}, known=False)
+    def _node(self, node: str) -> NodeUsage:
+        found = self._nodes.get(node)
+        return found if found is not None else NodeUsage(name=node, capacity={}, is_known=False)
 
-    def _replace(self, new: NodeUsage) -> None:
+    def _store_node(self, new: NodeUsage) -> None:
         """Replace the usage of a node, here and in the capacity index."""
-        self._rooms[new.name] = new
-        self._fleet.put(new)
+        self._nodes[new.name] = new
+        self._index.update(new)
 
-    def _release_reservation(self, holding: ReservationInfo) -> None:
-        for seat in list(self._inside(holding)):
-            self._seats[seat.pod.uid] = msgspec.structs.replace(seat, inside=None)
-        self._replace(self._rooms[holding.node].without(holding.uid))
+    def _release_reservation(self, info: ReservationInfo) -> None:
+        for assignment in list(self._assignments_in(info)):
+            self._assignments[assignment.pod.uid] = msgspec.structs.replace(assignment, reservation=None)
+        self._store_node(self._nodes[info.node].without_reservation(info.uid))
 
     def _assign_pod(self, pod: PodInfo, node: str, *, into: Uid | None, assumed: bool) -> None:
         self.forget_pod(pod.uid)
-        self._seats[pod.uid] = PodAssignment(pod=pod, node=node, inside=into, assumed=assumed)
+        self._assignments[pod.uid] = PodAssignment(pod=pod, node=node, reservation=into, assumed=assumed)
         self._on_node.setdefault(node, {})[pod.uid] = None
-        self._replace(self._room(node).taking(pod.uid, pod.amounts, into=into))
+        self._store_node(self._node(node).with_pod(pod.uid, pod.amounts, into=into))
 
-    def _move(self, seat: PodAssignment, uid: Uid) -> None:
-        self._assign_pod(seat.pod, seat.node, into=uid, assumed=seat.assumed)
+    def _reassign_pod(self, assignment: PodAssignment, uid: Uid) -> None:
+        self._assign_pod(assignment.pod, assignment.node, into=uid, assumed=assignment.assumed)
 
-    def _pods_on_node(self, node: str) -> Iterator[PodAssignment]:
-        return (self._seats[uid] for uid in self._on_node.get(node, ()))
+    def _assignments_on_node(self, node: str) -> Iterator[PodAssignment]:
+        return (self._assignments[uid] for uid in self._on_node.get(node, ()))
 
-    def _inside(self, holding: ReservationInfo) -> Iterable[PodAssignment]:
-        return (seat for seat in self._pods_on_node(holding.node) if seat.inside == holding.uid)
+    def _assignments_in(self, info: ReservationInfo) -> Iterable[PodAssignment]:
+        return (assignment for assignment in self._assignments_on_node(info.node) if assignment.reservation == info.uid)
 
 
-def _is_owner_pod(pod: PodInfo, holding: ReservationInfo) -> bool:
-    if pod.uid in holding.predecessors:
+def _is_owner_pod(pod: PodInfo, info: ReservationInfo) -> bool:
+    if pod.uid in info.pre_allocated_pods:
         return True
-    return pod.reservation == holding.uid and (
-        pod.uid in holding.listed or owner_matching.matches_any_owner(holding.owners, pod)
+    return pod.allocated_reservation == info.uid and (
+        pod.uid in info.current_owners or owner_matching.matches_any_owner(info.owners, pod)
     )
 
 
-def _update_usage(held: ReservationUsage, holding: ReservationInfo, seats: Iterable[PodAssignment]) -> ReservationUsage:
+def _update_usage(
+    usage: ReservationUsage, info: ReservationInfo, assignments: Iterable[PodAssignment]
+) -> ReservationUsage:
     """Return the usage of a reservation after the reservation has changed."""
-    preceding = sum(seat.pod.uid in holding.predecessors for seat in seats)
-    return msgspec.structs.replace(held, holding=holding, preceding=preceding)
+    pre_allocated_count = sum(assignment.pod.uid in info.pre_allocated_pods for assignment in assignments)
+    return msgspec.structs.replace(usage, info=info, pre_allocated_count=pre_allocated_count)

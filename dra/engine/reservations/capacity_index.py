@@ -36,13 +36,13 @@ class SortedNodes:
     def __len__(self) -> int:
         return len(self._values)
 
-    def put(self, node: int, value: int) -> None:
+    def set(self, node: int, value: int) -> None:
         """Set the value of a node."""
         before = self._values.get(node)
         if before == value:
             return
         if before is not None:
-            self._take(node, before)
+            self._remove_entry(node, before)
         self._values[node] = value
         entry = (value, node)
         index = min(self._find(entry), len(self._blocks) - 1)
@@ -61,10 +61,10 @@ class SortedNodes:
             self._sets.insert(index + 1, upper)
             self._sets[index] ^= upper
 
-    def drop(self, node: int) -> None:
+    def remove(self, node: int) -> None:
         """Remove a node and its value."""
         if (before := self._values.pop(node, None)) is not None:
-            self._take(node, before)
+            self._remove_entry(node, before)
 
     def at_least(self, value: int) -> NodeSet:
         """Return the nodes whose value is at least the given one."""
@@ -91,7 +91,7 @@ class SortedNodes:
                 high = middle
         return low
 
-    def _take(self, node: int, value: int) -> None:
+    def _remove_entry(self, node: int, value: int) -> None:
         index = self._find((value, node))
         block = self._blocks[index]
         del block[bisect_left(block, (value, node))]
@@ -115,43 +115,43 @@ class CapacityIndex:
         self.known: NodeSet = 0
         """Nodes that have been observed."""
 
-    def put(self, room: NodeUsage) -> None:
+    def update(self, node: NodeUsage) -> None:
         """Add a node, or replace its entry; resources whose free amount has changed are sorted again."""
-        name = room.name
+        name = node.name
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self._names)
             self._names.append(name)
-        self.known = _with_bit(self.known, number, on=room.known)
-        policies = {each.default_policy for each in reservation_placement.active_reservations(room)}
+        self.known = _with_bit(self.known, number, on=node.is_known)
+        policies = {each.has_default_policy for each in reservation_placement.active_reservations(node)}
         for policy, nodes in self._sharing.items():
             self._sharing[policy] = _with_bit(nodes, number, on=policy in policies)
         before = self._ranked.get(name, {})
-        charged = room.charged
-        now = {resource: amount - charged.get(resource, 0) for resource, amount in room.capacity.items()}
+        requested = node.requested
+        now = {resource: amount - requested.get(resource, 0) for resource, amount in node.capacity.items()}
         for resource, free in now.items():
             if before.get(resource) != free:
                 ranking = self._free.get(resource)
                 if ranking is None:
                     ranking = self._free[resource] = SortedNodes()
-                ranking.put(number, free)
+                ranking.set(number, free)
         for resource in before.keys() - now.keys():
-            self._free[resource].drop(number)
+            self._free[resource].remove(number)
         self._ranked[name] = now
 
-    def only(self, node: str) -> NodeSet:
+    def single(self, node: str) -> NodeSet:
         """Return the set of one node; the empty set for a node without an entry."""
         number = self._numbers.get(node)
         return 0 if number is None else 1 << number
 
-    def with_room(self, wanted: Amounts) -> NodeSet:
+    def with_free(self, wanted: Amounts) -> NodeSet:
         """Return the nodes that have at least the wanted amounts free."""
         found = self.known
         for resource, amount in wanted.items():
             found &= self._with(resource, amount)
         return found
 
-    def lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
+    def group_by_shortage(self, wanted: Amounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
         """Yield the given nodes, grouped by the resources of which they have too little."""
         groups: dict[tuple[str, ...], NodeSet] = {(): nodes}
         for resource, amount in wanted.items():
@@ -163,11 +163,11 @@ class CapacityIndex:
             groups = {short: those for short, those in split.items() if those}
         yield from groups.items()
 
-    def clashing(self, *, default_policy: bool) -> NodeSet:
+    def with_policy_conflict(self, *, default_policy: bool) -> NodeSet:
         """Return the nodes with a reservation whose policy excludes a reservation of the given policy."""
         return self._sharing[not default_policy]
 
-    def named(self, nodes: NodeSet) -> tuple[str, ...]:
+    def names(self, nodes: NodeSet) -> tuple[str, ...]:
         """Return the names of the nodes in a set."""
         bits = f"{nodes:b}"[::-1].encode().translate(_BITS)
         return tuple(compress(self._names, bits))

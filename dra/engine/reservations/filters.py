@@ -39,80 +39,80 @@ _FILTERING_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_E
 
 
 def check_eligibility(
-    holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int
+    info: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], new_owner_count: int
 ) -> Rejection | None:
     """Return why a pod may not use a reservation; None if it may."""
-    return check_owner_and_affinity(holding, pod, node_labels=node_labels, consumers=consumers) or _check_resources(
-        holding, pod
-    )
+    return check_owner_and_affinity(
+        info, pod, node_labels=node_labels, new_owner_count=new_owner_count
+    ) or _check_resources(info, pod)
 
 
 def check_owner_and_affinity(
-    holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int = 0
+    info: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], new_owner_count: int = 0
 ) -> Rejection | None:
     """Return why a pod may not use a reservation, whatever amounts both have (rules 1 to 5); None if it may."""
-    if why := unusable_reason(holding, consumers=consumers):
-        return Rejection(why=why, subject=holding.fault)
-    if holding.allocate_once and holding.listed - holding.predecessors - {pod.uid}:
+    if reason := unusable_reason(info, new_owner_count=new_owner_count):
+        return Rejection(reason=reason, subject=info.parse_error)
+    if info.allocate_once and info.current_owners - info.pre_allocated_pods - {pod.uid}:
         return Rejection(
-            why=RejectionReason.USED_UP
+            reason=RejectionReason.USED_UP
         )  # by a pod that is not in the cache, perhaps because it started and finished in between
-    if not owner_matching.matches_any_owner(holding.owners, pod):
-        return Rejection(why=RejectionReason.NOT_OWNER)
-    return _check_affinity(holding, pod.affinity, node_labels)
+    if not owner_matching.matches_any_owner(info.owners, pod):
+        return Rejection(reason=RejectionReason.NOT_OWNER)
+    return _check_affinity(info, pod.affinity, node_labels)
 
 
 def _check_affinity(
-    holding: ReservationInfo, affinity: ReservationAffinity | None, node_labels: Mapping[str, str]
+    info: ReservationInfo, affinity: ReservationAffinity | None, node_labels: Mapping[str, str]
 ) -> Rejection | None:
     if affinity is not None and affinity.name:
-        return None if affinity.name == holding.name else Rejection(why=RejectionReason.OTHER_NAME)
-    if refusal := _check_taints(holding, affinity):
-        return refusal
-    if affinity is not None and not _matches_affinity(holding, affinity, node_labels):
-        return Rejection(why=RejectionReason.AFFINITY)
+        return None if affinity.name == info.name else Rejection(reason=RejectionReason.OTHER_NAME)
+    if rejection := _check_taints(info, affinity):
+        return rejection
+    if affinity is not None and not _matches_affinity(info, affinity, node_labels):
+        return Rejection(reason=RejectionReason.AFFINITY)
     return None
 
 
-def _check_resources(holding: ReservationInfo, pod: PodInfo) -> Rejection | None:
-    if any(holding.amounts.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact):
-        return Rejection(why=RejectionReason.NOT_EXACT)
-    if pod.affinity is None and not has_common_resource(holding, pod):
-        return Rejection(why=RejectionReason.NOTHING_IN_COMMON)
+def _check_resources(info: ReservationInfo, pod: PodInfo) -> Rejection | None:
+    if any(info.allocatable.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact_match_resources):
+        return Rejection(reason=RejectionReason.NOT_EXACT)
+    if pod.affinity is None and not has_common_resource(info, pod):
+        return Rejection(reason=RejectionReason.NOTHING_IN_COMMON)
     return None
 
 
-def has_common_resource(holding: ReservationInfo, pod: PodInfo) -> bool:
+def has_common_resource(info: ReservationInfo, pod: PodInfo) -> bool:
     """Return whether a pod requests a resource that a reservation provides."""
-    return any(amount and name != PODS and holding.serves(name) for name, amount in pod.amounts.items())
+    return any(amount and name != PODS and info.provides(name) for name, amount in pod.amounts.items())
 
 
-def can_be_pre_allocated(holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str]) -> bool:
+def can_be_pre_allocated(info: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str]) -> bool:
     """Return whether a running pod may be in a reservation that is about to be placed over it (rules 3 to 7)."""
-    refused = _check_affinity(holding, pod.affinity, node_labels) or _check_resources(holding, pod)
-    return refused is None and has_common_resource(holding, pod)
+    rejection = _check_affinity(info, pod.affinity, node_labels) or _check_resources(info, pod)
+    return rejection is None and has_common_resource(info, pod)
 
 
-def unusable_reason(holding: ReservationInfo, *, consumers: int) -> RejectionReason | None:
+def unusable_reason(info: ReservationInfo, *, new_owner_count: int) -> RejectionReason | None:
     """Return why no pod at all may use a reservation now; None if pods may."""
-    if not holding.available:
+    if not info.available:
         return RejectionReason.NOT_AVAILABLE
-    if holding.fault:
+    if info.parse_error:
         return RejectionReason.UNREADABLE
-    if holding.terminating:
+    if info.terminating:
         return RejectionReason.TERMINATING
-    if holding.allocate_once and consumers:
+    if info.allocate_once and new_owner_count:
         return RejectionReason.USED_UP
     return None
 
 
-def _check_taints(holding: ReservationInfo, affinity: ReservationAffinity | None) -> Rejection | None:
+def _check_taints(info: ReservationInfo, affinity: ReservationAffinity | None) -> Rejection | None:
     tolerations = affinity.tolerations if affinity is not None else ()
-    if holding.unschedulable and not _is_tolerated(_UNSCHEDULABLE_TAINT, "", TaintEffect.NO_SCHEDULE, tolerations):
-        return Rejection(why=RejectionReason.UNSCHEDULABLE)
-    for taint in holding.taints:
+    if info.unschedulable and not _is_tolerated(_UNSCHEDULABLE_TAINT, "", TaintEffect.NO_SCHEDULE, tolerations):
+        return Rejection(reason=RejectionReason.UNSCHEDULABLE)
+    for taint in info.taints:
         if taint.effect in _FILTERING_EFFECTS and not _is_tolerated(taint.key, taint.value, taint.effect, tolerations):
-            return Rejection(why=RejectionReason.TAINTED, subject=str(taint))
+            return Rejection(reason=RejectionReason.TAINTED, subject=str(taint))
     return None
 
 
@@ -124,10 +124,10 @@ def _is_tolerated(key: str, value: str, effect: TaintEffect, tolerations: tuple[
     )
 
 
-def _matches_affinity(holding: ReservationInfo, affinity: ReservationAffinity, node_labels: Mapping[str, str]) -> bool:
-    labels = {**node_labels, **holding.labels}
+def _matches_affinity(info: ReservationInfo, affinity: ReservationAffinity, node_labels: Mapping[str, str]) -> bool:
+    labels = {**node_labels, **info.labels}
     return all(labels.get(key) == value for key, value in affinity.selector.items()) and matches_node_selector(
-        affinity.terms, name=holding.name, labels=labels
+        affinity.terms, name=info.name, labels=labels
     )
 
 
@@ -135,144 +135,148 @@ class NodeFilterResult(Struct, frozen=True):
     """The result of filtering one node for a pod."""
 
     node: str
-    inside: tuple[Uid, ...] = ()
+    reservations: tuple[Uid, ...] = ()
     """Reservations with enough capacity for the pod."""
-    beside: bool = False
+    fits_unreserved: bool = False
     """Whether the pod fits on the node without any reservation."""
-    refusals: tuple[Rejection, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
     """Why the pod does not fit on the node; empty if it does."""
 
     @property
     def fits(self) -> bool:
         """Return whether the pod fits on the node, in a reservation or without."""
-        return self.beside or bool(self.inside)
+        return self.fits_unreserved or bool(self.reservations)
 
 
-def filter_node(room: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = None) -> NodeFilterResult:
+def filter_node(node: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = None) -> NodeFilterResult:
     """Return whether a pod fits on a node, in which reservations, or why not.
 
     `eligible` are the reservations that the pod may use; None if the caller has not computed them.
     """
-    if not room.known:
-        return NodeFilterResult(node=room.name, refusals=(Rejection(why=RejectionReason.NO_SUCH_NODE),))
-    if pod.ignores:
-        lacking = _check_ignoring_reservations(room, pod.amounts)
-        return NodeFilterResult(node=room.name, beside=not lacking, refusals=lacking)
-    if not room.held and pod.affinity is None:  # most nodes, and all that kube-scheduler knows
-        short = check_unreserved(room, pod.amounts)
-        return NodeFilterResult(room.name, (), not short, short)
-    candidates = eligible_reservations(room, pod) if eligible is None else tuple(eligible)
-    inside: list[Uid] = []
-    refusals: list[Rejection] = []
+    if not node.is_known:
+        return NodeFilterResult(node=node.name, rejections=(Rejection(reason=RejectionReason.NO_SUCH_NODE),))
+    if pod.ignores_reservations:
+        lacking = _check_ignoring_reservations(node, pod.amounts)
+        return NodeFilterResult(node=node.name, fits_unreserved=not lacking, rejections=lacking)
+    if not node.reservations and pod.affinity is None:  # most nodes, and all that kube-scheduler knows
+        short = check_unreserved(node, pod.amounts)
+        return NodeFilterResult(node.name, (), not short, short)
+    candidates = eligible_reservations(node, pod) if eligible is None else tuple(eligible)
+    fitting: list[Uid] = []
+    rejections: list[Rejection] = []
     for uid in candidates:
-        if lacking := check_reservation(room, room.held[uid], pod):
-            refusals.extend(lacking)
+        if lacking := check_reservation(node, node.reservations[uid], pod):
+            rejections.extend(lacking)
         else:
-            inside.append(uid)
+            fitting.append(uid)
     if pod.affinity is not None:
-        if not inside:
-            refusals = refusals or [Rejection(why=RejectionReason.NO_MATCH)]
-        return NodeFilterResult(node=room.name, inside=tuple(inside), refusals=() if inside else _deduplicate(refusals))
-    short = (*check_unreserved(room, pod.amounts), *check_host_ports(room, pod.ports))
-    fits = not short or inside
+        if not fitting:
+            rejections = rejections or [Rejection(reason=RejectionReason.NO_MATCH)]
+        return NodeFilterResult(
+            node=node.name, reservations=tuple(fitting), rejections=() if fitting else _deduplicate(rejections)
+        )
+    short = (*check_unreserved(node, pod.amounts), *check_host_ports(node, pod.host_ports))
+    fits = not short or fitting
     return NodeFilterResult(
-        node=room.name,
-        inside=tuple(inside),
-        beside=not short,
-        refusals=() if fits else _deduplicate([*short, *refusals]),
+        node=node.name,
+        reservations=tuple(fitting),
+        fits_unreserved=not short,
+        rejections=() if fits else _deduplicate([*short, *rejections]),
     )
 
 
-def eligible_reservations(room: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
+def eligible_reservations(node: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
     """Return the reservations of a node that a pod may use."""
     return tuple(
         uid
-        for uid, held in room.held.items()
-        if check_eligibility(held.holding, pod, node_labels=room.labels, consumers=held.entered) is None
+        for uid, usage in node.reservations.items()
+        if check_eligibility(usage.info, pod, node_labels=node.labels, new_owner_count=usage.new_owner_count) is None
     )
 
 
-def check_unreserved(room: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
+def check_unreserved(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     """Return the resources that a node lacks for a pod that gets nothing of what is held."""
-    capacity, charged = room.capacity, room.charged
+    capacity, requested = node.capacity, node.requested
     for name, amount in wanted.items():  # runs for thousands of nodes each time, and most of these have enough
-        if amount > capacity.get(name, 0) - charged.get(name, 0) and amount > 0:
+        if amount > capacity.get(name, 0) - requested.get(name, 0) and amount > 0:
             break
     else:
         return ()
     return tuple(
         Rejection(
-            why=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_SHORT,
             subject=name,
             requested=amount,
-            used=charged.get(name, 0),
+            used=requested.get(name, 0),
             capacity=capacity.get(name, 0),
         )
         for name, amount in wanted.items()
-        if amount > 0 and amount > capacity.get(name, 0) - charged.get(name, 0)
+        if amount > 0 and amount > capacity.get(name, 0) - requested.get(name, 0)
     )
 
 
-def check_host_ports(room: NodeUsage, wanted: HostPorts, *, but: Uid | None = None) -> tuple[Rejection, ...]:
-    """Return a rejection if a reservation other than `but` holds one of the wanted host ports."""
+def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | None = None) -> tuple[Rejection, ...]:
+    """Return a rejection if a reservation other than `excluding` holds one of the wanted host ports."""
     if wanted and any(
-        pod_info.have_conflict(wanted, held.holding.ports) for uid, held in room.held.items() if uid != but
+        pod_info.have_conflict(wanted, usage.info.host_ports)
+        for uid, usage in node.reservations.items()
+        if uid != excluding
     ):
-        return (Rejection(why=RejectionReason.HOST_PORT),)
+        return (Rejection(reason=RejectionReason.HOST_PORT),)
     return ()
 
 
-def check_reservation(room: NodeUsage, held: ReservationUsage, pod: PodInfo) -> tuple[Rejection, ...]:
+def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) -> tuple[Rejection, ...]:
     """Return what is lacking for a pod that uses a reservation; the caller has checked that the pod may use it."""
     found = [
         Rejection(
-            why=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_SHORT,
             subject=name,
             requested=amount,
-            used=room.capacity.get(name, 0) - room.available_to_owner(held, name, to=pod.uid),
-            capacity=room.capacity.get(name, 0),
+            used=node.capacity.get(name, 0) - node.available_to_owner(usage, name, pod=pod.uid),
+            capacity=node.capacity.get(name, 0),
         )
         for name, amount in pod.amounts.items()
-        if amount > 0 and amount > room.available_to_owner(held, name, to=pod.uid)
+        if amount > 0 and amount > node.available_to_owner(usage, name, pod=pod.uid)
     ]
-    holding = held.holding
-    found += check_host_ports(room, pod.ports, but=holding.uid)
-    if holding.policy is not AllocatePolicy.RESTRICTED:
+    info = usage.info
+    found += check_host_ports(node, pod.host_ports, excluding=info.uid)
+    if info.policy is not AllocatePolicy.RESTRICTED:
         return tuple(found)
-    named = pod.affinity is not None and pod.affinity.name == holding.name
+    named = pod.affinity is not None and pod.affinity.name == info.name
     for name, amount in pod.amounts.items():
-        if amount > 0 and name in holding.restricted and amount > held.remainder(name, to=pod.uid):
+        if amount > 0 and name in info.restricted_resources and amount > usage.remaining(name, pod=pod.uid):
             found.append(
                 Rejection(
-                    why=RejectionReason.SHORT,
+                    reason=RejectionReason.SHORT,
                     subject=name,
                     requested=amount,
-                    used=held.taken(name, to=pod.uid),
-                    capacity=max(0, holding.amounts.get(name, 0) - holding.inner.get(name, 0)),
+                    used=usage.allocated_and_nominated(name, pod=pod.uid),
+                    capacity=max(0, info.allocatable.get(name, 0) - info.reserved.get(name, 0)),
                     named=named,
                 )
             )
     return tuple(found)
 
 
-def _check_ignoring_reservations(room: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
+def _check_ignoring_reservations(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     return tuple(
         Rejection(
-            why=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_SHORT,
             subject=name,
             requested=amount,
-            used=room.capacity.get(name, 0) - room.unused(name),
-            capacity=room.capacity.get(name, 0),
+            used=node.capacity.get(name, 0) - node.unused(name),
+            capacity=node.capacity.get(name, 0),
         )
         for name, amount in wanted.items()
-        if amount > 0 and amount > room.unused(name)
+        if amount > 0 and amount > node.unused(name)
     )
 
 
-def _deduplicate(refusals: Iterable[Rejection]) -> tuple[Rejection, ...]:
+def _deduplicate(rejections: Iterable[Rejection]) -> tuple[Rejection, ...]:
     """Drop duplicate rejections; keep of each the numbers of the node or reservation that is used least."""
     found: dict[str, Rejection] = {}
-    for each in refusals:
+    for each in rejections:
         known = found.get(each.text)
         if known is None or each.used < known.used:
             found[each.text] = each

@@ -167,7 +167,7 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
             actions=(*_delete_placeholders(view), _patch_status(reservation, ended, _expired_event(ended))), wake_at=now
         )
     wake_at = phases.expiration_time(reservation)
-    fault = reservation_info.from_reservation(reservation).fault
+    fault = reservation_info.from_reservation(reservation).parse_error
     if (told := _sync_readable_condition(reservation, fault, now=now)) is not None:
         return ReservationPlan(actions=(told,), wake_at=now)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
@@ -283,9 +283,9 @@ def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -
         return ReservationPlan(actions=known, wake_at=wake_at)
     there = reservation_state(view)
     holding = reservation_info.from_reservation(reservation)
-    if view.home is not None and not holding.fault:
+    if view.home is not None and not holding.parse_error:
         for pod in view.applicants:
-            claimant = PodInfo.of(pod)
+            claimant = PodInfo.from_pod(pod)
             if placeholder_handover.matches_node(pod, view.home) and placeholder_handover.can_admit(
                 there, holding, claimant, node=view.home
             ):
@@ -309,7 +309,7 @@ def reservation_state(view: ReservationView) -> ReservationState:
     named = [*view.consumers, *view.asked]
     return ReservationState(
         node=reservation.status.node_name,
-        held=reservation_info.from_reservation(reservation).amounts,
+        held=reservation_info.from_reservation(reservation).allocatable,
         once=reservation.spec.allocate_once,
         keepers=tuple(map(Placeholder.of, placed)),
         guests=tuple(_owner_pod(view, each) for each in named),

@@ -61,9 +61,9 @@ class EffectiveNodeReservation(Struct, frozen=True):
 
     reservation: NodeReservation = NO_NODE_RESERVATION
     """The node reservation in force."""
-    left: Amounts = NO_AMOUNTS
+    allocatable: Amounts = NO_AMOUNTS
     """Amounts left for pods."""
-    fault: str = ""
+    error: str = ""
     """Errors in the current annotation; empty if there are none."""
 
 
@@ -76,15 +76,15 @@ def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation |
     if not allocatable:
         return EffectiveNodeReservation(reservation=before or NO_NODE_RESERVATION)
     text = node.metadata.annotation(well_known.ANNOTATION_NODE_RESERVATION)
-    fault = ""
+    problem = ""
     try:
-        found, faults = _parse(text, allocatable=allocatable, online=None)
+        found, errors = _parse(text, allocatable=allocatable, online=None)
     except MalformedAnnotationError as error:
-        found, faults = NO_NODE_RESERVATION, [str(error)]
-    if faults:
-        fault = _format_errors(faults)
+        found, errors = NO_NODE_RESERVATION, [str(error)]
+    if errors:
+        problem = _format_errors(errors)
         found = found if before is None else before
-    return EffectiveNodeReservation(reservation=found, left=trim_allocatable(allocatable, found), fault=fault)
+    return EffectiveNodeReservation(reservation=found, allocatable=trim_allocatable(allocatable, found), error=problem)
 
 
 def parse(text: str | None, *, allocatable: Amounts | None = None, online: CpuSet | None = None) -> NodeReservation:
@@ -92,15 +92,15 @@ def parse(text: str | None, *, allocatable: Amounts | None = None, online: CpuSe
 
     Raises MalformedAnnotationError: the text begins with the annotation and names each wrong field.
     """
-    found, faults = _parse(text, allocatable=allocatable, online=online)
-    if faults:
-        raise MalformedAnnotationError(_format_errors(faults))
+    found, errors = _parse(text, allocatable=allocatable, online=online)
+    if errors:
+        raise MalformedAnnotationError(_format_errors(errors))
     return found
 
 
-def _format_errors(faults: Sequence[str]) -> str:
+def _format_errors(errors: Sequence[str]) -> str:
     prefix = f"annotation {well_known.ANNOTATION_NODE_RESERVATION}: "
-    return prefix + "; ".join(each.removeprefix(prefix) for each in faults)
+    return prefix + "; ".join(each.removeprefix(prefix) for each in errors)
 
 
 def _parse(
@@ -113,30 +113,30 @@ def _parse(
     if text is None:
         return NO_NODE_RESERVATION, []
     content = decode_annotation(well_known.ANNOTATION_NODE_RESERVATION, text, dict[str, Any])
-    faults = [f"{name}: unknown field; known are {', '.join(_FIELDS)}" for name in content if name not in _FIELDS]
+    errors = [f"{name}: unknown field; known are {', '.join(_FIELDS)}" for name in content if name not in _FIELDS]
     policy = content.get("applyPolicy") or ApplyPolicy.DEFAULT
     if policy not in list(ApplyPolicy):
-        faults.append(f"applyPolicy: {policy!r} is not valid; use Default or ReservedCPUsOnly")
+        errors.append(f"applyPolicy: {policy!r} is not valid; use Default or ReservedCPUsOnly")
         policy = ApplyPolicy.DEFAULT
-    found = _parse_resources(content.get("resources"), faults)
+    found = _parse_resources(content.get("resources"), errors)
     cpus = NO_CPUS
     try:
         cpus = _parse_reserved_cpus(content.get("reservedCPUs"), online=online)
     except MalformedAnnotationError as error:
-        faults.append(str(error))
+        errors.append(str(error))
     if cpus:
         found[CPU] = len(cpus) * NANOS_PER_UNIT
     if allocatable is not None and policy == ApplyPolicy.DEFAULT:
         for name, amount in found.items():
             if amount > (there := allocatable.get(name, 0)):
                 field = "reservedCPUs" if cpus and name == CPU else f"resources.{name}"
-                faults.append(
+                errors.append(
                     f"{field}: {format_quantity(amount)} is more than the node has ({format_quantity(there)})"
                 )
-    return NodeReservation(amounts=found, cpus=cpus, policy=ApplyPolicy(policy)), faults
+    return NodeReservation(amounts=found, cpus=cpus, policy=ApplyPolicy(policy)), errors
 
 
-def _parse_resources(given: object, faults: list[str]) -> dict[str, int]:
+def _parse_resources(given: object, errors: list[str]) -> dict[str, int]:
     """Return the amounts that are valid; errors are appended to `faults`."""
     found: dict[str, int] = {}
     parts = [{name: text} for name, text in given.items()] if isinstance(given, Mapping) else [given]
@@ -144,7 +144,7 @@ def _parse_resources(given: object, faults: list[str]) -> dict[str, int]:
         try:
             found |= quantities.parse_resource_list(part, path="resources")
         except MalformedAmountsError as error:
-            faults.append(str(error))
+            errors.append(str(error))
     return found
 
 

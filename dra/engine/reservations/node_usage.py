@@ -1,16 +1,16 @@
 """The usage of a node as an immutable value: its capacity, what pods take, and what reservations hold.
 
-Each change makes a new value. Per resource, with A held by a reservation and C consumed by its owner pods (C may exceed
-A: what did not fit into the reservation was taken from the node):
+Each change makes a new value. Per resource, with A held by a reservation and C allocated to its owner pods (C may
+exceed A: what did not fit into the reservation was taken from the node):
 
-* all other pods see a charge of ``max(A, C)``; free is the capacity minus unreserved pods and all charges;
+* all other pods see ``max(A, C)`` as requested; free is the capacity minus what pods and reservations request;
 * of the reservation ``A - C - I`` remains for owner pods (I: kept from them inside the reservation), never less than 0;
-* a pod that enters the reservation sees the charges of the other reservations, and of this one what it cannot have:
+* a pod that enters the reservation sees what the other reservations request, and of this one what it cannot have:
   ``max(C, min(C+I, A))``.
 
 So an owner pod fits whenever its reservation has enough left, even on a node that has shrunk below what is reserved;
-and the sum of all charges grows only by what the node had free. (Koordinator subtracts C without a cap, and thereby
-gives away twice what a consumer took beyond its reservation: KEP-notes.md.)
+and the sum of all requests grows only by what the node had free. (Koordinator subtracts C without a cap, and thereby
+gives away twice what an owner pod took beyond its reservation: KEP-notes.md.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,66 +31,66 @@ NO_POD: Final = Uid("")
 
 
 class ReservationUsage(Struct, frozen=True):
-    """A reservation on its node, with what its consumers take."""
+    """A reservation on its node, with what its owner pods take."""
 
-    holding: ReservationInfo
-    consumed: Amounts = NO_AMOUNTS
-    preceding: int = 0
-    """Number of consumers that ran on the node before the reservation was placed over them."""
-    promised: Mapping[Uid, Amounts] = {}
+    info: ReservationInfo
+    allocated: Amounts = NO_AMOUNTS
+    pre_allocated_count: int = 0
+    """Number of its pods that ran on the node before the reservation was placed over them."""
+    nominated: Mapping[Uid, Amounts] = {}
     """Amounts that are kept for preemptors while their victims leave, so that no other pod takes them."""
 
     @property
-    def consumers(self) -> int:
+    def assigned_pod_count(self) -> int:
         """Return the number of pods in the reservation."""
-        return self.consumed.get(PODS, 0) // NANOS_PER_UNIT
+        return self.allocated.get(PODS, 0) // NANOS_PER_UNIT
 
-    def charge(self, resource: str) -> int:
+    def requested(self, resource: str) -> int:
         """Return what other pods see as taken of a resource."""
-        return max(self.holding.amounts.get(resource, 0), self.consumed.get(resource, 0))
+        return max(self.info.allocatable.get(resource, 0), self.allocated.get(resource, 0))
 
     @property
-    def entered(self) -> int:
+    def new_owner_count(self) -> int:
         """Return the number of pods that came to use the reservation after it was placed."""
-        return self.consumers - self.preceding
+        return self.assigned_pod_count - self.pre_allocated_count
 
-    def unavailable(self, resource: str, *, to: Uid = NO_POD) -> int:
+    def unavailable_to_owner(self, resource: str, *, pod: Uid = NO_POD) -> int:
         """Return what an owner pod that enters the reservation sees as taken of a resource."""
-        kept = self.taken(resource, to=to) + self.holding.inner.get(resource, 0)
-        return max(self.consumed.get(resource, 0), min(kept, self.holding.amounts.get(resource, 0)))
+        taken = self.allocated_and_nominated(resource, pod=pod) + self.info.reserved.get(resource, 0)
+        return max(self.allocated.get(resource, 0), min(taken, self.info.allocatable.get(resource, 0)))
 
-    def taken(self, resource: str, *, to: Uid = NO_POD) -> int:
-        """Return what consumers take of a resource, plus what is promised to other pods than `to`."""
-        taken = self.consumed.get(resource, 0)
-        if self.promised:
-            taken += sum(each.get(resource, 0) for uid, each in self.promised.items() if uid != to)
+    def allocated_and_nominated(self, resource: str, *, pod: Uid = NO_POD) -> int:
+        """Return what owner pods take of a resource, plus what is kept for other nominated pods than `pod`."""
+        taken = self.allocated.get(resource, 0)
+        if self.nominated:
+            taken += sum(each.get(resource, 0) for uid, each in self.nominated.items() if uid != pod)
         return taken
 
-    def remainder(self, resource: str, *, to: Uid = NO_POD) -> int:
+    def remaining(self, resource: str, *, pod: Uid = NO_POD) -> int:
         """Return what is left of a resource for an owner pod."""
-        return max(0, self.holding.amounts.get(resource, 0) - self.unavailable(resource, to=to))
+        return max(0, self.info.allocatable.get(resource, 0) - self.unavailable_to_owner(resource, pod=pod))
 
-    def taking(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
-        """Return the usage with one more consumer."""
+    def with_pod(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
+        """Return the usage with one more pod."""
         return msgspec.structs.replace(
             self,
-            consumed=quantities.add(self.consumed, taken),
-            preceding=self.preceding + (uid in self.holding.predecessors),
-            promised={key: each for key, each in self.promised.items() if key != uid},
+            allocated=quantities.add(self.allocated, taken),
+            pre_allocated_count=self.pre_allocated_count + (uid in self.info.pre_allocated_pods),
+            nominated={key: each for key, each in self.nominated.items() if key != uid},
         )
 
-    def giving(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
-        """Return the usage with one consumer less."""
+    def without_pod(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
+        """Return the usage with one pod less."""
         return msgspec.structs.replace(
             self,
-            consumed=quantities.subtract(self.consumed, taken),
-            preceding=self.preceding - (uid in self.holding.predecessors),
+            allocated=quantities.subtract(self.allocated, taken),
+            pre_allocated_count=self.pre_allocated_count - (uid in self.info.pre_allocated_pods),
         )
 
     @property
-    def charges(self) -> dict[str, int]:
+    def all_requested(self) -> dict[str, int]:
         """Return what other pods see as taken, of every resource."""
-        return quantities.maximum(self.holding.amounts, self.consumed)
+        return quantities.maximum(self.info.allocatable, self.allocated)
 
 
 class PodAssignment(Struct, frozen=True):
@@ -98,10 +98,10 @@ class PodAssignment(Struct, frozen=True):
 
     pod: PodInfo
     node: str
-    inside: Uid | None = None
+    reservation: Uid | None = None
     """Reservation that the pod is in; None for a pod in no reservation."""
     assumed: bool = False
-    """Whether `ReservationAccounting.admit` assigned the pod and no watch event has confirmed the binding yet."""
+    """Whether `ReservationAccounting.assume_pod` assigned the pod and no watch event has confirmed the binding yet."""
 
 
 class NodeUsage(Struct, frozen=True):
@@ -111,67 +111,73 @@ class NodeUsage(Struct, frozen=True):
     capacity: Amounts
     """Allocatable, minus what the node itself reserves (`node_reservation`)."""
     labels: Mapping[str, str] = {}
-    loose: Amounts = NO_AMOUNTS
+    unreserved_requests: Amounts = NO_AMOUNTS
     """Sum of the pods that are in no reservation."""
-    held: Mapping[Uid, ReservationUsage] = {}
-    charged: Amounts = NO_AMOUNTS
-    """Sum of the pods in no reservation and of the charges of all reservations."""
-    known: bool = True
+    reservations: Mapping[Uid, ReservationUsage] = {}
+    requested: Amounts = NO_AMOUNTS
+    """Sum of the pods in no reservation and of what all reservations request."""
+    is_known: bool = True
     """Whether the node has been observed; its pods may come earlier."""
 
     def free(self, resource: str) -> int:
         """Return what is neither taken nor held of a resource; negative on an overcommitted node."""
-        return self.capacity.get(resource, 0) - self.charged.get(resource, 0)
+        return self.capacity.get(resource, 0) - self.requested.get(resource, 0)
 
-    def available_to_owner(self, held: ReservationUsage, resource: str, *, to: Uid = NO_POD) -> int:
+    def available_to_owner(self, usage: ReservationUsage, resource: str, *, pod: Uid = NO_POD) -> int:
         """Return what an owner pod that enters a reservation may have of a resource on this node."""
-        return self.free(resource) + held.charge(resource) - held.unavailable(resource, to=to)
+        return self.free(resource) + usage.requested(resource) - usage.unavailable_to_owner(resource, pod=pod)
 
     def unused(self, resource: str) -> int:
         """Return what no pod takes of a resource, whether or not it is reserved."""
-        taken = self.loose.get(resource, 0) + sum(each.consumed.get(resource, 0) for each in self.held.values())
+        taken = self.unreserved_requests.get(resource, 0) + sum(
+            each.allocated.get(resource, 0) for each in self.reservations.values()
+        )
         return self.capacity.get(resource, 0) - taken
 
-    def taking(self, uid: Uid, taken: Amounts, *, into: Uid | None = None) -> "NodeUsage":
+    def with_pod(self, uid: Uid, taken: Amounts, *, into: Uid | None = None) -> "NodeUsage":
         """Return the node with one more pod, in a reservation or in none."""
         if into is not None:
-            return self.holding(self.held[into].taking(uid, taken))
+            return self.with_reservation(self.reservations[into].with_pod(uid, taken))
         return msgspec.structs.replace(
-            self, loose=quantities.add(self.loose, taken), charged=quantities.add(self.charged, taken)
+            self,
+            unreserved_requests=quantities.add(self.unreserved_requests, taken),
+            requested=quantities.add(self.requested, taken),
         )
 
-    def giving(self, uid: Uid, taken: Amounts, *, out_of: Uid | None = None) -> "NodeUsage":
+    def without_pod(self, uid: Uid, taken: Amounts, *, out_of: Uid | None = None) -> "NodeUsage":
         """Return the node with one pod less."""
         if out_of is not None:
-            return self.holding(self.held[out_of].giving(uid, taken))
+            return self.with_reservation(self.reservations[out_of].without_pod(uid, taken))
         return msgspec.structs.replace(
-            self, loose=quantities.subtract(self.loose, taken), charged=quantities.subtract(self.charged, taken)
+            self,
+            unreserved_requests=quantities.subtract(self.unreserved_requests, taken),
+            requested=quantities.subtract(self.requested, taken),
         )
 
-    def without_pods(self, leaving: Iterable[PodAssignment]) -> "NodeUsage":
+    def without_pods(self, pods: Iterable[PodAssignment]) -> "NodeUsage":
         """Return the node without the given pods."""
         found = self
-        for each in leaving:
-            found = found.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
+        for each in pods:
+            found = found.without_pod(each.pod.uid, each.pod.amounts, out_of=each.reservation)
         return found
 
-    def holding(self, held: ReservationUsage) -> "NodeUsage":
+    def with_reservation(self, usage: ReservationUsage) -> "NodeUsage":
         """Return the node with a reservation added or replaced."""
-        uid = held.holding.uid
-        charged = self.charged
-        if (before := self.held.get(uid)) is not None:
-            charged = quantities.subtract(charged, before.charges)
-        charged = quantities.add(charged, held.charges)
-        return msgspec.structs.replace(self, held={**self.held, uid: held}, charged=charged)
+        uid = usage.info.uid
+        requested = self.requested
+        if (before := self.reservations.get(uid)) is not None:
+            requested = quantities.subtract(requested, before.all_requested)
+        requested = quantities.add(requested, usage.all_requested)
+        return msgspec.structs.replace(self, reservations={**self.reservations, uid: usage}, requested=requested)
 
-    def without(self, uid: Uid) -> "NodeUsage":
-        """Return the node without a reservation; its consumers run on in no reservation."""
-        if (before := self.held.get(uid)) is None:
+    def without_reservation(self, uid: Uid) -> "NodeUsage":
+        """Return the node without a reservation; its pods run on in no reservation."""
+        if (before := self.reservations.get(uid)) is None:
             return self
-        rest = {key: each for key, each in self.held.items() if key != uid}
-        charged = quantities.add(quantities.subtract(self.charged, before.charges), before.consumed)
-        loose = quantities.add(self.loose, before.consumed)
-        return msgspec.structs.replace(self, held=rest, charged=charged, loose=loose)
+        others = {key: each for key, each in self.reservations.items() if key != uid}
+        requested = quantities.add(quantities.subtract(self.requested, before.all_requested), before.allocated)
+        unreserved = quantities.add(self.unreserved_requests, before.allocated)
+        return msgspec.structs.replace(self, reservations=others, requested=requested, unreserved_requests=unreserved)
 
 
 def empty_node(name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:

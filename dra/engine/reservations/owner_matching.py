@@ -79,7 +79,7 @@ def _matches_object(wanted: ObjectReference, pod: PodInfo) -> bool:
 
 def _matches_controller(wanted: ReservationControllerReference, pod: PodInfo) -> bool:
     return wanted.namespace in ("", pod.key[0]) and any(
-        _matches_owner_reference(reference, wanted) for reference in pod.owners
+        _matches_owner_reference(reference, wanted) for reference in pod.owner_references
     )
 
 
@@ -116,37 +116,37 @@ _ANY_POD: IndexKey = ("any",)
 class OwnerIndex:
     """The index of reservations by the properties that their owners require of pods."""
 
-    __slots__ = ("_filed", "_keys")
+    __slots__ = ("_keys", "_reservations")
 
     def __init__(self) -> None:
-        self._filed: dict[IndexKey, dict[Uid, None]] = {}
+        self._reservations: dict[IndexKey, dict[Uid, None]] = {}
         self._keys: dict[Uid, tuple[IndexKey, ...]] = {}
 
-    def put(self, holding: ReservationInfo) -> None:
+    def update(self, info: ReservationInfo) -> None:
         """Add a reservation, or replace its entry."""
-        keys = tuple(key for owner in holding.owners for key in _owner_keys(owner))
-        if self._keys.get(holding.uid) == keys:
+        keys = tuple(key for owner in info.owners for key in _owner_keys(owner))
+        if self._keys.get(info.uid) == keys:
             return
-        self.drop(holding.uid)
-        self._keys[holding.uid] = keys
+        self.remove(info.uid)
+        self._keys[info.uid] = keys
         for key in keys:
-            self._filed.setdefault(key, {})[holding.uid] = None
+            self._reservations.setdefault(key, {})[info.uid] = None
 
-    def drop(self, uid: Uid) -> None:
+    def remove(self, uid: Uid) -> None:
         """Remove a reservation from the index."""
         for key in self._keys.pop(uid, ()):
-            filed = self._filed.get(key)
-            if filed is not None:
-                filed.pop(uid, None)
-                if not filed:
-                    del self._filed[key]
+            reservations = self._reservations.get(key)
+            if reservations is not None:
+                reservations.pop(uid, None)
+                if not reservations:
+                    del self._reservations[key]
 
-    def of(self, pod: PodInfo) -> dict[Uid, None]:
+    def candidates(self, pod: PodInfo) -> dict[Uid, None]:
         """Return the reservations whose owners may match a pod, in a fixed order."""
         found: dict[Uid, None] = {}
         for key in _pod_keys(pod):
-            if (filed := self._filed.get(key)) is not None:
-                found.update(filed)
+            if (reservations := self._reservations.get(key)) is not None:
+                found.update(reservations)
         return found
 
 
@@ -173,7 +173,7 @@ def _owner_keys(owner: ReservationOwner) -> Iterator[IndexKey]:
 def _pod_keys(pod: PodInfo) -> Iterator[IndexKey]:
     yield ("uid", pod.uid)
     yield ("name", pod.key[1])
-    for reference in pod.owners:
+    for reference in pod.owner_references:
         yield ("owner uid", reference.uid)
         yield ("owner", reference.name)
     for name, value in pod.labels.items():

@@ -204,8 +204,8 @@ def shortage_message(there: ReservationState) -> str:
 
 def can_admit(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
     """Return whether a pod may use the reservation and its capacity is there now."""
-    if pod.ignores or filters.check_eligibility(
-        holding, pod, node_labels=node.metadata.labels or {}, consumers=len(there.guests)
+    if pod.ignores_reservations or filters.check_eligibility(
+        holding, pod, node_labels=node.metadata.labels or {}, new_owner_count=len(there.guests)
     ):
         return False
     if there.once and there.guests:

@@ -124,35 +124,38 @@ class PodInfo(Struct, frozen=True):
     amounts: Amounts
     """Requests of the pod, one of ``pods`` included."""
     labels: Mapping[str, str] = {}
-    owners: tuple[OwnerReference, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
     priority: int = 0
     affinity: ReservationAffinity | None = None
     """None: the pod may use a reservation but requires none."""
-    exact: tuple[str, ...] = ()
-    ignores: bool = False
+    exact_match_resources: tuple[str, ...] = ()
+    ignores_reservations: bool = False
     """Whether the pod may use what is reserved for others."""
-    reservation: Uid = Uid("")
+    allocated_reservation: Uid = Uid("")
     """The reservation that annotation ``reservation-allocated`` names; empty if there is none."""
-    ports: HostPorts = NO_HOST_PORTS
+    host_ports: HostPorts = NO_HOST_PORTS
     """Host ports that the pod uses."""
-    pre_allocatable: int = 0
+    pre_allocatable_priority: int = 0
     """Priority among pods that a reservation can be placed over; the greatest comes first."""
 
     @property
-    def protected(self) -> bool:
+    def is_protected(self) -> bool:
         """Return whether the pod must not be a victim of preemption."""
         return self.labels.get(well_known.LABEL_DISABLE_PREEMPTIBLE) == well_known.TRUE
 
     @classmethod
-    def of(cls, pod: SchedulerPod) -> "PodInfo":
+    def from_pod(cls, pod: SchedulerPod) -> "PodInfo":
         """Return the PodInfo of a pod. Raises MalformedAnnotationError."""
         return cls.from_metadata(
-            pod.metadata, amounts=pod_requests.pod_requests(pod), ports=pod_host_ports(pod), priority=pod.spec.priority
+            pod.metadata,
+            amounts=pod_requests.pod_requests(pod),
+            host_ports=pod_host_ports(pod),
+            priority=pod.spec.priority,
         )
 
     @classmethod
     def from_metadata(
-        cls, meta: ObjectMeta, *, amounts: Amounts, ports: HostPorts = NO_HOST_PORTS, priority: int = 0
+        cls, meta: ObjectMeta, *, amounts: Amounts, host_ports: HostPorts = NO_HOST_PORTS, priority: int = 0
     ) -> "PodInfo":
         """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
@@ -160,15 +163,19 @@ class PodInfo(Struct, frozen=True):
             key=meta.key,
             uid=meta.uid,
             amounts=amounts,
-            ports=ports,
+            host_ports=host_ports,
             labels=labels,
-            owners=tuple(meta.owner_references or ()),
+            owner_references=tuple(meta.owner_references or ()),
             priority=priority,
             affinity=_parse_affinity(meta.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY)),
-            exact=_parse_exact_match(meta.annotation(well_known.ANNOTATION_EXACT_MATCH)),
-            ignores=labels.get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE,
-            reservation=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)),
-            pre_allocatable=well_known.parse_integer(meta.annotation(well_known.ANNOTATION_PRE_ALLOCATABLE_PRIORITY)),
+            exact_match_resources=_parse_exact_match(meta.annotation(well_known.ANNOTATION_EXACT_MATCH)),
+            ignores_reservations=labels.get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE,
+            allocated_reservation=allocated_reservation_uid(
+                meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)
+            ),
+            pre_allocatable_priority=well_known.parse_integer(
+                meta.annotation(well_known.ANNOTATION_PRE_ALLOCATABLE_PRIORITY)
+            ),
         )
 
 

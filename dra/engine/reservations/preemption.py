@@ -22,91 +22,91 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import Struct, Uid
 
 
-def select_victims(room: NodeUsage, pod: PodInfo, occupants: Iterable[PodAssignment]) -> tuple[PodInfo, ...] | None:
+def select_victims(node: NodeUsage, pod: PodInfo, assignments: Iterable[PodAssignment]) -> tuple[PodInfo, ...] | None:
     """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is."""
     candidates = sorted(
-        (each for each in occupants if each.pod.priority < pod.priority and not each.pod.protected),
+        (each for each in assignments if each.pod.priority < pod.priority and not each.pod.is_protected),
         key=lambda each: (-each.pod.priority, each.pod.uid),
     )
-    if filtering.filter_node(room, pod).fits:
+    if filtering.filter_node(node, pod).fits:
         return None
-    bare = room.without_pods(candidates)
-    if not filtering.filter_node(bare, pod).fits:
+    remaining = node.without_pods(candidates)
+    if not filtering.filter_node(remaining, pod).fits:
         return None
-    gone = []
+    victims = []
     for each in candidates:
-        back = bare.taking(each.pod.uid, each.pod.amounts, into=each.inside)
-        if filtering.filter_node(back, pod).fits:
-            bare = back
+        reprieved = remaining.with_pod(each.pod.uid, each.pod.amounts, into=each.reservation)
+        if filtering.filter_node(reprieved, pod).fits:
+            remaining = reprieved
         else:
-            gone.append(each.pod)
-    return tuple(gone)
+            victims.append(each.pod)
+    return tuple(victims)
 
 
-def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PodAssignment]) -> bool:
+def is_futile(node: NodeUsage, pod: PodInfo, victims: Iterable[PodAssignment]) -> bool:
     """Return whether a pod would not fit even without the given pods, which kube-scheduler chose as victims."""
-    return not filtering.filter_node(room.without_pods(occupants), pod).fits
+    return not filtering.filter_node(node.without_pods(victims), pod).fits
 
 
 class _NominatedPod(Struct, frozen=True):
     """The node, and perhaps the reservation, in which capacity is kept for a preemptor."""
 
     node: str
-    within: Uid | None
+    reservation: Uid | None
     """The reservation that keeps the capacity; None if it is kept on the node, outside of all reservations."""
 
 
 class Nominator:
     """The cache of preemptors, and of what the accounting keeps for each until it is bound."""
 
-    def __init__(self, books: ReservationAccounting) -> None:
-        self._books = books
+    def __init__(self, accounting: ReservationAccounting) -> None:
+        self._accounting = accounting
         self._victims: dict[Uid, Mapping[str, Collection[Uid]]] = {}
-        self._kept: dict[Uid, _NominatedPod] = {}
+        self._nominated: dict[Uid, _NominatedPod] = {}
 
     def record_victims(self, pod: Uid, victims: Mapping[str, Collection[Uid]]) -> None:
         """Record the victims of a preemptor by node; kube-scheduler will choose one of the nodes."""
         self._victims[pod] = victims
 
-    def observe(self, pod: PodInfo, node: str) -> None:
+    def update_nomination(self, pod: PodInfo, node: str) -> None:
         """Update the nomination of a pending pod: keep what its victims free on the node.
 
         What was kept elsewhere is released.
         """
-        kept = self._kept.get(pod.uid)
+        kept = self._nominated.get(pod.uid)
         if kept is not None and kept.node == node:
             return
-        self.lift(pod.uid)
+        self.release(pod.uid)
         if victims := self._victims.get(pod.uid, {}).get(node, ()):
-            self._keep(pod, node, victims)
+            self._nominate(pod, node, victims)
 
-    def lift(self, pod: Uid) -> None:
+    def release(self, pod: Uid) -> None:
         """Release what is kept for a pod that is being bound or was nominated elsewhere."""
-        kept = self._kept.pop(pod, None)
+        kept = self._nominated.pop(pod, None)
         if kept is None:
             return
-        if kept.within is None:
-            self._books.forget_reservation(reservation_info.preemptor_reservation_uid(pod))
+        if kept.reservation is None:
+            self._accounting.forget_reservation(reservation_info.preemptor_reservation_uid(pod))
         else:
-            self._books.remove_nomination(pod, kept.within)
+            self._accounting.remove_nomination(pod, kept.reservation)
 
     def forget(self, pod: Uid) -> None:
         """Forget a pod that was bound or deleted."""
-        self.lift(pod)
+        self.release(pod)
         self._victims.pop(pod, None)
 
-    def _keep(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> None:
-        there = self._books.room(node)
-        if there is None:
+    def _nominate(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> None:
+        usage = self._accounting.node(node)
+        if usage is None:
             return
-        leaving = [each for each in self._books.occupants(node) if each.pod.uid in victims]
-        bare = there.without_pods(leaving)
-        verdict = filtering.filter_node(bare, pod)
-        if not verdict.fits:
+        assignments = [each for each in self._accounting.pods_on_node(node) if each.pod.uid in victims]
+        remaining = usage.without_pods(assignments)
+        result = filtering.filter_node(remaining, pod)
+        if not result.fits:
             return
-        within = scoring.nominate_reservation(bare, pod, verdict.inside)
-        if within is not None:
-            self._books.promise(pod, within)
-        elif self._books.succeed(pod, node, victims):
+        reservation = scoring.nominate_reservation(remaining, pod, result.reservations)
+        if reservation is not None:
+            self._accounting.nominate(pod, reservation)
+        elif self._accounting.reserve_for_preemptor(pod, node, victims):
             return
-        self._kept[pod.uid] = _NominatedPod(node=node, within=within)
+        self._nominated[pod.uid] = _NominatedPod(node=node, reservation=reservation)

@@ -69,7 +69,7 @@ UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POL
 class Rejection(Struct, frozen=True):
     """A single reason for a rejection; amounts in billionths."""
 
-    why: RejectionReason
+    reason: RejectionReason
     subject: str = ""
     """The resource, the taint, or the error."""
     requested: int = 0
@@ -81,9 +81,9 @@ class Rejection(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return the text without the name of the node."""
-        if self.why is RejectionReason.NODE_SHORT:
+        if self.reason is RejectionReason.NODE_SHORT:
             return "Too many pods by node" if self.subject == PODS else f"Insufficient {self.subject} by node"
-        if self.why is RejectionReason.SHORT:
+        if self.reason is RejectionReason.SHORT:
             short = "Too many pods" if self.subject == PODS else f"Insufficient {self.subject}"
             unit = NANOS_PER_UNIT // 1000 if self.subject == CPU else NANOS_PER_UNIT
             numbers = (
@@ -91,35 +91,35 @@ class Rejection(Struct, frozen=True):
                 f"capacity: {self.capacity // unit}"
             )
             return f"Reservation(s) {short}{numbers if self.named else ''}"
-        if self.why is RejectionReason.ELSEWHERE:
+        if self.reason is RejectionReason.ELSEWHERE:
             return f"the pod is already assigned to node {self.subject}"
-        return _NODE_TEXTS.get(self.why) or f"Reservation(s) {_reservation_text(self)}"
+        return _NODE_TEXTS.get(self.reason) or f"Reservation(s) {_reservation_text(self)}"
 
 
-def _reservation_text(refusal: Rejection) -> str:
-    if refusal.why is RejectionReason.TAINTED:
-        return f"had untolerated taint {refusal.subject}"
-    return _RESERVATION_TEXTS[refusal.why]
+def _reservation_text(rejection: Rejection) -> str:
+    if rejection.reason is RejectionReason.TAINTED:
+        return f"had untolerated taint {rejection.subject}"
+    return _RESERVATION_TEXTS[rejection.reason]
 
 
-def count_texts(refusals: Iterable[Rejection]) -> list[str]:
+def count_texts(rejections: Iterable[Rejection]) -> list[str]:
     """Return rejections counted as Koordinator does: ``2 Reservation(s) is unschedulable``, the most frequent first.
 
     Reservations of other owners are left out: they do not concern the pod and would hide those that do.
     """
-    tally = Counter(_counted_text(each) for each in refusals if each.why is not RejectionReason.NOT_OWNER)
+    tally = Counter(_counted_text(each) for each in rejections if each.reason is not RejectionReason.NOT_OWNER)
     return [f"{count} {text}" for text, count in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def event_message(refusals: Iterable[Rejection], *, owned: int) -> str:
+def event_message(rejections: Iterable[Rejection], *, owned: int) -> str:
     """Return the message of Event ``FailedScheduling-Reservation``, about reservations that the pod is an owner of."""
-    parts = count_texts(refusals)
+    parts = count_texts(rejections)
     return f"0/{owned} reservations are available{': ' if parts else ''}{', '.join(parts)}."
 
 
-def _counted_text(refusal: Rejection) -> str:
-    if refusal.why in _RESERVATION_TEXTS or refusal.why is RejectionReason.TAINTED:
-        return f"Reservation(s) {_reservation_text(refusal)}"
-    if refusal.why is RejectionReason.SHORT:
-        return refusal.text
-    return f"Reservation(s) for node reason that {refusal.text}"
+def _counted_text(rejection: Rejection) -> str:
+    if rejection.reason in _RESERVATION_TEXTS or rejection.reason is RejectionReason.TAINTED:
+        return f"Reservation(s) {_reservation_text(rejection)}"
+    if rejection.reason is RejectionReason.SHORT:
+        return rejection.text
+    return f"Reservation(s) for node reason that {rejection.text}"

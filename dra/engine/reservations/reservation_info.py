@@ -2,8 +2,8 @@
 
 It is read from the object once.
 
-A template, selector or annotation that cannot be read is a `fault`. No pod may use such a reservation, but what it
-holds stays held, since a user reserved it; a condition reports the fault.
+A template, selector or annotation that cannot be read is a `parse_error`. No pod may use such a reservation, but what
+it holds stays held, since a user reserved it; a condition reports the error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,19 +47,19 @@ class ReservationInfo(Struct, frozen=True):
 
     name: str
     uid: Uid
-    amounts: Amounts
+    allocatable: Amounts
     """Amounts held; at least one of ``pods``, the place of the pod to come."""
-    counts_pods: bool = False
+    reserves_pods: bool = False
     """Whether the reservation requests ``pods`` explicitly, as it does any other resource."""
-    ports: HostPorts = NO_HOST_PORTS
+    host_ports: HostPorts = NO_HOST_PORTS
     """Host ports that no other pod may use on the node."""
     node: str = ""
     available: bool = True
     owners: tuple[ReservationOwner, ...] = ()
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
-    restricted: frozenset[str] = frozenset()
+    restricted_resources: frozenset[str] = frozenset()
     """With policy Restricted: resources of which owner pods get at most what is held."""
-    inner: Amounts = NO_AMOUNTS
+    reserved: Amounts = NO_AMOUNTS
     """Part of the amounts held that is kept from owner pods, too."""
     allocate_once: bool = True
     unschedulable: bool = False
@@ -68,77 +68,77 @@ class ReservationInfo(Struct, frozen=True):
     order: int = 0
     """Value of the order label; 0 if there is none."""
     labels: Mapping[str, str] = {}
-    listed: frozenset[Uid] = frozenset()
-    """Consumers named in the status: they stay in the reservation, whatever its owners say now."""
-    predecessors: frozenset[Uid] = frozenset()
-    """Pods over which the reservation was placed: consumers whose place it keeps and who do not use it up."""
-    pre_allocates: bool = False
+    current_owners: frozenset[Uid] = frozenset()
+    """Pods named in the status: they stay in the reservation, whatever its owners say now."""
+    pre_allocated_pods: frozenset[Uid] = frozenset()
+    """Running pods over which the reservation was placed: they are in it from the beginning and do not use it up."""
+    allows_pre_allocation: bool = False
     pre_allocation_mode: PreAllocationMode = PreAllocationMode.DEFAULT
     enable_multiple: bool = False
     """Whether the reservation may be placed over several pods."""
     priority: int = HIGHEST_PRIORITY
-    stands_in: bool = False
+    for_preemptor: bool = False
     """Whether this stands for no Reservation object, but for capacity that a preemptor's victims free."""
-    fault: str = ""
+    parse_error: str = ""
     """Fields of the object that cannot be read, with the cause."""
 
-    def serves(self, resource: str) -> bool:
+    def provides(self, resource: str) -> bool:
         """Return whether owner pods get a resource from the reservation: with policy Restricted, a restricted one."""
-        if not self.amounts.get(resource):
+        if not self.allocatable.get(resource):
             return False
-        return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted
+        return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted_resources
 
     @property
-    def default_policy(self) -> bool:
+    def has_default_policy(self) -> bool:
         """Return whether the policy is Default, which shares a node with no other policy."""
         return self.policy is AllocatePolicy.DEFAULT
 
 
 def from_reservation(reservation: Reservation) -> ReservationInfo:
-    """Return the ReservationInfo of a Reservation; parts that cannot be read are collected in `fault`."""
-    faults: list[str] = []
+    """Return the ReservationInfo of a Reservation; parts that cannot be read are collected in `parse_error`."""
+    errors: list[str] = []
     meta, spec, status = reservation.metadata, reservation.spec, reservation.status
     policy = spec.pre_allocation_policy or PreAllocationPolicy()
     available = status.phase is ReservationPhase.AVAILABLE and bool(status.node_name)
-    faults += validation.validate_template(spec.template)
-    held = _allocatable(reservation, faults, placed=available)
-    faults += validation.validate_owners(spec.owners)
+    errors += validation.validate_template(spec.template)
+    allocatable = _allocatable(reservation, errors, placed=available)
+    errors += validation.validate_owners(spec.owners)
     return ReservationInfo(
         name=meta.name,
         uid=Uid(meta.uid),
-        amounts={**held, PODS: held.get(PODS, NANOS_PER_UNIT)},
-        counts_pods=PODS in held,
-        ports=pod_info.template_host_ports(spec.template),
+        allocatable={**allocatable, PODS: allocatable.get(PODS, NANOS_PER_UNIT)},
+        reserves_pods=PODS in allocatable,
+        host_ports=pod_info.template_host_ports(spec.template),
         node=status.node_name,
         available=available,
         owners=spec.owners,
         policy=spec.allocate_policy,
-        restricted=_restricted_resources(reservation, held, faults),
-        inner=_reserved_amounts(reservation, faults),
+        restricted_resources=_restricted_resources(reservation, allocatable, errors),
+        reserved=_reserved_amounts(reservation, errors),
         allocate_once=spec.allocate_once,
         unschedulable=spec.unschedulable,
         terminating=meta.deletion_timestamp is not None,
         taints=spec.taints,
         order=well_known.parse_integer(meta.labels.get(well_known.LABEL_RESERVATION_ORDER)),
         labels=dict(meta.labels),
-        listed=frozenset(Uid(each.uid) for each in status.current_owners),
-        predecessors=pre_allocated_pods(reservation),
-        pre_allocates=allows_pre_allocation(spec),
+        current_owners=frozenset(Uid(each.uid) for each in status.current_owners),
+        pre_allocated_pods=pre_allocated_pods(reservation),
+        allows_pre_allocation=allows_pre_allocation(spec),
         pre_allocation_mode=policy.mode,
         enable_multiple=policy.enable_multiple,
         priority=_pod_priority(reservation),
-        fault="; ".join(faults),
+        parse_error="; ".join(errors),
     )
 
 
-def from_status(name: str, uid: Uid, status: object, *, fault: str) -> ReservationInfo | None:
+def from_status(name: str, uid: Uid, status: object, *, parse_error: str) -> ReservationInfo | None:
     """Return a reservation of which only the status can be read; None without a node or a readable status.
 
-    What the reservation holds was promised and stays held. No pod may use it: its owners cannot be read.
+    What the reservation holds stays held. No pod may use it: its owners cannot be read.
     """
     try:
         found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
-        held = quantities.from_resource_list(found.allocatable)
+        allocatable = quantities.from_resource_list(found.allocatable)
     except ValueError:
         return None
     if found.phase is not ReservationPhase.AVAILABLE or not found.node_name:
@@ -146,11 +146,11 @@ def from_status(name: str, uid: Uid, status: object, *, fault: str) -> Reservati
     return ReservationInfo(
         name=name,
         uid=uid,
-        amounts={**held, PODS: held.get(PODS, NANOS_PER_UNIT)},
-        counts_pods=PODS in held,
+        allocatable={**allocatable, PODS: allocatable.get(PODS, NANOS_PER_UNIT)},
+        reserves_pods=PODS in allocatable,
         node=found.node_name,
-        listed=frozenset(Uid(each.uid) for each in found.current_owners),
-        fault=fault,
+        current_owners=frozenset(Uid(each.uid) for each in found.current_owners),
+        parse_error=parse_error,
     )
 
 
@@ -189,18 +189,18 @@ def pre_allocated_pods(reservation: Reservation) -> frozenset[Uid]:
     return frozenset(Uid(uid) for uid in text.split(",") if uid)
 
 
-def _allocatable(reservation: Reservation, faults: list[str], *, placed: bool) -> Amounts:
+def _allocatable(reservation: Reservation, errors: list[str], *, placed: bool) -> Amounts:
     if placed and reservation.status.allocatable:
         try:
             return quantities.from_resource_list(reservation.status.allocatable)
         except MalformedQuantityError as error:
-            faults.append(f"status.allocatable: {error}")
+            errors.append(f"status.allocatable: {error}")
     try:
         return reservation_requests(reservation)
     except MalformedAnnotationError as error:
-        faults.append(str(error))
+        errors.append(str(error))
     except MalformedAmountsError as error:
-        faults.append(str(error))
+        errors.append(str(error))
         return NO_AMOUNTS
     return pod_requests.template_requests(reservation.spec.template)
 
@@ -209,7 +209,7 @@ class _RestrictedOptions(Struct, frozen=True, forbid_unknown_fields=True):
     resources: list[str] | None = None
 
 
-def _restricted_resources(reservation: Reservation, held: Amounts, faults: list[str]) -> frozenset[str]:
+def _restricted_resources(reservation: Reservation, allocatable: Amounts, errors: list[str]) -> frozenset[str]:
     if reservation.spec.allocate_policy is not AllocatePolicy.RESTRICTED:
         return frozenset()
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_RESTRICTED_OPTIONS)
@@ -220,18 +220,18 @@ def _restricted_resources(reservation: Reservation, held: Amounts, faults: list[
                 decode_annotation(well_known.ANNOTATION_RESTRICTED_OPTIONS, text, _RestrictedOptions).resources or ()
             )
         except MalformedAnnotationError as error:
-            faults.append(str(error))
-    chosen = frozenset(name for name in named if name in held)
-    return (chosen or frozenset(held)) | ({PODS} & held.keys())
+            errors.append(str(error))
+    chosen = frozenset(name for name in named if name in allocatable)
+    return (chosen or frozenset(allocatable)) | ({PODS} & allocatable.keys())
 
 
-def _reserved_amounts(reservation: Reservation, faults: list[str]) -> Amounts:
+def _reserved_amounts(reservation: Reservation, errors: list[str]) -> Amounts:
     try:
         return node_reservation.parse(
             reservation.metadata.annotations.get(well_known.ANNOTATION_NODE_RESERVATION)
         ).amounts
     except MalformedAnnotationError as error:
-        faults.append(str(error))
+        errors.append(str(error))
         return NO_AMOUNTS
 
 
@@ -245,29 +245,29 @@ def _pod_priority(reservation: Reservation) -> int:
     )
 
 
-def assign_node(holding: ReservationInfo, *, node: str) -> ReservationInfo:
+def assign_node(info: ReservationInfo, *, node: str) -> ReservationInfo:
     """Return the reservation as available on a node."""
-    return msgspec.structs.replace(holding, node=node, available=True)
+    return msgspec.structs.replace(info, node=node, available=True)
 
 
-def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> ReservationInfo:
+def preemptor_reservation(pod: PodInfo, node: str, victims: Iterable[Uid]) -> ReservationInfo:
     """Return a reservation for one preemptor alone, over its victims: no other pod gets what the victims free."""
     return ReservationInfo(
-        name=f"place of {'/'.join(pod.key)}",
+        name=f"preemptor {'/'.join(pod.key)}",
         uid=preemptor_reservation_uid(pod.uid),
-        amounts=pod.amounts,
-        counts_pods=True,
-        ports=pod.ports,
+        allocatable=pod.amounts,
+        reserves_pods=True,
+        host_ports=pod.host_ports,
         node=node,
         owners=(ReservationOwner(object=ObjectReference(uid=pod.uid)),),
-        predecessors=frozenset(leaving),
-        stands_in=True,
+        pre_allocated_pods=frozenset(victims),
+        for_preemptor=True,
     )
 
 
 def preemptor_reservation_uid(pod: Uid) -> Uid:
     """Return the uid of the reservation made for a preemptor."""
-    return Uid(f"place-of-{pod}")
+    return Uid(f"preemptor-{pod}")
 
 
 def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:

@@ -34,125 +34,128 @@ class ReservationPlacement(Struct, frozen=True):
     """The node of a reservation, and the running pods that it is placed over."""
 
     node: str
-    over: tuple[PodInfo, ...] = ()
+    pre_allocated_pods: tuple[PodInfo, ...] = ()
     """The pods whose place the reservation takes."""
 
 
 def place_reservation(
-    room: NodeUsage,
-    holding: ReservationInfo,
+    node: NodeUsage,
+    info: ReservationInfo,
     *,
-    only: str = "",
-    running: Iterable[PodInfo] = (),
-    required: bool = False,
+    node_name: str = "",
+    unreserved_pods: Iterable[PodInfo] = (),
+    pre_allocation_required: bool = False,
 ) -> ReservationPlacement | tuple[Rejection, ...]:
     """Return how a reservation can be placed on a node, or why it cannot.
 
-    `only` is the node that the template names; `running` are the node's pods that are in no reservation; `required` is
-    whether the reservation must be placed over running pods.
+    `node_name` is the node that the template names; `unreserved_pods` are the node's pods that are in no reservation;
+    `pre_allocation_required` is whether the reservation must be placed over running pods.
     """
-    if refusal := _check_node(room, holding, only):
-        return (refusal,)
-    if held := filtering.check_host_ports(room, holding.ports, but=holding.uid):
-        return held
-    there = tuple(running) if holding.pre_allocates else ()
-    lacking = filtering.check_unreserved(room, holding.amounts)
-    if not lacking and not required and not _use_reserved_ports(holding, there):
-        return ReservationPlacement(node=room.name)
-    over = _select_pre_allocatable_pods(room, holding, there)
-    if over and not _use_reserved_ports(holding, (each for each in there if each not in over)):
-        return ReservationPlacement(node=room.name, over=over)
-    if _use_reserved_ports(holding, there):
-        return (*lacking, Rejection(why=RejectionReason.HOST_PORT))
-    return lacking or (Rejection(why=RejectionReason.NO_MATCH),)
+    if rejection := _check_node(node, info, node_name):
+        return (rejection,)
+    if conflicts := filtering.check_host_ports(node, info.host_ports, excluding=info.uid):
+        return conflicts
+    pods = tuple(unreserved_pods) if info.allows_pre_allocation else ()
+    lacking = filtering.check_unreserved(node, info.allocatable)
+    if not lacking and not pre_allocation_required and not _use_reserved_ports(info, pods):
+        return ReservationPlacement(node=node.name)
+    pre_allocated = _select_pre_allocatable_pods(node, info, pods)
+    if pre_allocated and not _use_reserved_ports(info, (each for each in pods if each not in pre_allocated)):
+        return ReservationPlacement(node=node.name, pre_allocated_pods=pre_allocated)
+    if _use_reserved_ports(info, pods):
+        return (*lacking, Rejection(reason=RejectionReason.HOST_PORT))
+    return lacking or (Rejection(reason=RejectionReason.NO_MATCH),)
 
 
-def active_reservations(room: NodeUsage) -> Iterator[ReservationInfo]:
+def active_reservations(node: NodeUsage) -> Iterator[ReservationInfo]:
     """Yield the reservations of a node that share it with a further one; those that no pod can use now do not count."""
-    for held in room.held.values():
-        if not held.holding.stands_in and filtering.unusable_reason(held.holding, consumers=held.entered) is None:
-            yield held.holding
+    for usage in node.reservations.values():
+        if (
+            not usage.info.for_preemptor
+            and filtering.unusable_reason(usage.info, new_owner_count=usage.new_owner_count) is None
+        ):
+            yield usage.info
 
 
-def _check_node(room: NodeUsage, holding: ReservationInfo, only: str) -> Rejection | None:
-    if not room.known:
-        return Rejection(why=RejectionReason.NO_SUCH_NODE)
-    if only and only != room.name:
-        return Rejection(why=RejectionReason.OTHER_NODE)
-    for each in active_reservations(room):
-        if each.default_policy != holding.default_policy:
-            return Rejection(why=RejectionReason.POLICY_CONFLICT, subject=each.name)
+def _check_node(node: NodeUsage, info: ReservationInfo, node_name: str) -> Rejection | None:
+    if not node.is_known:
+        return Rejection(reason=RejectionReason.NO_SUCH_NODE)
+    if node_name and node_name != node.name:
+        return Rejection(reason=RejectionReason.OTHER_NODE)
+    for each in active_reservations(node):
+        if each.has_default_policy != info.has_default_policy:
+            return Rejection(reason=RejectionReason.POLICY_CONFLICT, subject=each.name)
     return None
 
 
 def _select_pre_allocatable_pods(
-    room: NodeUsage, holding: ReservationInfo, running: Iterable[PodInfo]
+    node: NodeUsage, info: ReservationInfo, pods: Iterable[PodInfo]
 ) -> tuple[PodInfo, ...]:
     """Return the pods over which to place a reservation; none if the node still lacks capacity then."""
     chosen: list[PodInfo] = []
     taken: Amounts = {}
     for pod in sorted(
-        (each for each in running if _is_pre_allocatable(room, holding, each)),
-        key=partial(_pre_allocation_order, holding),
+        (each for each in pods if _is_pre_allocatable(node, info, each)),
+        key=partial(_pre_allocation_order, info),
     ):
         more = quantities.add(taken, pod.amounts)
-        if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
+        if any(amount > info.allocatable[name] for name, amount in more.items() if name in info.restricted_resources):
             continue
-        if not holding.enable_multiple:
-            if _fits(room.giving(pod.uid, pod.amounts), holding, pod.amounts):
+        if not info.enable_multiple:
+            if _fits(node.without_pod(pod.uid, pod.amounts), info, pod.amounts):
                 return (pod,)
             continue
         chosen.append(pod)
         taken = more
-        room = room.giving(pod.uid, pod.amounts)
-        if _fits(room, holding, taken):
+        node = node.without_pod(pod.uid, pod.amounts)
+        if _fits(node, info, taken):
             return tuple(chosen)
     return ()
 
 
-def _use_reserved_ports(holding: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
+def _use_reserved_ports(info: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
     """Return whether a pod uses a host port of the reservation.
 
     kube-scheduler does not check that: with pre-allocation the placeholder has no host ports.
     """
-    return bool(holding.ports) and any(pod_info.have_conflict(holding.ports, each.ports) for each in pods)
+    return bool(info.host_ports) and any(pod_info.have_conflict(info.host_ports, each.host_ports) for each in pods)
 
 
-def _fits(room: NodeUsage, holding: ReservationInfo, consumed: Amounts) -> bool:
-    return not filtering.check_unreserved(room, ReservationUsage(holding=holding, consumed=consumed).charges)
+def _fits(node: NodeUsage, info: ReservationInfo, allocated: Amounts) -> bool:
+    return not filtering.check_unreserved(node, ReservationUsage(info=info, allocated=allocated).all_requested)
 
 
-def _is_pre_allocatable(room: NodeUsage, holding: ReservationInfo, pod: PodInfo) -> bool:
-    if not filtering.can_be_pre_allocated(holding, pod, node_labels=room.labels):
+def _is_pre_allocatable(node: NodeUsage, info: ReservationInfo, pod: PodInfo) -> bool:
+    if not filtering.can_be_pre_allocated(info, pod, node_labels=node.labels):
         return False
-    if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
+    if info.pre_allocation_mode is PreAllocationMode.CLUSTER:
         return pod.labels.get(well_known.LABEL_PRE_ALLOCATABLE) == well_known.TRUE
-    return owner_matching.matches_any_owner((each for each in holding.owners if each.label_selector is not None), pod)
+    return owner_matching.matches_any_owner((each for each in info.owners if each.label_selector is not None), pod)
 
 
-def _pre_allocation_order(holding: ReservationInfo, pod: PodInfo) -> tuple[bool, int, int, str]:
-    cluster = holding.pre_allocation_mode is PreAllocationMode.CLUSTER
-    priority = pod.pre_allocatable if cluster else 0
+def _pre_allocation_order(info: ReservationInfo, pod: PodInfo) -> tuple[bool, int, int, str]:
+    cluster = info.pre_allocation_mode is PreAllocationMode.CLUSTER
+    priority = pod.pre_allocatable_priority if cluster else 0
     return (
-        not _use_reserved_ports(holding, (pod,)),
+        not _use_reserved_ports(info, (pod,)),
         -priority,
-        -scoring.most_allocated(ReservationUsage(holding=holding), pod.amounts),
+        -scoring.most_allocated(ReservationUsage(info=info), pod.amounts),
         pod.uid,
     )
 
 
-def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: Amounts) -> tuple[Rejection, ...]:
+def insufficient_for_resize(node: NodeUsage, uid: Uid, wanted: Amounts) -> tuple[Rejection, ...]:
     """Return the resources that the node lacks for its reservation to hold the wanted amounts instead."""
-    held = room.held[uid]
+    usage = node.reservations[uid]
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(
         Rejection(
-            why=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_SHORT,
             subject=name,
             requested=amount,
-            used=room.charged.get(name, 0) - held.charge(name),
-            capacity=room.capacity.get(name, 0),
+            used=node.requested.get(name, 0) - usage.requested(name),
+            capacity=node.capacity.get(name, 0),
         )
         for name, amount in wanted.items()
-        if max(amount, held.consumed.get(name, 0)) - held.charge(name) > max(0, room.free(name))
+        if max(amount, usage.allocated.get(name, 0)) - usage.requested(name) > max(0, node.free(name))
     )

@@ -38,29 +38,29 @@ class NominatedReservation(Struct, frozen=True):
     order: int = 0
 
 
-def most_allocated(held: ReservationUsage, wanted: Amounts) -> int:
+def most_allocated(usage: ReservationUsage, wanted: Amounts) -> int:
     """Return how full a reservation would be, from 0 to 100; a resource that would overflow counts 0."""
     parts = [
         MAX_NODE_SCORE * used // amount if used <= amount else 0
-        for name, amount in held.holding.amounts.items()
-        if amount > 0 and (name != PODS or held.holding.counts_pods)
-        for used in (wanted.get(name, 0) + held.consumed.get(name, 0),)
+        for name, amount in usage.info.allocatable.items()
+        if amount > 0 and (name != PODS or usage.info.reserves_pods)
+        for used in (wanted.get(name, 0) + usage.allocated.get(name, 0),)
     ]
     return sum(parts) // len(parts) if parts else 0
 
 
-def reservation_score(held: ReservationUsage, wanted: Amounts) -> int:
+def reservation_score(usage: ReservationUsage, wanted: Amounts) -> int:
     """Return the score of a reservation for its node, from 0 to 100.
 
     A score of 0 means that no resource has enough left, so the pod may as well run on another node. A pod that fits
     prefers the node, however little of the reservation it uses.
     """
     fits = any(
-        0 < wanted.get(name, 0) <= amount - held.consumed.get(name, 0)
-        for name, amount in held.holding.amounts.items()
-        if name != PODS or held.holding.counts_pods
+        0 < wanted.get(name, 0) <= amount - usage.allocated.get(name, 0)
+        for name, amount in usage.info.allocatable.items()
+        if name != PODS or usage.info.reserves_pods
     )
-    return max(most_allocated(held, wanted), 1 if fits else 0)
+    return max(most_allocated(usage, wanted), 1 if fits else 0)
 
 
 def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
@@ -73,24 +73,24 @@ def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
     return {node: MAX_NODE_SCORE * score // top for node, score in scores.items()} if top else scores
 
 
-def nominate_reservation(room: NodeUsage, pod: PodInfo, fitting: Sequence[Uid]) -> Uid | None:
+def nominate_reservation(node: NodeUsage, pod: PodInfo, fitting: Sequence[Uid]) -> Uid | None:
     """Return the reservation that a pod gets on this node; None if none fits."""
 
     def rank(uid: Uid) -> tuple[bool, int, int, str, Uid]:
-        held = room.held[uid]
-        order = held.holding.order
-        return (not order, order, -most_allocated(held, pod.amounts), held.holding.name, uid)
+        usage = node.reservations[uid]
+        order = usage.info.order
+        return (not order, order, -most_allocated(usage, pod.amounts), usage.info.name, uid)
 
     return min(fitting, key=rank, default=None)
 
 
-def score_nominated(room: NodeUsage, pod: PodInfo, verdict: NodeFilterResult) -> NominatedReservation | None:
+def score_nominated(node: NodeUsage, pod: PodInfo, result: NodeFilterResult) -> NominatedReservation | None:
     """Return the nominated reservation of a node with its score; None if no reservation fits."""
-    uid = nominate_reservation(room, pod, verdict.inside)
+    uid = nominate_reservation(node, pod, result.reservations)
     if uid is None:
         return None
-    held = room.held[uid]
-    return NominatedReservation(node=room.name, score=reservation_score(held, pod.amounts), order=held.holding.order)
+    usage = node.reservations[uid]
+    return NominatedReservation(node=node.name, score=reservation_score(usage, pod.amounts), order=usage.info.order)
 
 
 _SCORED_RESOURCES: Final = (CPU, "memory")
@@ -126,19 +126,19 @@ def _mapping(given: object) -> Mapping[str, Any]:
 def best_nodes(options: Iterable[PlacementOption], wanted: Amounts) -> tuple[str, ...]:
     """Return the nodes with the highest score for a reservation."""
     found: dict[int, list[str]] = {}
-    for room, over in options:
-        found.setdefault(least_allocated(room, wanted) - _PENALTY_PER_POD * over, []).append(room.name)
+    for node, over in options:
+        found.setdefault(least_allocated(node, wanted) - _PENALTY_PER_POD * over, []).append(node.name)
     return tuple(found[max(found)]) if found else ()
 
 
-def least_allocated(room: NodeUsage, wanted: Amounts) -> int:
+def least_allocated(node: NodeUsage, wanted: Amounts) -> int:
     """Return how much of a node would be free, from 0 to 100: the mean of cpu and memory, rounded down as upstream."""
-    capacities, charged = room.capacity, room.charged
+    capacities, requested = node.capacity, node.requested
     total = count = 0
     for resource in _SCORED_RESOURCES:  # runs for thousands of nodes each time: no list, no calls
         if capacity := capacities.get(resource, 0):
             count += 1
-            free = capacity - charged.get(resource, 0) - wanted.get(resource, 0)
+            free = capacity - requested.get(resource, 0) - wanted.get(resource, 0)
             if free > 0:
                 total += 100 * free // capacity
     return total // count if count else 0

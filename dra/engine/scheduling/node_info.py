@@ -92,12 +92,12 @@ class NodeInfo:
 
     def __post_init__(self) -> None:
         """Begin as a node that is not observed yet."""
-        self.usage = NodeUsage(name=self.name, capacity={}, known=False)
+        self.usage = NodeUsage(name=self.name, capacity={}, is_known=False)
 
     @property
     def known(self) -> bool:
         """Return whether the node is observed, and not deleted."""
-        return self.usage.known
+        return self.usage.is_known
 
     def observe(self, host: SchedulerNode) -> bool:
         """Record the node; return whether the change may matter to a pod: heartbeats do not."""
@@ -113,14 +113,14 @@ class NodeInfo:
         if before == (True, labels, taints, capacity):
             return False
         self.labels, self.taints = labels, taints
-        self.usage = msgspec.structs.replace(self.usage, capacity=capacity, known=True)
+        self.usage = msgspec.structs.replace(self.usage, capacity=capacity, is_known=True)
         sizes = (_scored(capacity, resource) for resource in _NONZERO_REQUESTS)
         self.unit_shares = tuple(1.0 / size if size else 0.0 for size in sizes)
         return True
 
     def forget(self) -> None:
         """Record that the node is deleted; its pods stay until their own deletion is observed."""
-        self.usage = msgspec.structs.replace(self.usage, known=False)
+        self.usage = msgspec.structs.replace(self.usage, is_known=False)
 
     def _left(self, host: SchedulerNode, given: Amounts) -> Amounts:
         """Return the amounts that the node has for pods."""
@@ -128,17 +128,17 @@ class NodeInfo:
             self.reservation, self.reservation_error = NO_NODE_RESERVATION, ""
             return given
         heeded = effective_node_reservation(host, before=self.reservation)
-        self.reservation_error = heeded.fault
-        if heeded.left:
+        self.reservation_error = heeded.error
+        if heeded.allocatable:
             self.reservation = heeded.reservation
-        return heeded.left
+        return heeded.allocatable
 
     def add(self, uid: Uid, amounts: Amounts) -> None:
         """Add a pod that runs on the node, or is about to."""
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
-        self.usage = self.usage.taking(uid, amounts)
+        self.usage = self.usage.with_pod(uid, amounts)
         self.scored_used = [
             taken + more for taken, more in zip(self.scored_used, _scored_requests(amounts), strict=True)
         ]
@@ -148,7 +148,7 @@ class NodeInfo:
         amounts = self.pods.pop(uid, None)
         if amounts is None:
             return False
-        self.usage = self.usage.giving(uid, amounts)
+        self.usage = self.usage.without_pod(uid, amounts)
         self.scored_used = [
             taken - less for taken, less in zip(self.scored_used, _scored_requests(amounts), strict=True)
         ]
@@ -179,7 +179,7 @@ def insufficient_resources(info: NodeInfo, demand: PodRequests) -> Sequence[str]
     found = filter_node(info.usage, demand.info)
     if found.fits:
         return NOTHING_LACKING
-    return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.refusals]
+    return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.rejections]
 
 
 def insufficient_with_claims(info: NodeInfo, pod: SchedulerPod) -> Sequence[str]:

@@ -16,7 +16,7 @@ def picture():
 
 
 def free(picture):
-    return picture.books.room("n1").free("cpu")
+    return picture.accounting.node("n1").free("cpu")
 
 
 def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(picture):
@@ -72,8 +72,8 @@ def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_it
     picture.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
     picture.observe_pod(urgent)
     picture.forget_pod(victim)
-    assert picture.books.sift(picture.claimant(pod("thief", node=""))).fits == ()
-    assert picture.books.sift(picture.claimant(urgent)).fits == ("n1",)
+    assert picture.accounting.filter_nodes(picture.claimant(pod("thief", node=""))).feasible == ()
+    assert picture.accounting.filter_nodes(picture.claimant(urgent)).feasible == ("n1",)
     picture.observe_pod(pod("urgent"))
     assert free(picture) == of(2)["cpu"]
     picture.forget_pod(urgent)

@@ -136,8 +136,8 @@ async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, pictu
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     assert json.loads((await ask("prioritize", asked))[1]) == []
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
-    held = ReservationInfo(name="r", uid=Uid("r"), node="a", amounts={"cpu": 4 * NANOS_PER_UNIT}, owners=(owner,))
-    picture.books.observe_reservation(held)
+    held = ReservationInfo(name="r", uid=Uid("r"), node="a", allocatable={"cpu": 4 * NANOS_PER_UNIT}, owners=(owner,))
+    picture.accounting.observe_reservation(held)
     assert json.loads((await ask("prioritize", asked))[1]) == [{"Host": "a", "Score": 10}]
     assert json.loads((await ask("prioritize", asked | {"NodeNames": ["b"]}))[1]) == []
 
@@ -160,8 +160,8 @@ async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, pict
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     for node, cpu in held.items():
         uid = Uid(f"r-{node}")
-        picture.books.observe_reservation(
-            ReservationInfo(name=uid, uid=uid, node=node, amounts={"cpu": cpu * NANOS_PER_UNIT}, owners=(owner,))
+        picture.accounting.observe_reservation(
+            ReservationInfo(name=uid, uid=uid, node=node, allocatable={"cpu": cpu * NANOS_PER_UNIT}, owners=(owner,))
         )
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b", "c"]}
     found = calls(lead=lead)
@@ -180,8 +180,8 @@ async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_loo
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     status = SchedulerNodeStatus(allocatable={"cpu": "4", "pods": "110"})
     picture.observe_node(SchedulerNode(metadata=ObjectMeta(name="b"), status=status))
-    held = ReservationInfo(name="r", uid=Uid("r"), node="a", amounts={"cpu": 2 * NANOS_PER_UNIT}, owners=(owner,))
-    picture.books.observe_reservation(held)
+    held = ReservationInfo(name="r", uid=Uid("r"), node="a", allocatable={"cpu": 2 * NANOS_PER_UNIT}, owners=(owner,))
+    picture.accounting.observe_reservation(held)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     _, text = await calls(lead=2).answer("filter", json.dumps(asked).encode())
     assert json.loads(text)["NodeNames"] == ["a"]

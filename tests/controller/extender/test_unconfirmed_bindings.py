@@ -14,7 +14,7 @@ async def test_a_read_that_shows_the_pod_bound_ends_the_doubt_before_the_watch_d
     picture, bound = SchedulerCache(), pod(node=node)
     picture.observe_node(NODE)
     claimant = picture.claimant(pod(node=""))
-    assert picture.books.admit(claimant, "n1").node == "n1"
+    assert picture.accounting.assume_pod(claimant, "n1").node == "n1"
 
     async def read(*_, **__):
         return bound
@@ -23,5 +23,5 @@ async def test_a_read_that_shows_the_pod_bound_ends_the_doubt_before_the_watch_d
     consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
     doubts.stays(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
     await doubts._read_outcome(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
-    seat = picture.books.seat(claimant.uid)
+    seat = picture.accounting.assignment(claimant.uid)
     assert (len(doubts), seat.node, seat.assumed) == (0, node, False)

@@ -83,13 +83,13 @@ async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
         }
         await site.ask("POST", f"{PODS}/brief/binding", binding)
         await starting
-        assert site.extender.picture.books.seat(made["metadata"]["uid"]) is not None
+        assert site.extender.picture.accounting.assignment(made["metadata"]["uid"]) is not None
         await site.delete(f"{PODS}/brief")
         site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="pods", times=1)])
         await site.settle(120.0)
         await site.pod("other", "1")  # an event, which is what the fault takes the place of
         await site.settle(10.0)
-        assert site.extender.picture.books.seat(made["metadata"]["uid"]) is None
+        assert site.extender.picture.accounting.assignment(made["metadata"]["uid"]) is None
 
 
 async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
@@ -102,13 +102,13 @@ async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
         status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "9"}}
         await site.ask("PATCH", f"{RESERVATIONS}/brief/status", {"status": status})
         await starting
-        assert site.extender.picture.books.holding(made["metadata"]["uid"]).available
+        assert site.extender.picture.accounting.reservation(made["metadata"]["uid"]).available
         await site.delete(f"{RESERVATIONS}/brief")
         site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="reservations.*", times=1)])
         await site.settle(120.0)
         await site.reserve("other", "1")
         await site.settle(10.0)
-        assert site.extender.picture.books.holding(made["metadata"]["uid"]) is None
+        assert site.extender.picture.accounting.reservation(made["metadata"]["uid"]) is None
         await site.pod("big", "14")
         assert (await site.turn())["big"] == "n1"
 

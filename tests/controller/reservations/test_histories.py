@@ -228,7 +228,7 @@ async def calm(site, *, seen):
 
 async def right(site):
     """See that the extender says of nodes, reservations and owners what the API's objects say."""
-    slow, books = NaiveAccounting(), site.extender.picture.books
+    slow, accounting = NaiveAccounting(), site.extender.picture.accounting
     for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
         slow.nodes[each["metadata"]["name"]] = quantities.from_resource_list(each["status"]["allocatable"])
     for each in await site.reservations():
@@ -240,20 +240,20 @@ async def right(site):
         node = pod.spec.node_name
         if not node or pod.terminal or placeholders.reservation_uid_of(pod.metadata) in slow.reservations:
             continue
-        claimant = PodInfo.of(pod)
-        there = slow.reservations.get(claimant.reservation)
-        inside = claimant.reservation if there is not None and there.node == node else None
+        claimant = PodInfo.from_pod(pod)
+        there = slow.reservations.get(claimant.allocated_reservation)
+        inside = claimant.allocated_reservation if there is not None and there.node == node else None
         slow.pods[claimant.uid] = (claimant, node, inside)
     for node in slow.nodes:
-        charged = books.room(node).charged.get("cpu", 0)
-        there = {each.pod.key[1]: each.inside for each in books.occupants(node)}
-        said = {uid: each.charge("cpu") for uid, each in books.room(node).held.items()}
+        charged = accounting.node(node).requested.get("cpu", 0)
+        there = {each.pod.key[1]: each.reservation for each in accounting.pods_on_node(node)}
+        said = {uid: each.requested("cpu") for uid, each in accounting.node(node).reservations.items()}
         assert charged == slow.charged(node, "cpu"), f"{node}: {charged} of {there} and {said}, not {slow}"
     for uid, held in slow.reservations.items():
         for cpu in (1, 2, 3, 5, 8):
             due = probe("due", cpu, app=held.name)
-            assert set(books.sift(due).fits) == slow.filter(due), f"an owner of {held.name} with {cpu}"
-        assert books.room(held.node).held[uid].remainder("cpu") == slow.remainder(uid, "cpu")
+            assert set(accounting.filter_nodes(due).feasible) == slow.filter(due), f"an owner of {held.name} with {cpu}"
+        assert accounting.node(held.node).reservations[uid].remaining("cpu") == slow.remainder(uid, "cpu")
 
 
 ALL = {
@@ -286,7 +286,7 @@ async def test_nothing_is_given_out_twice():
 
 def unanswered_is_refused(doubts, doubt):
     doubts._under_way.discard(doubt.pod.uid)
-    doubts._picture.books.withdraw(doubt.pod.uid)
+    doubts._picture.accounting.forget_assumed_pod(doubt.pod.uid)
 
 
 async def unnamed(binder, inside, pod, consumer, *, deadline):

@@ -47,9 +47,9 @@ async def assert_bound_means_seated(site, owner):
         await site.settle(0.05)
     assert bound == "n1"
     for _ in range(100):
-        seat = site.extender.picture.books.seat(uid)
+        seat = site.extender.picture.accounting.assignment(uid)
         named = [each["uid"] for each in (await site.reservation("r"))["status"].get("currentOwners", [])]
-        assert (seat is not None and seat.inside is not None, named) == (True, [uid])
+        assert (seat is not None and seat.reservation is not None, named) == (True, [uid])
         await site.settle(0.05)
 
 

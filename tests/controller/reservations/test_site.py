@@ -96,7 +96,7 @@ async def test_a_pod_that_is_bound_already_is_a_success_on_that_node(node, error
         call = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
         told = (await site.call("bind", call))["Error"]
         assert error in told if error else told == ""
-        seat = site.extender.picture.books.seat(pod["metadata"]["uid"])
+        seat = site.extender.picture.accounting.assignment(pod["metadata"]["uid"])
         assert seat.node == node
 
 

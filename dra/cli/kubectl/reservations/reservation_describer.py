@@ -77,18 +77,18 @@ def describe_reservation(
     status = reservation.status
     where = f" on node {status.node_name}" if status.node_name else ""
     yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
-    accounting = found.cache.books
+    accounting = found.cache.accounting
     known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is not None:
-        yield f"  held      {format_amounts(known.holding.amounts)}" + ("" if known.holding.available else " (wanted)")
-        if known.holding.available and (node_usage := accounting.room(status.node_name)) is not None:
-            held = node_usage.held[known.holding.uid]
-            left = {name: held.remainder(name) for name in known.holding.amounts}
+        yield f"  held      {format_amounts(known.info.allocatable)}" + ("" if known.info.available else " (wanted)")
+        if known.info.available and (node_usage := accounting.node(status.node_name)) is not None:
+            held = node_usage.reservations[known.info.uid]
+            left = {name: held.remaining(name) for name in known.info.allocatable}
             consumed, remaining = (
-                format_amounts(held.consumed),
+                format_amounts(held.allocated),
                 format_amounts(left),
             )
-            yield f"  used      {consumed} by {held.consumers} pods; {remaining} free"
+            yield f"  used      {consumed} by {held.assigned_pod_count} pods; {remaining} free"
     yield from _owner_lines(reservation)
     for claim in found.held_claims(reservation):
         devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
@@ -138,8 +138,8 @@ def find_problem(
     """
     name, status = reservation.metadata.name, reservation.status
     known = found.cache.reservation(found.objects[name].metadata.uid)
-    if known is not None and known.holding.fault:
-        return (f"no pod can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
+    if known is not None and known.info.parse_error:
+        return (f"no pod can use it: {known.info.parse_error}", SafeCommand(f"kubectl edit reservation {name}"))
     if status.phase is ReservationPhase.FAILED:
         ended = WeighedChoice("delete it when its status is no longer needed; its owner pods keep running")
         return ("it has ended and holds no resources; it can be deleted", ended)
@@ -207,7 +207,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
     if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.pod_reservations(found.cache.books, found.cache.claimant(pod), found.nodes)
+        advice = explaining.pod_reservations(found.cache.accounting, found.cache.claimant(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (
@@ -235,7 +235,7 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
     return explaining.placement_groups(
-        found.cache.books, known.holding, found.nodes, only=known.only, required=known.required
+        found.cache.accounting, known.info, found.nodes, only=known.only, required=known.required
     )
 
 
@@ -339,13 +339,13 @@ def node_group_text(group: ReservationNodeGroup) -> str:
 
 
 def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> str:
-    if refusal.why not in {RejectionReason.NODE_SHORT, RejectionReason.SHORT}:
+    if refusal.reason not in {RejectionReason.NODE_SHORT, RejectionReason.SHORT}:
         return refusal.text
     name = refusal.subject
     asked, left, whole = (
         format_amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
     )
-    where = "of the reservation" if refusal.why is RejectionReason.SHORT else "of the node"
+    where = "of the reservation" if refusal.reason is RejectionReason.SHORT else "of the node"
     holding = (
         f", {format_amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
     )

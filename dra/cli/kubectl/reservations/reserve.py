@@ -96,7 +96,7 @@ def build_manifest(
     }
     try:
         pod_requests.template_requests(template)
-        fault = reservation_info.from_reservation(model.parse_reservation(reservation)).fault
+        fault = reservation_info.from_reservation(model.parse_reservation(reservation)).parse_error
     except (quantities.MalformedAmountsError, model.MalformedReservationError) as error:
         raise InvalidReserveOptionsError(str(error)) from error
     if fault:

@@ -192,25 +192,27 @@ class SimulatedReservations:
 
     def forget_pod(self, pod: SchedulerPod) -> None:
         """Remove a pod that has ended from the cache, and from the reservation that it used."""
-        assignment = self._cache.books.seat(pod.metadata.uid)
+        assignment = self._cache.accounting.assignment(pod.metadata.uid)
         self._cache.forget_pod(pod)
-        if assignment is not None and assignment.inside is not None:
-            self._sync_status(assignment.inside)
+        if assignment is not None and assignment.reservation is not None:
+            self._sync_status(assignment.reservation)
 
     def bind_reservation(self, uid: Uid, node: str) -> Reservation | str:
         """Place a reservation on a node; return the reservation as it is then, or why it cannot be placed."""
         known = self._cache.reservation(uid)
         if known is None:
             return "its Reservation was deleted"
-        if known.holding.fault:
-            return f"reservation {known.name}: {known.holding.fault}"
-        found = self._cache.books.place(known.holding, node, only=known.only, required=known.required)
+        if known.info.parse_error:
+            return f"reservation {known.name}: {known.info.parse_error}"
+        found = self._cache.accounting.assume_reservation(
+            known.info, node, node_name=known.only, pre_allocation_required=known.required
+        )
         if not isinstance(found, ReservationPlacement):
             return ", ".join(each.text for each in found)
-        held = self._cache.books.holding(uid)
-        over = ",".join(sorted(held.predecessors)) if held is not None else ""
+        held = self._cache.accounting.reservation(uid)
+        over = ",".join(sorted(held.pre_allocated_pods)) if held is not None else ""
         try:
-            inside = [AssignedPod.of(pod) for pod in self._cache.books.consumers(uid)]
+            inside = [AssignedPod.of(pod) for pod in self._cache.accounting.owner_pods(uid)]
             status = statuses.bound_status(known.reservation, node=node, now=self._now, over=inside)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
@@ -224,13 +226,13 @@ class SimulatedReservations:
             pod_info = self._cache.claimant(pod)
         except MalformedAnnotationError as error:
             return "", str(error)
-        admission = self._cache.books.admit(pod_info, node)
+        admission = self._cache.accounting.assume_pod(pod_info, node)
         if not isinstance(admission, AssumedPod):
             return "", ", ".join(each.text for each in admission)
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         name = ""
-        if admission.inside is not None:
-            name = self._add_owner(admission.inside, pod_info)
+        if admission.reservation is not None:
+            name = self._add_owner(admission.reservation, pod_info)
         self._cache.observe_pod(bound)
         return name, ""
 
@@ -249,7 +251,7 @@ class SimulatedReservations:
         reservation = self.reservation(uid)
         if reservation is None:
             return
-        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._cache.books.consumers(uid)]
+        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._cache.accounting.owner_pods(uid)]
         synced = statuses.synced_status(reservation, inside, now=self._now)
         if synced is not None:
             self._write_status(uid, synced)

@@ -250,7 +250,7 @@ def _reservation_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, 
         if pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None:
             continue
         try:
-            affinity = PodInfo.of(pod).affinity
+            affinity = PodInfo.from_pod(pod).affinity
         except MalformedAnnotationError:
             continue
         if affinity is not None:

@@ -87,7 +87,7 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
         told = [each for each in plan.actions if isinstance(each, PatchReservationStatus)]
         placed = [each for each in plan.actions if isinstance(each, CreatePlaceholder)]
         assert len(told) + len(placed) == 1, junk
-        assert bool(told) == bool(reservation_info.from_reservation(found).fault), junk
+        assert bool(told) == bool(reservation_info.from_reservation(found).parse_error), junk
         for each in placed:
             msgspec.json.encode(each.manifest)
             assert isinstance(each.manifest["metadata"]["namespace"], str)

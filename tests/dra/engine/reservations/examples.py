@@ -47,11 +47,11 @@ def holding(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
             "name": name,
             "uid": Uid(f"uid-{name}"),
             "node": "n",
-            "amounts": {PODS: NANOS_PER_UNIT, **held},
-            "counts_pods": PODS in held,
+            "allocatable": {PODS: NANOS_PER_UNIT, **held},
+            "reserves_pods": PODS in held,
             "owners": (owner(app),),
             "policy": policy,
-            "restricted": frozenset(held) if policy is RESTRICTED else frozenset(),
+            "restricted_resources": frozenset(held) if policy is RESTRICTED else frozenset(),
             "allocate_once": False,
         }
         | known
@@ -62,11 +62,11 @@ def node(cpu=0, *, used=0, held=(), name="n", labels=None, **more) -> NodeUsage:
     """Return a node with loose pods and reservations: a holding, or one and what is consumed of it."""
     found = empty_node(name, of(cpu, **more), labels=labels)
     if used:
-        found = found.taking(Uid("others"), {**of(used), PODS: NANOS_PER_UNIT})
+        found = found.with_pod(Uid("others"), {**of(used), PODS: NANOS_PER_UNIT})
     for each in held:
         what, consumed = each if isinstance(each, tuple) else (each, None)
         taken = {**of(consumed), PODS: NANOS_PER_UNIT} if consumed else {}
-        found = found.holding(ReservationUsage(holding=what, consumed=taken))
+        found = found.with_reservation(ReservationUsage(info=what, allocated=taken))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the books should say, found by looking at everything each time. Slow, and plain to be right."""
+"""What the accounting should say, found by looking at everything each time. Slow, and plain to be right."""
 
 from dataclasses import dataclass, field
 
@@ -19,11 +19,11 @@ class NaiveAccounting:
         return sum(p.amounts.get(resource, 0) for p, _, inside in self.pods.values() if inside == uid)
 
     def entered(self, uid):
-        before = self.reservations[uid].predecessors
+        before = self.reservations[uid].pre_allocated_pods
         return sum(inside == uid and p.uid not in before for p, _, inside in self.pods.values())
 
     def held(self, uid, resource):
-        return self.reservations[uid].amounts.get(resource, 0)
+        return self.reservations[uid].allocatable.get(resource, 0)
 
     def charge(self, uid, resource):
         """A reservation with its consumers, as others see it."""
@@ -49,7 +49,7 @@ class NaiveAccounting:
     def kept(self, uid, resource):
         """What is kept within, as far as there is still something to keep it of."""
         left = max(0, self.held(uid, resource) - self.consumed(uid, resource))
-        return min(self.reservations[uid].inner.get(resource, 0), left)
+        return min(self.reservations[uid].reserved.get(resource, 0), left)
 
     def remainder(self, uid, resource):
         left = self.held(uid, resource) - self.consumed(uid, resource) - self.kept(uid, resource)
@@ -57,10 +57,10 @@ class NaiveAccounting:
 
     def may(self, pod, uid):
         r = self.reservations[uid]
-        if r.allocate_once and (self.entered(uid) or r.listed - r.predecessors - {pod.uid}):
+        if r.allocate_once and (self.entered(uid) or r.current_owners - r.pre_allocated_pods - {pod.uid}):
             return False
-        held = r.restricted if r.policy is AllocatePolicy.RESTRICTED else r.amounts.keys()
-        common = {name for name, amount in pod.amounts.items() if amount and r.amounts.get(name)} & held - {PODS}
+        held = r.restricted_resources if r.policy is AllocatePolicy.RESTRICTED else r.allocatable.keys()
+        common = {name for name, amount in pod.amounts.items() if amount and r.allocatable.get(name)} & held - {PODS}
         if pod.affinity is None and not common:
             return False
         wanted = dict(r.owners[0].label_selector.match_labels)
@@ -75,19 +75,19 @@ class NaiveAccounting:
             here = self.consumed(uid, resource) + self.kept(uid, resource)
             if others + here + amount > self.nodes[r.node].get(resource, 0):
                 return False
-            restricted = r.policy is AllocatePolicy.RESTRICTED and resource in r.restricted
+            restricted = r.policy is AllocatePolicy.RESTRICTED and resource in r.restricted_resources
             if restricted and amount > self.remainder(uid, resource):
                 return False
         return True
 
     def inside(self, pod, node):
-        if pod.ignores:
+        if pod.ignores_reservations:
             return set()
         return {uid for uid in self.on(node) if self.may(pod, uid) and self.fits_inside(pod, uid)}
 
     def beside(self, pod, node):
         wanted = pod.amounts.items()
-        if pod.ignores:
+        if pod.ignores_reservations:
             return all(self.used(node, r) + amount <= self.nodes[node].get(r, 0) for r, amount in wanted if amount)
         return all(amount <= self.free(node, r) for r, amount in wanted if amount)
 
@@ -96,7 +96,7 @@ class NaiveAccounting:
             return False
         if self.inside(pod, node):
             return True
-        return (pod.affinity is None or pod.ignores) and self.beside(pod, node)
+        return (pod.affinity is None or pod.ignores_reservations) and self.beside(pod, node)
 
     def filter(self, pod):
         return {node for node in self.nodes if self.fits(pod, node)}

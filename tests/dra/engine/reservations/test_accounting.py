@@ -1,4 +1,4 @@
-"""What the books say of single things; what they say whatever happens is in `test_histories`."""
+"""What the accounting say of single things; what they say whatever happens is in `test_histories`."""
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ NODES = ("n1", "n2", "n3")
 
 
 @pytest.fixture
-def books():
+def accounting():
     found = ReservationAccounting()
     found.observe_node("n1", of(10), labels={})
     found.observe_node("n2", of(10), labels={})
@@ -25,112 +25,112 @@ def books():
 R = Uid("uid-r")
 
 
-def test_an_annotation_alone_lets_nobody_in(books):
-    books.observe_pod(pod("thief", 4, app="b", reservation=R), node="n1")
-    assert books.consumers(R) == ()
-    assert books.room("n1").free("cpu") == of(2)["cpu"]
+def test_an_annotation_alone_lets_nobody_in(accounting):
+    accounting.observe_pod(pod("thief", 4, app="b", allocated_reservation=R), node="n1")
+    assert accounting.owner_pods(R) == ()
+    assert accounting.node("n1").free("cpu") == of(2)["cpu"]
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"listed": frozenset({Uid("uid-p")})}, id="the-status-lists-it"),
+        pytest.param({"current_owners": frozenset({Uid("uid-p")})}, id="the-status-lists-it"),
         pytest.param({"owners": (owner("b"),)}, id="its-owners-name-it-now"),
-        pytest.param({"predecessors": frozenset({Uid("uid-p")})}, id="it-was-placed-over-it"),
+        pytest.param({"pre_allocated_pods": frozenset({Uid("uid-p")})}, id="it-was-placed-over-it"),
     ],
 )
-def test_a_pod_is_let_in_once_the_reservation_says_so(books, change):
-    books.observe_pod(pod("p", 4, app="b", reservation=R), node="n1")
-    books.observe_reservation(replace(books.holding(R), **change))
-    assert [each.uid for each in books.consumers(R)] == ["uid-p"]
+def test_a_pod_is_let_in_once_the_reservation_says_so(accounting, change):
+    accounting.observe_pod(pod("p", 4, app="b", allocated_reservation=R), node="n1")
+    accounting.observe_reservation(replace(accounting.reservation(R), **change))
+    assert [each.uid for each in accounting.owner_pods(R)] == ["uid-p"]
 
 
-def test_who_was_in_stays_in_when_labels_and_owners_change(books):
-    books.observe_pod(pod("p", 4, app="a", reservation=R), node="n1")
-    books.observe_reservation(replace(books.holding(R), owners=(owner("b"),)))
-    books.observe_pod(pod("p", 4, app="c", reservation=R), node="n1")
-    assert len(books.consumers(R)) == 1
+def test_who_was_in_stays_in_when_labels_and_owners_change(accounting):
+    accounting.observe_pod(pod("p", 4, app="a", allocated_reservation=R), node="n1")
+    accounting.observe_reservation(replace(accounting.reservation(R), owners=(owner("b"),)))
+    accounting.observe_pod(pod("p", 4, app="c", allocated_reservation=R), node="n1")
+    assert len(accounting.owner_pods(R)) == 1
 
 
-def test_an_admitted_pod_stays_in_before_and_after_its_annotation_is_seen(books):
+def test_an_admitted_pod_stays_in_before_and_after_its_annotation_is_seen(accounting):
     first = pod("p", 2, app="a")
-    assert books.admit(first, "n1") == AssumedPod(node="n1", inside=R)
-    books.observe_pod(first, node="n1")
-    books.observe_pod(replace(first, reservation=R), node="n1")
-    books.observe_pod(replace(first, reservation=R, amounts=pod(cpu=3).amounts), node="n1")
-    held = books.room("n1").held[R]
-    assert (held.remainder("cpu"), held.remainder("example.com/never-held")) == (of(1)["cpu"], 0)
+    assert accounting.assume_pod(first, "n1") == AssumedPod(node="n1", reservation=R)
+    accounting.observe_pod(first, node="n1")
+    accounting.observe_pod(replace(first, allocated_reservation=R), node="n1")
+    accounting.observe_pod(replace(first, allocated_reservation=R, amounts=pod(cpu=3).amounts), node="n1")
+    held = accounting.node("n1").reservations[R]
+    assert (held.remaining("cpu"), held.remaining("example.com/never-held")) == (of(1)["cpu"], 0)
 
 
-def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(books):
+def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(accounting):
     first = pod("p", 4, app="a")
-    assert books.admit(first, "n1") == books.admit(first, "n1")
-    (refusal,) = books.admit(first, "n2")
-    assert (refusal.why, refusal.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
-    books.forget_pod(first.uid)
-    assert isinstance(books.admit(first, "n2"), AssumedPod)
+    assert accounting.assume_pod(first, "n1") == accounting.assume_pod(first, "n1")
+    (refusal,) = accounting.assume_pod(first, "n2")
+    assert (refusal.reason, refusal.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
+    accounting.forget_pod(first.uid)
+    assert isinstance(accounting.assume_pod(first, "n2"), AssumedPod)
 
 
-def test_a_place_is_taken_back_unless_the_pod_was_seen_to_have_one(books):
+def test_a_place_is_taken_back_unless_the_pod_was_seen_to_have_one(accounting):
     """While its place was being taken back somebody else has bound it: what it has there is charged."""
     first, second = pod("p", 4, app="a"), pod("q", 1)
     for each in (first, second):
-        books.admit(each, "n1")
-    books.observe_pod(first, node="n2")
+        accounting.assume_pod(each, "n1")
+    accounting.observe_pod(first, node="n2")
     for each in (first, second):
-        books.withdraw(each.uid)
-    assert [books.room(name).free("cpu") for name in NODES[:2]] == [of(6)["cpu"], of(6)["cpu"]]
+        accounting.forget_assumed_pod(each.uid)
+    assert [accounting.node(name).free("cpu") for name in NODES[:2]] == [of(6)["cpu"], of(6)["cpu"]]
 
 
-def test_a_reservation_with_allocate_once_takes_one_owner(books):
-    books.observe_reservation(replace(books.holding(R), allocate_once=True))
-    assert books.admit(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1", inside=R)
-    assert books.admit(pod("q", 1, app="a"), "n1") == AssumedPod(node="n1"), "it runs beside it"
-    assert len(books.consumers(R)) == 1
+def test_a_reservation_with_allocate_once_takes_one_owner(accounting):
+    accounting.observe_reservation(replace(accounting.reservation(R), allocate_once=True))
+    assert accounting.assume_pod(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1", reservation=R)
+    assert accounting.assume_pod(pod("q", 1, app="a"), "n1") == AssumedPod(node="n1"), "it runs beside it"
+    assert len(accounting.owner_pods(R)) == 1
 
 
 @pytest.mark.parametrize("change", [{"terminating": True}, {"available": False}], ids=["terminating", "gone"])
-def test_a_reservation_that_ends_admits_no_pod(books, change):
-    books.observe_reservation(replace(books.holding(R), **change))
-    assert books.admit(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1")
+def test_a_reservation_that_ends_admits_no_pod(accounting, change):
+    accounting.observe_reservation(replace(accounting.reservation(R), **change))
+    assert accounting.assume_pod(pod("p", 1, app="a"), "n1") == AssumedPod(node="n1")
 
 
-def test_a_terminating_reservation_holds_until_it_is_gone(books):
-    books.observe_reservation(replace(books.holding(R), terminating=True))
-    assert books.room("n1").free("cpu") == of(6)["cpu"]
-    books.forget_reservation(R)
-    assert books.room("n1").free("cpu") == of(10)["cpu"]
+def test_a_terminating_reservation_holds_until_it_is_gone(accounting):
+    accounting.observe_reservation(replace(accounting.reservation(R), terminating=True))
+    assert accounting.node("n1").free("cpu") == of(6)["cpu"]
+    accounting.forget_reservation(R)
+    assert accounting.node("n1").free("cpu") == of(10)["cpu"]
 
 
-def test_a_deleted_reservation_leaves_its_pods_where_they_are(books):
-    books.admit(pod("p", 3, app="a"), "n1")
-    books.forget_reservation(R)
-    assert books.seat(Uid("uid-p")).inside is None
-    assert books.room("n1").free("cpu") == of(7)["cpu"]
+def test_a_deleted_reservation_leaves_its_pods_where_they_are(accounting):
+    accounting.assume_pod(pod("p", 3, app="a"), "n1")
+    accounting.forget_reservation(R)
+    assert accounting.assignment(Uid("uid-p")).reservation is None
+    assert accounting.node("n1").free("cpu") == of(7)["cpu"]
 
 
-def test_a_reservation_that_moves_holds_on_the_new_node_only(books):
-    books.admit(pod("p", 3, app="a"), "n1")
-    books.observe_reservation(replace(books.holding(R), node="n2"))
-    assert [books.room(name).free("cpu") for name in NODES[:2]] == [of(7)["cpu"], of(6)["cpu"]]
+def test_a_reservation_that_moves_holds_on_the_new_node_only(accounting):
+    accounting.assume_pod(pod("p", 3, app="a"), "n1")
+    accounting.observe_reservation(replace(accounting.reservation(R), node="n2"))
+    assert [accounting.node(name).free("cpu") for name in NODES[:2]] == [of(7)["cpu"], of(6)["cpu"]]
 
 
-def test_a_resized_reservation_holds_what_it_says_now(books):
-    books.admit(pod("p", 3, app="a"), "n1")
-    books.observe_reservation(replace(books.holding(R), amounts={**of(2), PODS: of(pods=1)[PODS]}))
-    assert books.room("n1").free("cpu") == of(7)["cpu"]
+def test_a_resized_reservation_holds_what_it_says_now(accounting):
+    accounting.assume_pod(pod("p", 3, app="a"), "n1")
+    accounting.observe_reservation(replace(accounting.reservation(R), allocatable={**of(2), PODS: of(pods=1)[PODS]}))
+    assert accounting.node("n1").free("cpu") == of(7)["cpu"]
 
 
-def test_nodes_with_a_fitting_reservation_come_first(books):
-    books.observe_reservation(holding("s", 8, app="a", node="n2", policy=RESTRICTED, order=3))
+def test_nodes_with_a_fitting_reservation_come_first(accounting):
+    accounting.observe_reservation(holding("s", 8, app="a", node="n2", policy=RESTRICTED, order=3))
     wanted = pod("p", 4, app="a")
-    assert books.scores(wanted, books.sift(wanted).fits) == {"n1": 10, "n2": 100}
-    assert books.scores(pod("q", 4), NODES) == {}
+    assert accounting.prioritize(wanted, accounting.filter_nodes(wanted).feasible) == {"n1": 10, "n2": 100}
+    assert accounting.prioritize(pod("q", 4), NODES) == {}
 
 
-def test_each_reservation_says_why_not(books):
-    books.observe_reservation(holding("s", 8, app="b", node="n2"))
-    said = {held.name: refusal and refusal.why for held, refusal in books.refusals(pod("p", 1, app="a"))}
+def test_each_reservation_says_why_not(accounting):
+    accounting.observe_reservation(holding("s", 8, app="b", node="n2"))
+    said = {held.name: refusal and refusal.reason for held, refusal in accounting.rejections(pod("p", 1, app="a"))}
     assert said == {"r": None, "s": RejectionReason.NOT_OWNER}
 
 
@@ -151,14 +151,14 @@ def test_each_reservation_says_why_not(books):
         pytest.param({}, id="everybody"),
     ],
 )
-def test_a_reservation_is_found_by_whatever_its_owners_say(books, given):
-    books.observe_reservation(replace(books.holding(R), owners=(ReservationOwner.model_validate(given),)))
+def test_a_reservation_is_found_by_whatever_its_owners_say(accounting, given):
+    accounting.observe_reservation(replace(accounting.reservation(R), owners=(ReservationOwner.model_validate(given),)))
     claimant = pod(
         "p",
         1,
         labels={"app": "x", "job": "y"},
-        owners=(OwnerReference(kind="Job", name="job", uid=Uid("u")),),
+        owner_references=(OwnerReference(kind="Job", name="job", uid=Uid("u")),),
         affinity=REQUIRED,
     )
-    assert books.sift(claimant).fits == ("n1",)
-    assert books.sift(replace(claimant, ignores=True)).fits == ("n1", "n2")
+    assert accounting.filter_nodes(claimant).feasible == ("n1",)
+    assert accounting.filter_nodes(replace(claimant, ignores_reservations=True)).feasible == ("n1", "n2")

@@ -12,10 +12,10 @@ def test_nodes_with_at_least_so_much_are_found_whatever_has_changed(size, change
     begin = [(node, node * 7 % 41) for node in range(size)]
     for node, value in begin + changes:
         if value is None:
-            ranking.drop(node)
+            ranking.remove(node)
             values.pop(node, None)
         else:
-            ranking.put(node, value)
+            ranking.set(node, value)
             values[node] = value
 
     for asked in range(-6, 42, 4):
@@ -26,6 +26,6 @@ def test_nodes_with_at_least_so_much_are_found_whatever_has_changed(size, change
 def test_thousands_of_nodes_are_split_into_blocks():
     ranking = SortedNodes()
     for node in range(2000):
-        ranking.put(node, node * 7 % 1999)
+        ranking.set(node, node * 7 % 1999)
 
     assert ranking.at_least(1900).bit_count() == sum(node * 7 % 1999 >= 1900 for node in range(2000))

@@ -39,7 +39,7 @@ def owner(affinity=None, **fields):
     [
         pytest.param(holding(cpu=1), owner(), None, id="an-owner"),
         pytest.param(holding(cpu=1, available=False), owner(), RejectionReason.NOT_AVAILABLE, id="not-available"),
-        pytest.param(holding(cpu=1, fault="x"), owner(), RejectionReason.UNREADABLE, id="unreadable"),
+        pytest.param(holding(cpu=1, parse_error="x"), owner(), RejectionReason.UNREADABLE, id="unreadable"),
         pytest.param(holding(cpu=1, terminating=True), owner(), RejectionReason.TERMINATING, id="terminating"),
         pytest.param(holding(cpu=1), pod(cpu=1, app="b"), RejectionReason.NOT_OWNER, id="no-owner"),
         pytest.param(holding(cpu=1), owner(ReservationAffinity(name="r")), None, id="by-name"),
@@ -145,28 +145,35 @@ def owner(affinity=None, **fields):
             RejectionReason.AFFINITY,
             id="field-of-another-name",
         ),
-        pytest.param(holding(cpu=1), owner(exact=("cpu",)), None, id="exact-equal"),
-        pytest.param(holding(cpu=2), owner(exact=("cpu",)), RejectionReason.NOT_EXACT, id="exact-different"),
-        pytest.param(holding(cpu=1), owner(exact=("cpu", "gpu")), None, id="exact-absent-on-both-sides"),
+        pytest.param(holding(cpu=1), owner(exact_match_resources=("cpu",)), None, id="exact-equal"),
         pytest.param(
-            holding(cpu=1, gpu=1), owner(exact=("cpu", "gpu")), RejectionReason.NOT_EXACT, id="exact-absent-on-one-side"
+            holding(cpu=2), owner(exact_match_resources=("cpu",)), RejectionReason.NOT_EXACT, id="exact-different"
+        ),
+        pytest.param(
+            holding(cpu=1), owner(exact_match_resources=("cpu", "gpu")), None, id="exact-absent-on-both-sides"
+        ),
+        pytest.param(
+            holding(cpu=1, gpu=1),
+            owner(exact_match_resources=("cpu", "gpu")),
+            RejectionReason.NOT_EXACT,
+            id="exact-absent-on-one-side",
         ),
         pytest.param(
             holding(cpu=2),
-            owner(ReservationAffinity(name="r"), exact=("cpu",)),
+            owner(ReservationAffinity(name="r"), exact_match_resources=("cpu",)),
             RejectionReason.NOT_EXACT,
             id="exact-counts-for-a-name-too",
         ),
         pytest.param(holding(gpu=1), owner(), RejectionReason.NOTHING_IN_COMMON, id="nothing-in-common"),
         pytest.param(holding(gpu=1), owner(REQUIRED), None, id="nothing-in-common-but-required"),
         pytest.param(
-            holding(cpu=1, memory=1, policy=RESTRICTED, restricted=frozenset({"cpu"})),
+            holding(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
             pod(memory=1, app="a"),
             RejectionReason.NOTHING_IN_COMMON,
             id="nothing-restricted-in-common",
         ),
         pytest.param(
-            holding(cpu=1, memory=1, policy=RESTRICTED, restricted=frozenset({"cpu"})),
+            holding(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
             pod(cpu=1, memory=1, app="a"),
             None,
             id="something-restricted-in-common",
@@ -174,21 +181,26 @@ def owner(affinity=None, **fields):
     ],
 )
 def test_who_may_take_which(held, claimant, why):
-    refusal = check_eligibility(held, claimant, node_labels={"zone": "1"}, consumers=0)
-    assert (refusal and refusal.why) == why
+    refusal = check_eligibility(held, claimant, node_labels={"zone": "1"}, new_owner_count=0)
+    assert (refusal and refusal.reason) == why
 
 
 def test_a_reservation_for_one_is_used_up_by_one():
     once, again = holding(cpu=1, allocate_once=True), holding(cpu=1)
-    assert check_eligibility(once, owner(), node_labels={}, consumers=1).why is RejectionReason.USED_UP
-    assert check_eligibility(again, owner(), node_labels={}, consumers=1) is None
+    assert check_eligibility(once, owner(), node_labels={}, new_owner_count=1).reason is RejectionReason.USED_UP
+    assert check_eligibility(again, owner(), node_labels={}, new_owner_count=1) is None
 
 
 def test_a_refusal_names_the_taint_as_upstream_does():
-    refusal = check_eligibility(holding(cpu=1, taints=REPELS), owner(), node_labels={}, consumers=0)
+    refusal = check_eligibility(holding(cpu=1, taints=REPELS), owner(), node_labels={}, new_owner_count=0)
     assert refusal.text == "Reservation(s) had untolerated taint {team: a}"
 
 
 def test_amounts_are_compared_exactly():
-    assert check_eligibility(holding(cpu="1000m"), owner(exact=("cpu",)), node_labels={}, consumers=0) is None
+    assert (
+        check_eligibility(
+            holding(cpu="1000m"), owner(exact_match_resources=("cpu",)), node_labels={}, new_owner_count=0
+        )
+        is None
+    )
     assert of("0.1") == of("100m")

@@ -24,8 +24,8 @@ from tests.dra.engine.reservations.examples import (
 def check(room, claimant):
     verdict = filtering.filter_node(room, claimant)
     if verdict.fits:
-        return "inside" if verdict.inside else "beside"
-    return [refusal.text for refusal in verdict.refusals]
+        return "inside" if verdict.reservations else "beside"
+    return [refusal.text for refusal in verdict.rejections]
 
 
 NODE_SHORT = "Insufficient cpu by node"
@@ -76,7 +76,7 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
             id="gpu-core-80-of-100",
         ),
         pytest.param(
-            node(gpu=100, held=[holding(gpu=100, policy=RESTRICTED)]).taking(Uid("a"), of(gpu=80), into=Uid("uid-r")),
+            node(gpu=100, held=[holding(gpu=100, policy=RESTRICTED)]).with_pod(Uid("a"), of(gpu=80), into=Uid("uid-r")),
             pod(gpu=50, app="a", affinity=REQUIRED),
             ["Insufficient gpu by node", "Reservation(s) Insufficient gpu"],
             id="gpu-core-another-50",
@@ -136,10 +136,10 @@ def test_others_are_charged_the_greater_of_reservation_and_consumers(consumed, o
 
 
 def test_what_is_kept_within_a_reservation_is_no_owners():
-    room = node(10, used=6, held=[holding(cpu=4, inner=of(1))])
+    room = node(10, used=6, held=[holding(cpu=4, reserved=of(1))])
     assert check(room, pod(cpu=3, app="a")) == "inside"
     assert check(room, pod(cpu=4, app="a")) == [NODE_SHORT]
-    restricted = node(10, held=[holding(cpu=4, inner=of(1), policy=RESTRICTED)])
+    restricted = node(10, held=[holding(cpu=4, reserved=of(1), policy=RESTRICTED)])
     assert check(restricted, pod(cpu=4, app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
 
 
@@ -151,7 +151,9 @@ def test_an_owner_gets_its_place_on_a_node_that_has_shrunk_below_what_is_promise
 
 
 def test_resources_outside_the_restricted_ones_may_come_from_the_node():
-    room = node(10, memory="10", held=[holding(cpu=4, memory="4", policy=RESTRICTED, restricted=frozenset({"cpu"}))])
+    room = node(
+        10, memory="10", held=[holding(cpu=4, memory="4", policy=RESTRICTED, restricted_resources=frozenset({"cpu"}))]
+    )
     assert check(room, pod(cpu=4, memory="8", app="a")) == "inside"
     assert check(room, pod(cpu=5, memory="4", app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
 
@@ -176,44 +178,46 @@ def test_who_names_the_reservation_gets_the_numbers():
 
 def test_what_is_kept_within_is_no_capacity_and_not_used_either():
     """As Koordinator prints it, for 7 CPUs of which 1 is kept within and 1 is used."""
-    room = node(10, held=[(holding(cpu=7, inner=of(1), policy=RESTRICTED), 1)])
+    room = node(10, held=[(holding(cpu=7, reserved=of(1), policy=RESTRICTED), 1)])
     claimant = pod(cpu=6, app="a", affinity=ReservationAffinity(name="r"))
     assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 6000, used: 1000, capacity: 6000"]
 
 
 def test_who_ignores_reservations_gets_all_that_no_pod_uses_and_is_in_none():
     room = node(10, used=4, held=[(holding(cpu=4), 1)])
-    verdict = filtering.filter_node(room, pod(cpu=5, app="a", ignores=True))
-    assert (verdict.fits, verdict.inside) == (True, ())
-    assert not filtering.filter_node(room, pod(cpu=6, ignores=True)).fits
+    verdict = filtering.filter_node(room, pod(cpu=5, app="a", ignores_reservations=True))
+    assert (verdict.fits, verdict.reservations) == (True, ())
+    assert not filtering.filter_node(room, pod(cpu=6, ignores_reservations=True)).fits
 
 
 def test_what_is_promised_to_one_is_no_others():
-    held = ReservationUsage(holding=holding(cpu=4, policy=RESTRICTED), promised={pod("first").uid: of(3)})
-    room = node(4).holding(held)
+    held = ReservationUsage(info=holding(cpu=4, policy=RESTRICTED), nominated={pod("first").uid: of(3)})
+    room = node(4).with_reservation(held)
     assert check(room, pod("second", 2, app="a", affinity=REQUIRED)) == [NODE_SHORT, RESERVATION_SHORT]
     assert check(room, pod("first", 3, app="a", affinity=REQUIRED)) == "inside"
     assert (
-        room.taking(pod("first").uid, pod("first", 3).amounts, into=held.holding.uid).held[held.holding.uid].promised
+        room.with_pod(pod("first").uid, pod("first", 3).amounts, into=held.info.uid)
+        .reservations[held.info.uid]
+        .nominated
         == {}
     )
 
 
 def test_a_node_that_nobody_knows_takes_nothing():
-    assert check(replace(node(10), known=False), pod(cpu=1)) == ["node(s) not found"]
+    assert check(replace(node(10), is_known=False), pod(cpu=1)) == ["node(s) not found"]
 
 
 def test_a_refusal_of_all_nodes_is_counted_as_upstream_does():
     refusals = [
         *filtering.filter_node(
             node(10, held=[(holding(cpu=4, policy=RESTRICTED), 3)]), pod(cpu=2, app="a", affinity=REQUIRED)
-        ).refusals,
+        ).rejections,
     ] * 2
     assert count_texts(refusals) == ["2 Reservation(s) Insufficient cpu"]
     assert event_message(refusals, owned=2) == "0/2 reservations are available: 2 Reservation(s) Insufficient cpu."
     of_node = [
-        Rejection(why=RejectionReason.UNSCHEDULABLE),
-        Rejection(why=RejectionReason.NODE_SHORT, subject="memory"),
+        Rejection(reason=RejectionReason.UNSCHEDULABLE),
+        Rejection(reason=RejectionReason.NODE_SHORT, subject="memory"),
     ]
     assert event_message(of_node, owned=2) == (
         "0/2 reservations are available: 1 Reservation(s) for node reason that Insufficient memory by node, "

@@ -1,4 +1,4 @@
-"""The books say what a slow and obviously right model says, whatever happens, and in whatever order it is told.
+"""The accounting say what a slow and obviously right model says, whatever happens, and in whatever order it is told.
 
 10,000 histories: HYPOTHESIS_PROFILE=deep pytest --hypothesis-show-statistics (which counts what happened in them).
 """
@@ -28,12 +28,12 @@ PROBES = [
     *(pod(f"probe-{app}-{cpu}", cpu, app=app) for app in APPS for cpu in (0, 1, 2, 5)),
     pod("probe-memory", 1, memory=3, app="a"),
     pod("probe-required", 2, app="a", affinity=REQUIRED),
-    pod("probe-ignoring", 3, app="b", ignores=True),
+    pod("probe-ignoring", 3, app="b", ignores_reservations=True),
 ]
 UNPLACED = [
     holding("large", 6, memory=2),
     holding("restricted", 1, policy=RESTRICTED),
-    holding("over", 4, policy=RESTRICTED, pre_allocates=True),
+    holding("over", 4, policy=RESTRICTED, allows_pre_allocation=True),
 ]
 KINDS = {
     "a reservation is placed",
@@ -63,10 +63,10 @@ KINDS = {
 
 
 class History:
-    """The books and the model, told the same."""
+    """The accounting and the model, told the same."""
 
     def __init__(self):
-        self.books, self.slow = ReservationAccounting(), NaiveAccounting()
+        self.accounting, self.slow = ReservationAccounting(), NaiveAccounting()
         self.numbers = count()
         self.strict = set(NODES)
         """Nodes on which nothing has happened that a scheduler cannot help: shrinking, bypassing, ignoring."""
@@ -81,13 +81,13 @@ class History:
         before = self.slow.nodes.get(name)
         if before is None or any(capacity[r] < before.get(r, 0) for r in before):
             self.strict.discard(name)
-        self.books.observe_node(name, capacity, labels={})
+        self.accounting.observe_node(name, capacity, labels={})
         self.slow.nodes[name] = capacity
         self.seen["a node is new, or has changed"] += 1
 
     def node_gone(self, name):
         self.seen["a node goes"] += name in self.slow.nodes
-        self.books.forget_node(name)
+        self.accounting.forget_node(name)
         self.slow.nodes.pop(name, None)
         self.strict.discard(name)
 
@@ -99,16 +99,16 @@ class History:
             app=app,
             policy=policy,
             allocate_once=once,
-            inner=of(inner) if inner else {},
+            reserved=of(inner) if inner else {},
         )
-        found = self.books.place(new, node)
+        found = self.accounting.assume_reservation(new, node)
         clash = any(
             (self.slow.reservations[uid].policy is DEFAULT) != (policy is DEFAULT)
             and not (self.slow.reservations[uid].allocate_once and self.slow.entered(uid))
             for uid in self.slow.on(node)
         )
         room = node in self.slow.nodes and all(
-            amount <= self.slow.free(node, r) for r, amount in new.amounts.items() if amount
+            amount <= self.slow.free(node, r) for r, amount in new.allocatable.items() if amount
         )
         assert isinstance(found, ReservationPlacement) is (room and not clash), found
         if isinstance(found, ReservationPlacement):
@@ -126,26 +126,28 @@ class History:
             if inside == uid:
                 self.slow.pods[key] = (p, node, None)
         if deleted:
-            self.books.forget_reservation(uid)
+            self.accounting.forget_reservation(uid)
         else:
-            self.books.observe_reservation(replace(gone, available=False))
+            self.accounting.observe_reservation(replace(gone, available=False))
         self.seen["a reservation expires"] += 1
         self.seen["a reservation expires while a bind is in doubt"] += bool(self.doubts)
 
     def admit(self, node, app, cpu, memory, required, ignores, outcome):  # noqa: PLR0917 - a step's own fields
         """A pod is to be bound; the bind succeeds, fails, or is not answered: then it has happened, or it has not."""
         name = f"p{next(self.numbers)}"
-        new = pod(name, cpu, memory=memory, app=app, affinity=REQUIRED if required else None, ignores=ignores)
+        new = pod(
+            name, cpu, memory=memory, app=app, affinity=REQUIRED if required else None, ignores_reservations=ignores
+        )
         expected = self.slow.filter(new)
-        assert set(self.books.sift(new).fits) == expected
-        found = self.books.admit(new, node)
+        assert set(self.accounting.filter_nodes(new).feasible) == expected
+        found = self.accounting.assume_pod(new, node)
         assert isinstance(found, AssumedPod) is (node in expected), found
         if not isinstance(found, AssumedPod):
             self.seen["a pod is refused"] += 1
             return
         inside = self.slow.inside(new, node)
-        assert found.inside in inside if inside else found.inside is None
-        self.slow.pods[new.uid] = (new, node, found.inside)
+        assert found.reservation in inside if inside else found.reservation is None
+        self.slow.pods[new.uid] = (new, node, found.reservation)
         self._name(new.uid)
         if outcome == "fails":
             self._take_back(new.uid)
@@ -167,13 +169,13 @@ class History:
     def _list(self, reservation, change):
         held = self.slow.reservations.get(reservation)
         if held is not None:
-            self.slow.reservations[reservation] = now = replace(held, listed=change(held.listed))
-            self.books.observe_reservation(now)
+            self.slow.reservations[reservation] = now = replace(held, current_owners=change(held.current_owners))
+            self.accounting.observe_reservation(now)
 
     def _take_back(self, uid):
         _, _, inside = self.slow.pods.pop(uid)
         self._list(inside, lambda listed: listed - {uid})
-        self.books.withdraw(uid)
+        self.accounting.forget_assumed_pod(uid)
 
     def _is_bound(self, uid):
         new, node, inside = self.slow.pods[uid]
@@ -186,7 +188,7 @@ class History:
             self.used.setdefault(inside, set()).add(uid)
             assert len(self.used[inside]) == 1, "for once, and used by several"
         if node in self.slow.nodes:
-            self.books.observe_pod(replace(new, reservation=inside or Uid("")), node=node)
+            self.accounting.observe_pod(replace(new, allocated_reservation=inside or Uid("")), node=node)
 
     def find_out(self, index):
         """A read tells what has become of a bind that was not answered."""
@@ -202,7 +204,7 @@ class History:
 
     def bypass(self, node, cpu):
         new = pod(f"p{next(self.numbers)}", cpu)
-        self.books.observe_pod(new, node=node)
+        self.accounting.observe_pod(new, node=node)
         self.slow.pods[new.uid] = (new, node, None)
         self.strict.discard(node)
         self.seen["a pod comes without asking"] += 1
@@ -212,7 +214,7 @@ class History:
         if not there:
             return
         uid = there[index % len(there)]
-        self.books.forget_pod(uid)
+        self.accounting.forget_pod(uid)
         _, _, inside = self.slow.pods.pop(uid)
         if inside and not self.slow.reservations[inside].allocate_once:  # else the status says for ever who had it
             self._list(inside, lambda listed: listed - {uid})
@@ -227,8 +229,8 @@ class History:
         wanting = pod(f"p{next(self.numbers)}", cpu, app=app, priority=1)
         if node not in self.slow.nodes:
             return
-        there = [each for each in self.books.occupants(node) if each.pod.uid not in self.doubts]
-        found = select_victims(self.books.room(node), wanting, there)
+        there = [each for each in self.accounting.pods_on_node(node) if each.pod.uid not in self.doubts]
+        found = select_victims(self.accounting.node(node), wanting, there)
         before = dict(self.slow.pods)
         if found is None:
             self._in_vain(wanting, node, there)
@@ -241,16 +243,16 @@ class History:
             assert not self.slow.fits(wanting, node), "one of them need not die"
             del self.slow.pods[each.uid]
         for each in found:
-            self.books.forget_pod(each.uid)
+            self.accounting.forget_pod(each.uid)
             _, _, inside = before[each.uid]
             if inside and not self.slow.reservations[inside].allocate_once:
                 self._list(inside, lambda listed, uid=each.uid: listed - {uid})
-        admitted = self.books.admit(wanting, node)
+        admitted = self.accounting.assume_pod(wanting, node)
         assert isinstance(admitted, AssumedPod), "they died in vain"
-        self.slow.pods[wanting.uid] = (wanting, node, admitted.inside)
+        self.slow.pods[wanting.uid] = (wanting, node, admitted.reservation)
         self._name(wanting.uid)
         self._is_bound(wanting.uid)
-        self.seen["a preemption frees a place" + (" for an owner" if admitted.inside else "")] += 1
+        self.seen["a preemption frees a place" + (" for an owner" if admitted.reservation else "")] += 1
 
     def _in_vain(self, wanting, node, there):
         before = dict(self.slow.pods)
@@ -263,7 +265,7 @@ class History:
         self.seen["a preemption would be in vain"] += not gone
 
     def restart(self, order):
-        """Fill new books from what the API has, in any order; then what the process before may have begun.
+        """Fill a new accounting from what the API has, in any order; then what the process before may have begun.
 
         Of a bind in doubt that has not happened, into no reservation, nobody knows any more: and it never will happen.
         """
@@ -278,56 +280,64 @@ class History:
             *(("pod", uid) for uid in self.slow.pods if uid not in begun),
         ]
         order.shuffle(told)
-        self.books = ReservationAccounting()
+        self.accounting = ReservationAccounting()
         for kind, name in told:
             if kind == "node":
                 capacity = self.slow.nodes[name]
-                self.books.observe_node(name, capacity, labels={})
+                self.accounting.observe_node(name, capacity, labels={})
             elif kind == "reservation":
-                self.books.observe_reservation(self.slow.reservations[name])
+                self.accounting.observe_reservation(self.slow.reservations[name])
             else:
                 p, node, inside = self.slow.pods[name]
-                self.books.observe_pod(replace(p, reservation=inside or Uid("")), node=node)
+                self.accounting.observe_pod(replace(p, allocated_reservation=inside or Uid("")), node=node)
         for uid in begun:
             p, node, inside = self.slow.pods[uid]
-            self.books.observe_pod(replace(p, reservation=inside), node=node, assumed=True)
+            self.accounting.observe_pod(replace(p, allocated_reservation=inside), node=node, assumed=True)
 
     def check(self):
-        slow, books = self.slow, self.books
+        slow, accounting = self.slow, self.accounting
         for name in slow.nodes:
-            room = books.room(name)
+            room = accounting.node(name)
             for resource in ("cpu", "memory", PODS):
-                assert room.charged.get(resource, 0) == slow.charged(name, resource), (name, resource)
+                assert room.requested.get(resource, 0) == slow.charged(name, resource), (name, resource)
                 if name in self.strict:
                     assert slow.used(name, resource) <= slow.nodes[name][resource], "more than a node has"
                     assert slow.free(name, resource) >= 0, "promised twice"
         for uid, held in slow.reservations.items():
             label = held.owners[0].label_selector.match_labels["app"]
-            assert all(p.labels["app"] == label for p in books.consumers(uid)), "a stranger inside"
-            assert {p.uid for p in books.consumers(uid)} == {p.uid for p, _, i in slow.pods.values() if i == uid}
+            assert all(p.labels["app"] == label for p in accounting.owner_pods(uid)), "a stranger inside"
+            assert {p.uid for p in accounting.owner_pods(uid)} == {p.uid for p, _, i in slow.pods.values() if i == uid}
             if held.node not in slow.nodes:
                 continue
             for resource in ("cpu", "memory"):
-                left = books.room(held.node).held[uid].remainder(resource)
+                left = accounting.node(held.node).reservations[uid].remaining(resource)
                 assert left == slow.remainder(uid, resource), (uid, resource)
-            usable = not (held.allocate_once and (slow.entered(uid) or held.listed))
+            usable = not (held.allocate_once and (slow.entered(uid) or held.current_owners))
             if held.node in self.strict and usable:
-                rest = books.room(held.node).held[uid].remainder("cpu")
+                rest = accounting.node(held.node).reservations[uid].remaining("cpu")
                 due = pod("due", app=label, amounts={"cpu": rest})
-                assert books.explain(due, held.node).fits, "an owner was refused what is held for it"
+                assert accounting.filter_node(due, held.node).fits, "an owner was refused what is held for it"
         for probe in PROBES:
-            assert set(books.sift(probe).fits) == slow.filter(probe), probe.key
+            assert set(accounting.filter_nodes(probe).feasible) == slow.filter(probe), probe.key
 
     def check_all_at_once(self):
         """What is told of all nodes at once is what each of them says."""
-        books, slow = self.books, self.slow
+        accounting, slow = self.accounting, self.slow
         for probe in PROBES:
-            each = {name: texts(books.explain(probe, name).refusals) for name in slow.nodes}
-            assert told(books.sift(probe)) == each, probe.key
+            each = {name: texts(accounting.filter_node(probe, name).rejections) for name in slow.nodes}
+            assert told(accounting.filter_nodes(probe)) == each, probe.key
         for new in UNPLACED:
             for only, required in (("", False), ("n1", False), ("", True)):
-                each = {name: answer(books._place(new, name, only=only, required=required)) for name in slow.nodes}
-                assert told(books.places(new, only=only, required=required)) == each, (new.name, only, required)
+                each = {
+                    name: answer(
+                        accounting._find_placement(new, name, node_name=only, pre_allocation_required=required)
+                    )
+                    for name in slow.nodes
+                }
+                assert (
+                    told(accounting.filter_nodes_for_reservation(new, node_name=only, pre_allocation_required=required))
+                    == each
+                ), (new.name, only, required)
 
 
 def texts(refusals):
@@ -339,10 +349,10 @@ def answer(found):
 
 
 def told(sifted):
-    found = {name: texts(each.why) for each in sifted.refused for name in each.nodes}
-    assert not found.keys() & set(sifted.fits)
-    assert sum(len(each.nodes) for each in sifted.refused) == len(found)
-    return found | {name: [] for name in sifted.fits}
+    found = {name: texts(each.rejections) for each in sifted.rejected for name in each.nodes}
+    assert not found.keys() & set(sifted.feasible)
+    assert sum(len(each.nodes) for each in sifted.rejected) == len(found)
+    return found | {name: [] for name in sifted.feasible}
 
 
 nodes, apps = st.sampled_from(["n1", *NODES]), st.sampled_from(["a", "a", *APPS])  # often the same, so that much meets
@@ -399,49 +409,49 @@ def test_whatever_happens_the_books_say_what_is_right():
     assert len(KINDS - seen.keys()) <= (0 if DEEP else 2)
 
 
-def forgotten(books, pod, *, node, assumed=False):
+def forgotten(accounting, pod, *, node, assumed=False):
     if not assumed:
-        OBSERVE(books, pod, node=node)
+        OBSERVE(accounting, pod, node=node)
 
 
-def nameless(books, holding):
-    RESERVE(books, replace(holding, listed=frozenset()))
+def nameless(accounting, holding):
+    RESERVE(accounting, replace(holding, current_owners=frozenset()))
 
 
-def reusable(books, holding):
-    RESERVE(books, replace(holding, allocate_once=False))
+def reusable(accounting, holding):
+    RESERVE(accounting, replace(holding, allocate_once=False))
 
 
 OBSERVE, RESERVE = ReservationAccounting.observe_pod, ReservationAccounting.observe_reservation
 
 MISTAKES = {
     "what-is-assumed-is-forgotten": (ReservationAccounting, "_assign_pod", lambda *_, **__: None),
-    "what-fails-stays": (ReservationAccounting, "withdraw", lambda *_: None),
+    "what-fails-stays": (ReservationAccounting, "forget_assumed_pod", lambda *_: None),
     "a-start-adopts-nobody": (ReservationAccounting, "observe_pod", forgotten),
     "what-the-status-names-is-not-heeded": (ReservationAccounting, "observe_reservation", nameless),
     "only-consumers-are-charged": (
         node_usage.ReservationUsage,
-        "charge",
-        lambda held, resource: held.consumed.get(resource, 0),
+        "requested",
+        lambda usage, resource: usage.allocated.get(resource, 0),
     ),
     "only-what-is-held-is-charged": (
         node_usage.ReservationUsage,
-        "charges",
-        property(lambda held: dict(held.holding.amounts)),
+        "all_requested",
+        property(lambda usage: dict(usage.info.allocatable)),
     ),
     "both-are-charged": (
         node_usage.ReservationUsage,
-        "charges",
-        property(lambda held: node_usage.quantities.add(held.holding.amounts, held.consumed)),
+        "all_requested",
+        property(lambda usage: node_usage.quantities.add(usage.info.allocatable, usage.allocated)),
     ),
     "the-end-frees-nothing": (ReservationAccounting, "forget_reservation", lambda *_: None),
     "whoever-was-in-is-forgotten-at-the-end": (
         node_usage.NodeUsage,
-        "without",
-        lambda room, uid: replace(
-            room,
-            held={key: each for key, each in room.held.items() if key != uid},
-            charged=node_usage.quantities.subtract(room.charged, room.held[uid].charges),
+        "without_reservation",
+        lambda node, uid: replace(
+            node,
+            reservations={key: each for key, each in node.reservations.items() if key != uid},
+            requested=node_usage.quantities.subtract(node.requested, node.reservations[uid].all_requested),
         ),
     ),
     "everybody-is-an-owner": (owner_matching, "matches_any_owner", lambda *_: True),
@@ -449,13 +459,13 @@ MISTAKES = {
     "for-once-is-for-ever": (ReservationAccounting, "observe_reservation", reusable),
     "what-is-kept-within-is-given": (
         node_usage.ReservationUsage,
-        "unavailable",
-        lambda held, resource, **_: held.consumed.get(resource, 0),
+        "unavailable_to_owner",
+        lambda usage, resource, **_: usage.allocated.get(resource, 0),
     ),
     "restricted-is-as-aligned": (
         node_usage.ReservationUsage,
-        "remainder",
-        lambda held, resource, **_: held.holding.amounts.get(resource, 0),
+        "remaining",
+        lambda usage, resource, **_: usage.info.allocatable.get(resource, 0),
     ),
 }
 """Name → what is wrong: of which class or module, and in what way."""

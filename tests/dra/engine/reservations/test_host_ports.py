@@ -71,38 +71,49 @@ def test_which_ports_exclude_each_other(one, other, expected):
 @pytest.mark.parametrize(
     ("claimant", "expected"),
     [
-        pytest.param(pod(cpu=1, ports=HTTP), [FREE], id="a-stranger-with-the-port"),
-        pytest.param(pod(cpu=1, ports=frozenset({HostPort(81)})), "beside", id="a-stranger-with-another-port"),
-        pytest.param(pod(cpu=1, ports=HTTP, app="a"), "inside", id="an-owner"),
-        pytest.param(pod(cpu=1, ports=HTTP, app="a", affinity=REQUIRED), "inside", id="an-owner-that-must-be-in-one"),
-        pytest.param(pod(cpu=1, ports=HTTP, app="b"), [FREE], id="an-owner-of-another-reservation"),
-        pytest.param(pod(cpu=1, ports=HTTP, ignores=True), "beside", id="who-ignores-reservations"),
+        pytest.param(pod(cpu=1, host_ports=HTTP), [FREE], id="a-stranger-with-the-port"),
+        pytest.param(pod(cpu=1, host_ports=frozenset({HostPort(81)})), "beside", id="a-stranger-with-another-port"),
+        pytest.param(pod(cpu=1, host_ports=HTTP, app="a"), "inside", id="an-owner"),
+        pytest.param(
+            pod(cpu=1, host_ports=HTTP, app="a", affinity=REQUIRED), "inside", id="an-owner-that-must-be-in-one"
+        ),
+        pytest.param(pod(cpu=1, host_ports=HTTP, app="b"), [FREE], id="an-owner-of-another-reservation"),
+        pytest.param(pod(cpu=1, host_ports=HTTP, ignores_reservations=True), "beside", id="who-ignores-reservations"),
     ],
 )
 def test_who_may_use_a_port_that_is_held(claimant, expected):
     """Koordinator 1.6: stranger refused, owner gets it (specs/koordinator-peer.md, case 22)."""
-    there = node(10, held=[holding("r", 4, ports=HTTP), holding("q", 4, app="b")])
+    there = node(10, held=[holding("r", 4, host_ports=HTTP), holding("q", 4, app="b")])
     verdict = filtering.filter_node(there, claimant)
-    found = "inside" if verdict.inside else "beside" if verdict.beside else [each.text for each in verdict.refusals]
+    found = (
+        "inside"
+        if verdict.reservations
+        else "beside"
+        if verdict.fits_unreserved
+        else [each.text for each in verdict.rejections]
+    )
     assert found == expected
 
 
 def test_all_nodes_at_once_say_the_same():
-    books = ReservationAccounting()
+    accounting = ReservationAccounting()
     for name in ("a", "b"):
-        books.observe_node(name, of(10))
-    held = holding("r", 4, ports=HTTP, node="a")
-    books.observe_reservation(held)
-    stranger, owner = pod("s", 1, ports=HTTP), pod("o", 1, ports=HTTP, app="a")
-    sifted = books.sift(stranger)
-    assert (sifted.fits, [(each.nodes, each.why[0].text) for each in sifted.refused]) == (("b",), [(("a",), FREE)])
-    assert set(books.sift(owner).fits) == {"a", "b"}
-    assert books.admit(owner, "a") == AssumedPod(node="a", inside=held.uid)
-    new = holding("q", 1, ports=HTTP, available=False)
-    assert books.places(new).fits == ("b",)
-    assert [each.text for each in books.place(new, "a")] == [FREE]
-    books.forget_reservation(held.uid)
-    assert set(books.sift(stranger).fits) == {"a", "b"}
+        accounting.observe_node(name, of(10))
+    held = holding("r", 4, host_ports=HTTP, node="a")
+    accounting.observe_reservation(held)
+    stranger, owner = pod("s", 1, host_ports=HTTP), pod("o", 1, host_ports=HTTP, app="a")
+    sifted = accounting.filter_nodes(stranger)
+    assert (sifted.feasible, [(each.nodes, each.rejections[0].text) for each in sifted.rejected]) == (
+        ("b",),
+        [(("a",), FREE)],
+    )
+    assert set(accounting.filter_nodes(owner).feasible) == {"a", "b"}
+    assert accounting.assume_pod(owner, "a") == AssumedPod(node="a", reservation=held.uid)
+    new = holding("q", 1, host_ports=HTTP, available=False)
+    assert accounting.filter_nodes_for_reservation(new).feasible == ("b",)
+    assert [each.text for each in accounting.assume_reservation(new, "a")] == [FREE]
+    accounting.forget_reservation(held.uid)
+    assert set(accounting.filter_nodes(stranger).feasible) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -121,20 +132,24 @@ def test_kube_scheduler_sees_the_ports_of_a_placeholder(spec, expected):
 @pytest.mark.parametrize(
     ("running", "expected"),
     [
-        pytest.param([pod("a", 4, app="a", ports=HTTP)], ["a"], id="over-the-pod-that-has-the-port"),
-        pytest.param([pod("a", 4, app="a"), pod("b", 3, app="a", ports=HTTP)], ["b"], id="and-over-no-other"),
-        pytest.param([pod("a", 4, app="a"), pod("z", 3, ports=HTTP)], [FREE], id="never-beside-a-stranger-with-it"),
+        pytest.param([pod("a", 4, app="a", host_ports=HTTP)], ["a"], id="over-the-pod-that-has-the-port"),
+        pytest.param([pod("a", 4, app="a"), pod("b", 3, app="a", host_ports=HTTP)], ["b"], id="and-over-no-other"),
+        pytest.param(
+            [pod("a", 4, app="a"), pod("z", 3, host_ports=HTTP)], [FREE], id="never-beside-a-stranger-with-it"
+        ),
     ],
 )
 def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
-    books = ReservationAccounting()
-    books.observe_node("n", of(8))
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(8))
     for each in running:
-        books.observe_pod(each, node="n")
-    new = holding("r", 4, policy=RESTRICTED, pre_allocates=True, ports=HTTP, available=False)
-    found = books.place(new, "n", required=isinstance(expected[0], str) and expected != [FREE])
+        accounting.observe_pod(each, node="n")
+    new = holding("r", 4, policy=RESTRICTED, allows_pre_allocation=True, host_ports=HTTP, available=False)
+    found = accounting.assume_reservation(
+        new, "n", pre_allocation_required=isinstance(expected[0], str) and expected != [FREE]
+    )
     over = (
-        [pod.key[1] for pod in found.over]
+        [pod.key[1] for pod in found.pre_allocated_pods]
         if isinstance(found, ReservationPlacement)
         else [each.text for each in found][-1:]
     )
@@ -142,5 +157,5 @@ def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
 
 
 def test_policies_other_than_the_default_hold_ports_too():
-    there = node(10, held=[holding("r", 4, policy=ALIGNED, ports=HTTP)])
-    assert not filtering.filter_node(there, pod(cpu=1, ports=HTTP)).fits
+    there = node(10, held=[holding("r", 4, policy=ALIGNED, host_ports=HTTP)])
+    assert not filtering.filter_node(there, pod(cpu=1, host_ports=HTTP)).fits

@@ -9,24 +9,24 @@ from tests.dra.engine.reservations.examples import RESTRICTED, holding, of, pod
 NODES = [f"n{number:02}" for number in range(20)]
 
 
-def books_of(*nodes):
-    books = ReservationAccounting()
+def accounting_of(*nodes):
+    accounting = ReservationAccounting()
     for name in nodes:
-        books.observe_node(name, of(64, memory="256Gi"))
-    return books
+        accounting.observe_node(name, of(64, memory="256Gi"))
+    return accounting
 
 
-def best(books, wanted, nodes):
-    return scoring.best_nodes(books.options(wanted, nodes), wanted.amounts)
+def best(accounting, wanted, nodes):
+    return scoring.best_nodes(accounting.placement_options(wanted, nodes), wanted.allocatable)
 
 
 def test_as_many_reservations_as_empty_nodes_are_one_a_node():
     """Koordinator 1.6: one a node each time (specs/koordinator-peer.md)."""
-    books, placed = books_of(*NODES), []
+    accounting, placed = accounting_of(*NODES), []
     for number in range(len(NODES)):
         new = holding(f"r{number}", 1, memory="1Gi", available=False)
-        where = best(books, new, NODES)[-1]
-        books.place(new, where)
+        where = best(accounting, new, NODES)[-1]
+        accounting.assume_reservation(new, where)
         placed.append(where)
     assert sorted(placed) == NODES
 
@@ -40,24 +40,24 @@ def test_as_many_reservations_as_empty_nodes_are_one_a_node():
     ],
 )
 def test_the_emptiest_nodes_are_the_best(held, used, expected):
-    books = books_of("a", "b", "c")
+    accounting = accounting_of("a", "b", "c")
     for name, cpu in held.items():
-        books.place(holding(f"r-{name}", cpu, available=False), name)
+        accounting.assume_reservation(holding(f"r-{name}", cpu, available=False), name)
     for name, cpu in used.items():
-        books.observe_pod(pod(f"p-{name}", cpu), node=name)
-    assert list(best(books, holding("new", 1, available=False), ["a", "b", "c"])) == expected
+        accounting.observe_pod(pod(f"p-{name}", cpu), node=name)
+    assert list(best(accounting, holding("new", 1, available=False), ["a", "b", "c"])) == expected
 
 
 def test_where_running_pods_are_taken_in_comes_last_and_the_fewer_the_better():
-    books = books_of("a", "b", "c")
+    accounting = accounting_of("a", "b", "c")
     for name, pods in (("a", 2), ("b", 1), ("c", 0)):
         for number in range(pods):
-            books.observe_pod(pod(f"{name}{number}", 60 // pods, app="a"), node=name)
-    books.observe_pod(pod("z", 50), node="c")
-    new = holding("new", 14, policy=RESTRICTED, pre_allocates=True, enable_multiple=True, available=False)
-    assert best(books, new, ["a", "b", "c"]) == ("c",)
-    large = holding("new", 60, policy=RESTRICTED, pre_allocates=True, enable_multiple=True, available=False)
-    assert best(books, large, ["a", "b", "c"]) == ("b",)
+            accounting.observe_pod(pod(f"{name}{number}", 60 // pods, app="a"), node=name)
+    accounting.observe_pod(pod("z", 50), node="c")
+    new = holding("new", 14, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False)
+    assert best(accounting, new, ["a", "b", "c"]) == ("c",)
+    large = holding("new", 60, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False)
+    assert best(accounting, large, ["a", "b", "c"]) == ("b",)
 
 
 UNSATISFIABLE = "whenUnsatisfiable"

@@ -164,10 +164,10 @@ def node(annotation=None, **allocatable):
 )
 def test_what_a_node_has_for_pods(annotation, before, left, fault):
     found = effective_node_reservation(node(annotation, cpu="12"), before=before)
-    assert found.left == left
+    assert found.allocatable == left
     expected = f"annotation node.koordinator.sh/reservation: {fault}" if fault else ""
-    assert found.fault.startswith(expected)
-    assert bool(found.fault) == bool(expected)
+    assert found.error.startswith(expected)
+    assert bool(found.error) == bool(expected)
 
 
 def test_of_a_node_that_has_not_told_what_it_has_the_last_one_stays():

@@ -10,7 +10,7 @@ R = holding("r", cpu=4, app="a")
 
 
 @pytest.fixture
-def books():
+def accounting():
     """A node of ten CPUs, four of them held for owners."""
     found = ReservationAccounting()
     found.observe_node("n", of(10))
@@ -20,60 +20,63 @@ def books():
 
 
 @pytest.fixture
-def nominations(books):
-    return Nominator(books)
+def nominations(accounting):
+    return Nominator(accounting)
 
 
-def leaves(books, nominations, victim, urgent, *, inside=False):
+def leaves(accounting, nominations, victim, urgent, *, inside=False):
     """The scheduler asks who would leave, chooses the node and ends the victim."""
     if inside:
-        assert isinstance(books.admit(victim, "n"), AssumedPod)
+        assert isinstance(accounting.assume_pod(victim, "n"), AssumedPod)
     else:
-        books.observe_pod(victim, node="n")
+        accounting.observe_pod(victim, node="n")
     nominations.record_victims(urgent.uid, {"n": {victim.uid}, "m": set()})
-    nominations.observe(urgent, "n")
-    books.forget_pod(victim.uid)
+    nominations.update_nomination(urgent, "n")
+    accounting.forget_pod(victim.uid)
 
 
-def test_beside_what_is_held_room_on_the_node_is_kept(books, nominations):
+def test_beside_what_is_held_room_on_the_node_is_kept(accounting, nominations):
     urgent, thief = pod("urgent", 6, priority=9), pod("thief", 6)
-    leaves(books, nominations, pod("victim", 6), urgent)
-    assert (books.sift(thief).fits, set(books.sift(urgent).fits)) == (("m",), {"m", "n"})
+    leaves(accounting, nominations, pod("victim", 6), urgent)
+    assert (accounting.filter_nodes(thief).feasible, set(accounting.filter_nodes(urgent).feasible)) == (
+        ("m",),
+        {"m", "n"},
+    )
 
 
-def test_in_a_reservation_its_place_is_kept_there(books, nominations):
+def test_in_a_reservation_its_place_is_kept_there(accounting, nominations):
     urgent = pod("urgent", 4, app="a", affinity=REQUIRED, priority=9)
     thief = pod("thief", 7, app="a", affinity=REQUIRED)  # four of the reservation, three beside it
-    leaves(books, nominations, pod("victim", 4, app="a"), urgent, inside=True)
-    assert (books.sift(thief).fits, books.sift(urgent).fits) == ((), ("n",))
+    leaves(accounting, nominations, pod("victim", 4, app="a"), urgent, inside=True)
+    assert (accounting.filter_nodes(thief).feasible, accounting.filter_nodes(urgent).feasible) == ((), ("n",))
 
 
 @pytest.mark.parametrize(
     "ends",
     [
-        pytest.param(lambda found, urgent: found.observe(urgent, ""), id="it-is-nominated-no-more"),
-        pytest.param(lambda found, urgent: found.observe(urgent, "m"), id="for-another-node"),
-        pytest.param(lambda found, urgent: found.lift(urgent.uid), id="it-takes-it"),
+        pytest.param(lambda found, urgent: found.update_nomination(urgent, ""), id="it-is-nominated-no-more"),
+        pytest.param(lambda found, urgent: found.update_nomination(urgent, "m"), id="for-another-node"),
+        pytest.param(lambda found, urgent: found.release(urgent.uid), id="it-takes-it"),
         pytest.param(lambda found, urgent: found.forget(urgent.uid), id="it-is-gone"),
     ],
 )
 @pytest.mark.parametrize("inside", [False, True], ids=["on-the-node", "in-a-reservation"])
-def test_until_when_it_is_kept(books, nominations, ends, inside):
+def test_until_when_it_is_kept(accounting, nominations, ends, inside):
     app = "a" if inside else "b"
     urgent, other = pod("urgent", 4, app=app, priority=9), pod("other", 4 if inside else 6, app=app)
-    leaves(books, nominations, pod("victim", 4 if inside else 6, app=app), urgent, inside=inside)
-    before = books.room("n")
+    leaves(accounting, nominations, pod("victim", 4 if inside else 6, app=app), urgent, inside=inside)
+    before = accounting.node("n")
     ends(nominations, urgent)
-    assert books.room("n") != before
-    assert isinstance(books.admit(other, "n"), AssumedPod)
+    assert accounting.node("n") != before
+    assert isinstance(accounting.assume_pod(other, "n"), AssumedPod)
 
 
-def test_seen_again_it_is_kept_once(books, nominations):
+def test_seen_again_it_is_kept_once(accounting, nominations):
     urgent = pod("urgent", 6, priority=9)
-    leaves(books, nominations, pod("victim", 6), urgent)
-    before = books.room("n")
-    nominations.observe(urgent, "n")
-    assert books.room("n") == before
+    leaves(accounting, nominations, pod("victim", 6), urgent)
+    before = accounting.node("n")
+    nominations.update_nomination(urgent, "n")
+    assert accounting.node("n") == before
 
 
 @pytest.mark.parametrize(
@@ -85,10 +88,10 @@ def test_seen_again_it_is_kept_once(books, nominations):
         pytest.param({"x": {"uid-victim"}}, "x", id="the-node-is-gone"),
     ],
 )
-def test_nothing_is_kept_that_nobody_frees(books, nominations, victims, node):
+def test_nothing_is_kept_that_nobody_frees(accounting, nominations, victims, node):
     urgent, victim = pod("urgent", 6, priority=9), pod("victim", 6)
-    books.observe_pod(victim, node="n")
-    before = books.room("n")
+    accounting.observe_pod(victim, node="n")
+    before = accounting.node("n")
     nominations.record_victims(urgent.uid, victims)
-    nominations.observe(urgent, node)
-    assert books.room("n") == before
+    nominations.update_nomination(urgent, node)
+    assert accounting.node("n") == before

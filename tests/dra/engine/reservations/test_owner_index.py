@@ -19,6 +19,6 @@ from tests.dra.engine.reservations.examples import holding, pod
 def test_a_pod_is_offered_what_may_be_its_and_little_else(owner):
     found = OwnerIndex()
     wanted = holding(owners=(ReservationOwner.model_validate(owner),))
-    found.put(wanted)
+    found.update(wanted)
     mine, other = pod("mine", labels={"app": "a", "pod": "mine"}), pod("other", labels={"app": "a", "pod": "other"})
-    assert (list(found.of(mine)), list(found.of(other))) == ([wanted.uid], [])
+    assert (list(found.candidates(mine)), list(found.candidates(other))) == ([wanted.uid], [])

@@ -7,7 +7,7 @@ from dra.model.meta import OwnerReference, Uid
 from tests.dra.engine.reservations.examples import pod
 
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="train", uid=Uid("u-train"), controller=True)
-POD = pod("p", app="web", owners=(JOB,))
+POD = pod("p", app="web", owner_references=(JOB,))
 
 
 def owners(*given):

@@ -12,12 +12,17 @@ from dra.model.scheduling import SchedulerPod, Toleration
 def read(annotation="", content=None, *, labels=None):
     text = content if isinstance(content, str) else json.dumps(content)
     meta = ObjectMeta(name="p", namespace="ns", annotations={annotation: text} if annotation else None, labels=labels)
-    return PodInfo.of(SchedulerPod(metadata=meta))
+    return PodInfo.from_pod(SchedulerPod(metadata=meta))
 
 
 def test_a_pod_that_says_nothing_welcomes_reservations_and_requires_none():
-    claimant = read()
-    assert (claimant.affinity, claimant.exact, claimant.ignores, claimant.reservation) == (None, (), False, "")
+    info = read()
+    assert (info.affinity, info.exact_match_resources, info.ignores_reservations, info.allocated_reservation) == (
+        None,
+        (),
+        False,
+        "",
+    )
 
 
 def test_an_empty_affinity_requires_a_reservation():
@@ -50,14 +55,14 @@ def test_an_affinity_is_read_whole():
 
 
 def test_other_words_of_a_pod():
-    assert read(well_known.ANNOTATION_EXACT_MATCH, {"resourceNames": ["cpu"]}).exact == ("cpu",)
-    assert read(well_known.ANNOTATION_RESERVATION_ALLOCATED, {"name": "r", "uid": "u"}).reservation == "u"
-    assert read(labels={well_known.LABEL_RESERVATION_IGNORED: "true"}).ignores
-    assert read(labels={well_known.LABEL_DISABLE_PREEMPTIBLE: "true"}).protected
+    assert read(well_known.ANNOTATION_EXACT_MATCH, {"resourceNames": ["cpu"]}).exact_match_resources == ("cpu",)
+    assert read(well_known.ANNOTATION_RESERVATION_ALLOCATED, {"name": "r", "uid": "u"}).allocated_reservation == "u"
+    assert read(labels={well_known.LABEL_RESERVATION_IGNORED: "true"}).ignores_reservations
+    assert read(labels={well_known.LABEL_DISABLE_PREEMPTIBLE: "true"}).is_protected
 
 
 def test_who_writes_nonsense_about_where_it_is_is_nowhere():
-    assert read(well_known.ANNOTATION_RESERVATION_ALLOCATED, "{").reservation == ""
+    assert read(well_known.ANNOTATION_RESERVATION_ALLOCATED, "{").allocated_reservation == ""
 
 
 def required(key="z", operator="In", values=("1",), kind="matchExpressions"):

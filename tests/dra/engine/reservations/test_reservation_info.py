@@ -15,12 +15,12 @@ def options(text):
 
 def test_what_is_placed_holds_what_its_status_says():
     held = reservation_info.from_reservation(available())
-    assert (held.node, held.available, held.amounts) == ("n", True, of("500m", memory="800Mi", pods=1))
+    assert (held.node, held.available, held.allocatable) == ("n", True, of("500m", memory="800Mi", pods=1))
 
 
 def test_what_is_not_placed_wants_what_its_template_asks_for():
     held = reservation_info.from_reservation(reservation())
-    assert (held.node, held.available, held.amounts) == ("", False, of("500m", memory="800Mi", pods=1))
+    assert (held.node, held.available, held.allocatable) == ("", False, of("500m", memory="800Mi", pods=1))
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -39,8 +39,11 @@ def test_what_has_ended_holds_nothing(phase):
     ],
 )
 def test_of_which_resources_no_more_is_given_than_is_held(annotations, names):
-    assert reservation_info.from_reservation(available(annotations=annotations, **RESTRICTED)).restricted == names
-    assert reservation_info.from_reservation(available(annotations=annotations)).restricted == frozenset()
+    assert (
+        reservation_info.from_reservation(available(annotations=annotations, **RESTRICTED)).restricted_resources
+        == names
+    )
+    assert reservation_info.from_reservation(available(annotations=annotations)).restricted_resources == frozenset()
 
 
 def test_pods_that_were_asked_for_are_always_counted():
@@ -49,7 +52,7 @@ def test_pods_that_were_asked_for_are_always_counted():
             annotations=options('{"resources": ["cpu"]}'), status={"allocatable": {"cpu": 1, "pods": 2}}, **RESTRICTED
         )
     )
-    assert (held.restricted, held.amounts[PODS]) == ({"cpu", "pods"}, of(pods=2)[PODS])
+    assert (held.restricted_resources, held.allocatable[PODS]) == ({"cpu", "pods"}, of(pods=2)[PODS])
 
 
 @pytest.mark.parametrize(
@@ -82,9 +85,9 @@ def test_pods_that_were_asked_for_are_always_counted():
 )
 def test_what_cannot_be_read_is_a_fault_and_what_is_held_stays_held(fields, fault):
     held = reservation_info.from_reservation(available(**fields))
-    assert fault in held.fault
+    assert fault in held.parse_error
     assert held.available
-    assert held.amounts["cpu"] == of("500m")["cpu"]
+    assert held.allocatable["cpu"] == of("500m")["cpu"]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,8 @@ def test_a_resize_that_cannot_be_read_is_a_fault(annotation, fault):
     held = reservation_info.from_reservation(
         reservation(annotations={well_known.ANNOTATION_RESIZE_ALLOCATABLE: annotation})
     )
-    assert held.fault.startswith(f"annotation {well_known.ANNOTATION_RESIZE_ALLOCATABLE}: {fault}")
-    assert held.amounts["cpu"] == of("500m")["cpu"]
+    assert held.parse_error.startswith(f"annotation {well_known.ANNOTATION_RESIZE_ALLOCATABLE}: {fault}")
+    assert held.allocatable["cpu"] == of("500m")["cpu"]
 
 
 def test_labels_that_matter():

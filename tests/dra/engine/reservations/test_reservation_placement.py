@@ -18,7 +18,9 @@ from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, R
 
 def answer(found):
     return (
-        [pod.key[1] for pod in found.over] if isinstance(found, ReservationPlacement) else [each.text for each in found]
+        [pod.key[1] for pod in found.pre_allocated_pods]
+        if isinstance(found, ReservationPlacement)
+        else [each.text for each in found]
     )
 
 
@@ -30,7 +32,7 @@ CONFLICT = "node(s) reservation allocate policy conflict"
     [
         pytest.param(node(10, used=6), holding(cpu=4), "", [], id="fits"),
         pytest.param(
-            msgspec.structs.replace(node(10), known=False),
+            msgspec.structs.replace(node(10), is_known=False),
             holding(cpu=4),
             "",
             ["node(s) not found"],
@@ -73,20 +75,20 @@ CONFLICT = "node(s) reservation allocate policy conflict"
     ],
 )
 def test_where_a_reservation_can_be_placed(there, new, only, expected):
-    found = place_reservation(there, new, only=only)
+    found = place_reservation(there, new, node_name=only)
     assert answer(found) == expected
     if expected and expected[0] not in {"Insufficient cpu by node", "node(s) not found"}:
-        assert found[0].why in UNRESOLVABLE
+        assert found[0].reason in UNRESOLVABLE
 
 
 def taking_over(**fields):
-    return holding(cpu=4, policy=RESTRICTED, pre_allocates=True, **fields)
+    return holding(cpu=4, policy=RESTRICTED, allows_pre_allocation=True, **fields)
 
 
 def full(*running):
     found = empty_node("n", of(10))
     for each in running:
-        found = found.taking(each.uid, each.amounts)
+        found = found.with_pod(each.uid, each.amounts)
     return found
 
 
@@ -132,7 +134,7 @@ CLUSTER = {well_known.LABEL_PRE_ALLOCATABLE: "true"}
             id="mode-cluster-goes-by-label",
         ),
         pytest.param(
-            [pod("a", 4, labels=CLUSTER), pod("b", 4, labels=CLUSTER, pre_allocatable=9), pod("z", 2)],
+            [pod("a", 4, labels=CLUSTER), pod("b", 4, labels=CLUSTER, pre_allocatable_priority=9), pod("z", 2)],
             taking_over(pre_allocation_mode=PreAllocationMode.CLUSTER),
             ["b"],
             id="the-greatest-priority-first",
@@ -153,14 +155,16 @@ CLUSTER = {well_known.LABEL_PRE_ALLOCATABLE: "true"}
     ],
 )
 def test_over_which_running_pods_a_reservation_is_placed(running, new, expected):
-    found = place_reservation(full(*running), new, running=running)
+    found = place_reservation(full(*running), new, unreserved_pods=running)
     assert answer(found) == (["Insufficient cpu by node"] if expected is None else expected)
 
 
 def test_one_that_must_be_placed_over_pods_is_not_placed_plainly():
     owner = pod("a", 4, app="a")
-    assert answer(place_reservation(full(owner), taking_over(), running=[owner], required=True)) == ["a"]
-    assert not isinstance(place_reservation(full(), taking_over(), required=True), ReservationPlacement)
+    assert answer(
+        place_reservation(full(owner), taking_over(), unreserved_pods=[owner], pre_allocation_required=True)
+    ) == ["a"]
+    assert not isinstance(place_reservation(full(), taking_over(), pre_allocation_required=True), ReservationPlacement)
 
 
 @pytest.mark.parametrize(
@@ -172,41 +176,43 @@ def test_one_that_must_be_placed_over_pods_is_not_placed_plainly():
     ],
 )
 def test_a_pod_of_another_reservation_is_left_alone(known, over):
-    books = ReservationAccounting()
-    books.observe_node("n", of(10))
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(10))
     for each in known:
-        books.observe_reservation(each)
-    books.observe_pod(pod("a", 4, app="a", reservation="uid-r0"), node="n")
-    books.observe_pod(pod("z", 6), node="n")
-    assert answer(books.place(taking_over(), "n")) == (["Insufficient cpu by node"] if over is None else over)
+        accounting.observe_reservation(each)
+    accounting.observe_pod(pod("a", 4, app="a", allocated_reservation="uid-r0"), node="n")
+    accounting.observe_pod(pod("z", 6), node="n")
+    assert answer(accounting.assume_reservation(taking_over(), "n")) == (
+        ["Insufficient cpu by node"] if over is None else over
+    )
 
 
 def test_the_place_of_a_dying_pod_is_kept_for_its_successor():
-    books = ReservationAccounting()
-    books.observe_node("n", of(10))
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(10))
     old, other, new = pod("old", 4, app="a"), pod("other", 6), pod("new", 4, app="a")
-    books.observe_pod(old, node="n")
-    books.observe_pod(other, node="n")
+    accounting.observe_pod(old, node="n")
+    accounting.observe_pod(other, node="n")
     once = taking_over(allocate_once=True)
-    assert answer(books.place(once, "n")) == ["old"]
-    assert books.sift(new).fits == ()
+    assert answer(accounting.assume_reservation(once, "n")) == ["old"]
+    assert accounting.filter_nodes(new).feasible == ()
 
-    books.forget_pod(old.uid)
+    accounting.forget_pod(old.uid)
 
-    assert books.sift(pod("greedy", 1)).fits == ()
-    assert books.admit(new, "n") == AssumedPod(node="n", inside=once.uid)
-    assert books.sift(pod("late", 1, app="a")).fits == ()
+    assert accounting.filter_nodes(pod("greedy", 1)).feasible == ()
+    assert accounting.assume_pod(new, "n") == AssumedPod(node="n", reservation=once.uid)
+    assert accounting.filter_nodes(pod("late", 1, app="a")).feasible == ()
 
 
 def occupant(name, cpu, priority=0, **fields):
     inside = fields.pop("inside", None)
-    return PodAssignment(pod=pod(name, cpu, priority=priority, **fields), node="n", inside=inside)
+    return PodAssignment(pod=pod(name, cpu, priority=priority, **fields), node="n", reservation=inside)
 
 
 def with_occupants(occupants, *, held=()):
     found = node(10, held=held)
     for each in occupants:
-        found = found.taking(each.pod.uid, each.pod.amounts, into=each.inside)
+        found = found.with_pod(each.pod.uid, each.pod.amounts, into=each.reservation)
     return found
 
 
@@ -260,43 +266,45 @@ def test_a_choice_of_others_is_checked_before_anybody_dies():
 
 
 def test_what_is_being_freed_is_held_for_the_pod_that_makes_others_leave():
-    books = ReservationAccounting()
-    books.observe_node("n", of(10))
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(10))
     victim, urgent, thief = pod("victim", 10), pod("urgent", 4, priority=9), pod("thief", 4)
-    books.observe_pod(victim, node="n")
-    assert books.succeed(urgent, "n", {victim.uid}) == ()
-    assert books.sift(urgent).fits == ()
+    accounting.observe_pod(victim, node="n")
+    assert accounting.reserve_for_preemptor(urgent, "n", {victim.uid}) == ()
+    assert accounting.filter_nodes(urgent).feasible == ()
 
-    books.forget_pod(victim.uid)
+    accounting.forget_pod(victim.uid)
 
-    assert books.sift(pod("small", 6)).fits == ("n",)
-    assert books.sift(pod("large", 7)).fits == ()
-    assert isinstance(books.admit(urgent, "n"), AssumedPod)
-    books.forget_reservation("place-of-uid-urgent")
-    assert books.room("n").free("cpu") == of(6)["cpu"]
-    assert isinstance(books.admit(thief, "n"), AssumedPod)
+    assert accounting.filter_nodes(pod("small", 6)).feasible == ("n",)
+    assert accounting.filter_nodes(pod("large", 7)).feasible == ()
+    assert isinstance(accounting.assume_pod(urgent, "n"), AssumedPod)
+    accounting.forget_reservation("preemptor-uid-urgent")
+    assert accounting.node("n").free("cpu") == of(6)["cpu"]
+    assert isinstance(accounting.assume_pod(thief, "n"), AssumedPod)
 
 
 def test_nobody_is_held_a_place_that_victims_do_not_free():
-    books = ReservationAccounting()
-    books.observe_node("n", of(4))
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(4))
     victim = pod("victim", 4)
-    books.observe_pod(victim, node="n")
-    assert [each.text for each in books.succeed(pod("big", 5), "n", {victim.uid})] == ["Insufficient cpu by node"]
-    assert books.room("n").held == {}
+    accounting.observe_pod(victim, node="n")
+    assert [each.text for each in accounting.reserve_for_preemptor(pod("big", 5), "n", {victim.uid})] == [
+        "Insufficient cpu by node"
+    ]
+    assert accounting.node("n").reservations == {}
 
 
 def test_what_victims_free_within_a_reservation_is_promised_there():
-    books = ReservationAccounting()
-    books.observe_node("n", of(10))
-    books.observe_reservation(R)
+    accounting = ReservationAccounting()
+    accounting.observe_node("n", of(10))
+    accounting.observe_reservation(R)
     victim, urgent, other = (pod(name, 4, app="a", affinity=REQUIRED) for name in ("victim", "urgent", "other"))
-    books.admit(victim, "n")
-    books.promise(urgent, R.uid)
-    books.forget_pod(victim.uid)
-    assert (books.sift(other).fits, books.sift(urgent).fits) == ((), ("n",))
-    books.remove_nomination(urgent.uid, R.uid)
-    assert books.sift(other).fits == ("n",)
+    accounting.assume_pod(victim, "n")
+    accounting.nominate(urgent, R.uid)
+    accounting.forget_pod(victim.uid)
+    assert (accounting.filter_nodes(other).feasible, accounting.filter_nodes(urgent).feasible) == ((), ("n",))
+    accounting.remove_nomination(urgent.uid, R.uid)
+    assert accounting.filter_nodes(other).feasible == ("n",)
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,16 @@ from tests.dra.engine.reservations.examples import RESTRICTED, holding, node, of
 @pytest.mark.parametrize(
     ("held", "wanted", "score"),
     [
-        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(4), 100, id="filled"),
-        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(1), 25, id="a-quarter"),
-        pytest.param(ReservationUsage(holding=holding(cpu=4), consumed=of(2)), of(1), 75, id="with-what-others-have"),
-        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(5), 0, id="overflowing"),
+        pytest.param(ReservationUsage(info=holding(cpu=4)), of(4), 100, id="filled"),
+        pytest.param(ReservationUsage(info=holding(cpu=4)), of(1), 25, id="a-quarter"),
+        pytest.param(ReservationUsage(info=holding(cpu=4), allocated=of(2)), of(1), 75, id="with-what-others-have"),
+        pytest.param(ReservationUsage(info=holding(cpu=4)), of(5), 0, id="overflowing"),
         pytest.param(
-            ReservationUsage(holding=holding(cpu=4, memory="8Gi")), of(4, memory="2Gi"), 62, id="mean-in-integers"
+            ReservationUsage(info=holding(cpu=4, memory="8Gi")), of(4, memory="2Gi"), 62, id="mean-in-integers"
         ),
-        pytest.param(ReservationUsage(holding=holding(cpu=3)), of(1), 33, id="rounded-down"),
-        pytest.param(
-            ReservationUsage(holding=holding(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"
-        ),
-        pytest.param(ReservationUsage(holding=holding()), of(1), 0, id="nothing-held"),
+        pytest.param(ReservationUsage(info=holding(cpu=3)), of(1), 33, id="rounded-down"),
+        pytest.param(ReservationUsage(info=holding(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"),
+        pytest.param(ReservationUsage(info=holding()), of(1), 0, id="nothing-held"),
     ],
 )
 def test_how_full_a_reservation_would_be(held, wanted, score):
@@ -53,8 +51,8 @@ def test_how_full_a_reservation_would_be(held, wanted, score):
 )
 def test_which_reservation_a_pod_gets(held, name):
     room, claimant = node(20, held=held), pod(cpu=2, app="a")
-    chosen = nominate_reservation(room, claimant, filtering.filter_node(room, claimant).inside)
-    assert room.held[chosen].holding.name == name
+    chosen = nominate_reservation(room, claimant, filtering.filter_node(room, claimant).reservations)
+    assert room.reservations[chosen].info.name == name
 
 
 def test_a_node_without_a_fitting_reservation_names_none():
