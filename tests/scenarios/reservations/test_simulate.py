@@ -71,8 +71,12 @@ async def _played(target: Target, api: Api, chance: Random, name: str, verdicts:
 
 
 async def _pod_comes(target: Target, api: Api, chance: Random, pod: str, name: str, verdicts: Verdicts) -> None:
-    node = chance.choice(NODES) if chance.random() < 0.4 else ""
-    made = stranger(pod, cpu=str(chance.choice((5, 10, 20, 40, 60))), app=chance.choice(APPS), node=node)
+    cpu, app = chance.choice((5, 10, 20, 40, 60)), chance.choice(APPS)
+    # A node with a reservation that is too small for its owner scores as nodes without one, and kube-scheduler draws
+    # among equals. With a node selector there is one answer.
+    drawn = app != "stranger" and not await _has_free(api, app, cpu)
+    node = chance.choice(NODES) if drawn or chance.random() < 0.4 else ""
+    made = stranger(pod, cpu=str(cpu), app=app, node=node)
     said = simulated.simulate_pod(await simulated.look(target.admin, nodes=NODES), made, namespace="default")
     await api.create(made, namespace="default")
     found = await eventually(
@@ -88,6 +92,14 @@ async def _pod_comes(target: Target, api: Api, chance: Random, pod: str, name: s
         await eventually(
             partial(api.get, RESERVATIONS, inside), until=partial(_names, pod=pod), saying=f"{inside} names {pod}"
         )
+
+
+async def _has_free(api: Api, name: str, cpu: int) -> bool:
+    found = await api.find(RESERVATIONS, name)
+    if found is None or found["status"]["phase"] != "Available":
+        return False
+    allocatable, allocated = (found["status"].get(key, {}).get("cpu", "0") for key in ("allocatable", "allocated"))
+    return int(allocated) + cpu <= int(allocatable)
 
 
 def _placed_or_refused(found: Json) -> bool:
