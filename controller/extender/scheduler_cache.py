@@ -13,12 +13,12 @@ A placeholder is not charged once its reservation holds the node: the same capac
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from controller.tombstones import Tombstones
 from dra.api.reservations import well_known
 from dra.api.reservations.model import (
     MalformedReservationError,
@@ -45,9 +45,6 @@ from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.quantities import Amounts
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
-
-TOMBSTONES_MAX: Final = 16_384
-"""Maximum number of remembered uids of deleted reservations and pods: late answers must not add them again."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -90,7 +87,7 @@ class SchedulerCache:
         self.remembered: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self._reservations: dict[Uid, CachedReservation] = {}
-        self._gone: OrderedDict[Uid, None] = OrderedDict()
+        self._deleted = Tombstones()
         self._placing: dict[Uid, ReservationInfo] = {}
         self._resize_amounts: dict[Uid, Amounts] = {}
         self._unread: dict[Uid, str] = {}
@@ -161,7 +158,7 @@ class SchedulerCache:
         """Add or update a reservation, from the informer or from the answer to a write."""
         meta = obj.metadata
         before = self._reservations.get(meta.uid)
-        if meta.uid in self._gone or (before is not None and is_older(meta.resource_version, before.version)):
+        if meta.uid in self._deleted or (before is not None and is_older(meta.resource_version, before.version)):
             return
         if before is not None and meta.resource_version == before.version:
             return  # already known from the answer to a write: parsing it again takes half a millisecond
@@ -182,7 +179,7 @@ class SchedulerCache:
 
     def forget_reservation(self, uid: Uid) -> None:
         """Remove a deleted reservation; its pods continue to run."""
-        self._bury(uid)
+        self._deleted.add(uid)
         self._reservations.pop(uid, None)
         self._unread.pop(uid, None)
         self._placing.pop(uid, None)
@@ -261,7 +258,7 @@ class SchedulerCache:
             value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
         )
         uid = pod.metadata.uid
-        if uid in self._gone:
+        if uid in self._deleted:
             return
         if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
@@ -279,7 +276,7 @@ class SchedulerCache:
 
     def note_read_pod(self, pod: SchedulerPod) -> None:
         """Remember that a pod comes from a live read, and may be unknown to the informer."""
-        if pod.metadata.uid not in self._gone:
+        if pod.metadata.uid not in self._deleted:
             self._read_pods[pod.metadata.uid] = pod.metadata.resource_version
 
     def listed_pods(self, shown: Collection[Uid], version: str) -> None:
@@ -377,7 +374,7 @@ class SchedulerCache:
                 self.nominations.forget(uid)
 
     def _drop(self, uid: Uid) -> None:
-        self._bury(uid)
+        self._deleted.add(uid)
         self.nominations.forget(uid)
         self._waiting.pop(uid, None)
         if (reservation := self._reservation_by_placeholder.pop(uid, None)) is not None:
@@ -387,11 +384,6 @@ class SchedulerCache:
                 del self._placeholders[reservation]
                 self.vacating.discard(reservation)
         self.accounting.forget_pod(uid)
-
-    def _bury(self, uid: Uid) -> None:
-        self._gone[uid] = None
-        while len(self._gone) > TOMBSTONES_MAX:
-            self._gone.popitem(last=False)
 
     def census(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.reservations.pending_pods import PendingPods
+from controller.tombstones import Tombstones
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
@@ -29,6 +30,7 @@ from dra.engine.reservations.statuses import AssignedPod
 from dra.model import annotations
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
+from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerPod
 
 BINDING_TIMEOUT: Final = BIND_HORIZON
@@ -89,6 +91,8 @@ class ReservationCache:
         self._ended: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
         self._refused: dict[Uid, str] = {}
+        self._deleted = Tombstones()
+        """Deleted pods."""
 
     def observe(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> Reservation | None:
         """Add or update a reservation; return the version cached before.
@@ -136,7 +140,12 @@ class ReservationCache:
         return tuple(self._reservations)
 
     def observe_pod(self, pod: SchedulerPod) -> None:
-        """Add or update a pod."""
+        """Add or update a pod; ignore a version older than the cached one, and any version of a deleted pod.
+
+        The response to a write may come later than the watch events of the changes after that write.
+        """
+        if self._is_outdated(pod):
+            return
         annotations.trim_annotations(
             pod.metadata,
             keep=well_known.RETAINED_POD_ANNOTATIONS,
@@ -159,6 +168,13 @@ class ReservationCache:
                 self._never_bound.get(said, set()).discard(uid)
                 self._mark_owners_changed(said)
 
+    def _is_outdated(self, pod: SchedulerPod) -> bool:
+        uid, reservation = pod.metadata.uid, placeholders.reservation_uid_of(pod.metadata)
+        pods = self._pods if reservation is None else self._placeholders.get(reservation, {})
+        known = pods.get(uid)
+        outdated = known is not None and is_older(pod.metadata.resource_version, known.metadata.resource_version)
+        return outdated or uid in self._deleted
+
     def homeless(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
         """Return the reservations whose node is not among the given nodes."""
         placed = ((uid, each.status.node_name) for uid, each in self._reservations.items())
@@ -170,6 +186,8 @@ class ReservationCache:
         If the deletion is not `certain`, the pod may only have lost its annotation, and a live read follows.
         """
         uid = pod.metadata.uid
+        if certain:
+            self._deleted.add(uid)
         reservation = placeholders.reservation_uid_of(pod.metadata)
         if reservation is not None:
             known = self._placeholders.get(reservation, {})

@@ -92,3 +92,35 @@ def test_the_first_placeholder_is_told_from_its_successors_by_its_name(order):
         roster.observe_pod(both[each])
     view = roster.view(Uid("uid-demo"), nodes={})
     assert (view.placeholder, view.others) == (both[0], (both[1],))
+
+
+def versioned(pod, version):
+    return replace(pod, metadata=replace(pod.metadata, resource_version=version))
+
+
+@pytest.mark.parametrize("pod", [placeholder("first"), WAITS], ids=["placeholder", "owner-pod"])
+def test_a_response_that_comes_after_the_watch_events_of_later_changes_is_ignored(pod):
+    """Seen on 1.37.1: kube-scheduler's condition was lost with it, and the Reservation had no status for ever."""
+    cache = ReservationCache()
+    cache.observe(Uid("uid-demo"), "1", available(), now=0.0)
+    for version in ("12", "9"):
+        cache.observe_pod(versioned(pod, version))
+    known = [*cache._placeholders.get(Uid("uid-demo"), {}).values(), *cache._pods.values()]
+    assert [each.metadata.resource_version for each in known] == ["12"]
+
+
+def test_a_response_that_comes_after_the_deletion_of_its_pod_is_ignored():
+    cache = ReservationCache()
+    cache.observe(Uid("uid-demo"), "1", available(), now=0.0)
+    cache.observe_pod(versioned(placeholder("first"), "12"))
+    cache.forget_pod(versioned(placeholder("first"), "13"))
+    cache.observe_pod(versioned(placeholder("first"), "12"))
+    assert cache.view(Uid("uid-demo"), nodes={}).placeholder is None
+
+
+def test_a_pod_that_only_left_the_selection_of_the_watch_comes_back():
+    cache = ReservationCache()
+    cache.observe(Uid("uid-demo"), "1", available(), now=0.0)
+    cache.forget_pod(versioned(placeholder("first"), "12"), certain=False)
+    cache.observe_pod(versioned(placeholder("first"), "13"))
+    assert cache.view(Uid("uid-demo"), nodes={}).placeholder is not None
