@@ -14,13 +14,13 @@ CHUNK = 8
 """Seeds that a worker takes at a time."""
 
 MIN_SEEDS_TO_JUDGE = 500
-"""Seeds from which on a campaign is judged by the decisions that had an effect."""
+"""Seeds from which on a campaign is judged by the operations that had an effect."""
 
 RARE_SHARE = 0.01
-"""A kind of decision that has an effect in fewer seeds than this part of them is rare: it would find nothing."""
+"""A kind of operation that has an effect in fewer seeds than this part of them is rare: it would find nothing."""
 
 SAMPLED_SEEDS = 400
-"""Seeds that are drawn, not played, to know all kinds of decisions."""
+"""Seeds that are drawn, not played, to know all kinds of operations."""
 
 
 @dataclass(slots=True)
@@ -32,25 +32,25 @@ class CampaignResult:
     virtual_seconds: float = 0.0
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
-    within: Counter[str] = field(default_factory=Counter)
-    """In how many seeds each kind of decision had an effect."""
+    seeds_by_kind: Counter[str] = field(default_factory=Counter)
+    """In how many seeds each kind of operation had an effect."""
     violations: dict[int, str] = field(default_factory=dict)
 
     @property
     def rare(self) -> tuple[str, ...]:
-        """Return the kinds of decisions that hardly any seed has; none of a campaign that is too short to tell."""
+        """Return the kinds of operations that hardly any seed has; none of a campaign that is too short to tell."""
         if self.seeds < MIN_SEEDS_TO_JUDGE:
             return ()
-        return tuple(kind for kind in operation_kinds() if self.within[kind] < RARE_SHARE * self.seeds)
+        return tuple(kind for kind in operation_kinds() if self.seeds_by_kind[kind] < RARE_SHARE * self.seeds)
 
     def __str__(self) -> str:
-        made = ", ".join(f"{kind} {count}" for kind, count in sorted(self.within.items()))
+        effects = ", ".join(f"{kind} {count}" for kind, count in sorted(self.seeds_by_kind.items()))
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
         days, cores = self.virtual_seconds / 86400, os.cpu_count()
         lines = [
             f"seeds {self.seeds}, steps {self.steps}, {days:.1f} virtual days in {self.seconds:.0f} s on {cores} cores",
             f"faults: {faults or 'none'}",
-            f"seeds by kind of decision: {made or 'none'}",
+            f"seeds by kind of operation: {effects or 'none'}",
             f"rare kinds: {', '.join(self.rare) or 'none'}",
             f"violations: {len(self.violations)}",
         ]
@@ -67,31 +67,33 @@ class SeedReport:
     steps: int
     seconds: float
     faults: Counter[str]
-    made: Counter[str]
+    effects: Counter[str]
 
 
 def operation_kinds() -> tuple[str, ...]:
-    """Return the kinds of decisions that seeds draw."""
-    return tuple(sorted({decision.kind for seed in range(SAMPLED_SEEDS) for decision in draw_scenario(seed).decisions}))
+    """Return the kinds of operations that seeds draw."""
+    return tuple(
+        sorted({operation.kind for seed in range(SAMPLED_SEEDS) for operation in draw_scenario(seed).operations})
+    )
 
 
 def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> CampaignResult:
     """Play the seeds; ends early after so many violations, if that is not 0."""
-    began = time.monotonic()
-    figures = CampaignResult()
+    started = time.monotonic()
+    result = CampaignResult()
     chunk = 1 if until_violations else CHUNK  # a worker tells nothing before the end of its chunk
     for report in _reports(seeds, jobs or os.cpu_count() or 1, chunk=chunk):
-        figures.seeds += 1
-        figures.steps += report.steps
-        figures.virtual_seconds += report.seconds
-        figures.faults += report.faults
-        figures.within.update(report.made.keys())
+        result.seeds += 1
+        result.steps += report.steps
+        result.virtual_seconds += report.seconds
+        result.faults += report.faults
+        result.seeds_by_kind.update(report.effects.keys())
         if report.violation:
-            figures.violations[report.seed] = report.violation
-            if until_violations and len(figures.violations) >= until_violations:
+            result.violations[report.seed] = report.violation
+            if until_violations and len(result.violations) >= until_violations:
                 break
-    figures.seconds = time.monotonic() - began
-    return figures
+    result.seconds = time.monotonic() - started
+    return result
 
 
 def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[SeedReport]:
@@ -105,5 +107,7 @@ def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[SeedRep
 
 def run_seed(seed: int) -> SeedReport:
     """Play one seed."""
-    outcome = run_scenario(draw_scenario(seed))
-    return SeedReport(seed, outcome.violation, outcome.steps, outcome.seconds, outcome.faults, outcome.made)
+    run_result = run_scenario(draw_scenario(seed))
+    return SeedReport(
+        seed, run_result.violation, run_result.steps, run_result.seconds, run_result.faults, run_result.effects
+    )

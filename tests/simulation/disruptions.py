@@ -1,7 +1,7 @@
 """What makes a cluster other than its controllers have seen it: nodes that go, backups, late watches, preemption.
 
-Drawn from a chance of its own, so that what else a seed stands for stays as it was. Each seed has some of these
-features and not the others.
+Drawn from a random generator of its own, so that what else a seed stands for stays as it was. Each seed has some of
+these features and not the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,25 +39,25 @@ class Disruptions:
     """The draws of one seed."""
 
     def __init__(self, seed: int) -> None:
-        self._chance = Random(f"{seed}, upheavals")
-        self._features = {name for name, often in FEATURES.items() if self._chance.random() < often}
+        self._random = Random(f"{seed}, upheavals")
+        self._features = {name for name, often in FEATURES.items() if self._random.random() < often}
 
     @property
     def by_label(self) -> bool:
         """Whether nodes reach devices by labels."""
         return "labels" in self._features
 
-    def traits(self) -> dict[str, Any]:
+    def pod_fields(self) -> dict[str, Any]:
         """Draw what else is to be said of some pods, as fields of `CreatePods`."""
-        traits: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if "grace periods" in self._features:
-            grace = self._chance.choice(GRACES)
-            traits |= {"grace": grace, "stop": self._chance.choice((0.0, grace / 2, 2.0 * grace))}
-        if "second scheduler" in self._features and self._chance.random() < 0.3:
-            traits["scheduler"] = OTHER_SCHEDULER
-        return traits
+            grace = self._random.choice(GRACES)
+            fields |= {"grace": grace, "stop": self._random.choice((0.0, grace / 2, 2.0 * grace))}
+        if "second scheduler" in self._features and self._random.random() < 0.3:
+            fields["scheduler"] = OTHER_SCHEDULER
+        return fields
 
-    def decisions(self, nodes: Sequence[str], pods: Sequence[tuple[str, str]]) -> list[Operation]:
+    def operations(self, nodes: Sequence[str], pods: Sequence[tuple[str, str]]) -> list[Operation]:
         """Draw what happens, to these nodes and pods."""
         drawn: list[Operation] = []
         for feature, draw in self._draws(nodes, pods).items():
@@ -78,22 +78,22 @@ class Disruptions:
         }
 
     def _when(self, since: float = 1.0, until: float = LONG) -> float:
-        return round(self._chance.uniform(since, until), 2)
+        return round(self._random.uniform(since, until), 2)
 
     def _times(self, most: int) -> range:
-        return range(self._chance.randint(1, most))
+        return range(self._random.randint(1, most))
 
     def _removals(self, pods: Sequence[tuple[str, str]]) -> list[Operation]:
-        chosen = [self._chance.choice(pods) for _ in self._times(3)]
+        chosen = [self._random.choice(pods) for _ in self._times(3)]
         return [EndPod(at=self._when(), namespace=space, name=name, how="forced") for space, name in chosen]
 
     def _lags(self) -> list[Operation]:
         return [
             DelayWatch(
                 at=self._when(),
-                what=self._chance.choice(WATCHES),
-                seconds=self._chance.choice(LAGS),
-                lasting=self._chance.choice((10.0, 60.0)),
+                what=self._random.choice(WATCHES),
+                seconds=self._random.choice(LAGS),
+                lasting=self._random.choice((10.0, 60.0)),
             )
             for _ in self._times(3)
         ]
@@ -101,14 +101,14 @@ class Disruptions:
     def _nodes(self, nodes: Sequence[str], how: str) -> list[Operation]:
         seconds = (5.0, 30.0, 90.0)
         return [
-            DisturbNode(at=self._when(), name=self._chance.choice(nodes), how=how, seconds=self._chance.choice(seconds))
+            DisturbNode(at=self._when(), name=self._random.choice(nodes), how=how, seconds=self._random.choice(seconds))
             for _ in self._times(2)
         ]
 
     def _preemptions(self, pods: Sequence[tuple[str, str]]) -> list[Operation]:
         drawn: list[Operation] = []
         for _ in range(6):
-            (namespace, name), (other, victim) = self._chance.choice(pods), self._chance.choice(pods)
+            (namespace, name), (other, victim) = self._random.choice(pods), self._random.choice(pods)
             if namespace == other and name != victim:
                 drawn.append(Preempt(at=self._when(until=60.0), namespace=namespace, name=name, victim=victim))
         return drawn

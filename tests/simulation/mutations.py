@@ -1,6 +1,6 @@
 """Rules, broken one at a time: each of these must be found, or the simulation proves nothing.
 
-Some are the engine's (tests/dra/engine/simulation/mutations.py breaks the same before its own, smaller world), some are
+Some are the engine's (tests/dra/engine/simulation/mutations.py breaks the same before its own, smaller model), some are
 of the shell around it, which only the whole system can show.
 """
 

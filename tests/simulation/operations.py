@@ -36,14 +36,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
         """As what it is counted."""
         return " ".join(filter(None, (type(self).__name__, getattr(self, "how", ""))))
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         """Let it happen; return whether it could."""
         raise NotImplementedError
 
     def __str__(self) -> str:
         fields = ((f.name, getattr(self, f.name), f.default) for f in msgspec.structs.fields(self) if f.name != "at")
-        told = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
-        return f"{self.at:7.2f}  {type(self).__name__}({told})"
+        text = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
+        return f"{self.at:7.2f}  {type(self).__name__}({text})"
 
 
 class CreateClaim(Operation):
@@ -55,19 +55,19 @@ class CreateClaim(Operation):
     known: bool = False
     pre_list: bool = False
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         annotations = {workload_reservations.PRE_LIST: "true"} if self.pre_list else {}
         spec: dict[str, Any] = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
-        found = world.find(JOBS, self.namespace, self.job) if self.job else None
-        uid = found["metadata"]["uid"] if found is not None and (self.known or world.kep) else ""
-        if self.job and world.kep and uid:
+        found = system.find(JOBS, self.namespace, self.job) if self.job else None
+        uid = found["metadata"]["uid"] if found is not None and (self.known or system.kep) else ""
+        if self.job and system.kep and uid:
             spec["reservedFor"] = {"apiGroup": "batch", "resource": "jobs", "name": self.job, "uid": uid}
         elif self.job:
             annotations[workload_reservations.RESERVED_FOR] = f"jobs.batch/{self.job}"
             if uid:
                 annotations[workload_reservations.RESERVED_FOR_UID] = uid
         meta = {"name": self.name, **({"annotations": annotations} if annotations else {})}
-        return await world.create(CLAIMS, self.namespace, {"metadata": meta, "spec": spec})
+        return await system.create(CLAIMS, self.namespace, {"metadata": meta, "spec": spec})
 
 
 class CreateJob(Operation):
@@ -81,11 +81,11 @@ class CreateJob(Operation):
     seconds: float | None = None
     """How long its pods run; None: until somebody ends them."""
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         annotations = {RUN_SECONDS: str(self.seconds)} if self.seconds is not None else {}
         template = {"metadata": {"annotations": annotations}, "spec": pod_spec(self.claims, gated=self.gated)}
         spec = {"parallelism": self.pods, "completions": max(self.pods, 1), "template": template}
-        return await world.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
+        return await system.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
 
 
 class EndJob(Operation):
@@ -95,10 +95,10 @@ class EndJob(Operation):
     name: str
     how: Literal["finished", "deleted", "replaced"]
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        ended = await world.end_job(self.namespace, self.name, finished=self.how == "finished")
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        ended = await system.end_job(self.namespace, self.name, finished=self.how == "finished")
         if self.how == "replaced":
-            await CreateJob(at=self.at, namespace=self.namespace, name=self.name).play(world)
+            await CreateJob(at=self.at, namespace=self.namespace, name=self.name).apply(system)
         return ended
 
 
@@ -127,7 +127,7 @@ class CreatePods(Operation):
     def kind(self) -> str:
         return "CreatePods of a scheduler that does not run" if self.scheduler else "CreatePods"
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         annotations = {workload_reservations.PRE_LIST: "true"} if self.opted_in else {}
         if self.stop:
             annotations[STOP_SECONDS] = str(self.stop)
@@ -143,21 +143,21 @@ class CreatePods(Operation):
         created = False
         for name in self.names:
             meta = {"name": name, **({"annotations": annotations} if annotations else {})}
-            created |= await world.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
+            created |= await system.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
         return created
 
 
 class EndPod(Operation):
-    """A pod is deleted, with its grace period or by force, or let go by who else held it."""
+    """A pod is deleted, with its grace period or by force, or loses its foreign gate."""
 
     namespace: str
     name: str
-    how: Literal["deleted", "forced", "let go"]
+    how: Literal["deleted", "forced", "ungated"]
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        if self.how == "let go":
-            return await world.let_go(self.namespace, self.name)
-        return await world.delete(PODS, self.namespace, self.name, grace=0 if self.how == "forced" else None)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        if self.how == "ungated":
+            return await system.remove_foreign_gate(self.namespace, self.name)
+        return await system.delete(PODS, self.namespace, self.name, grace=0 if self.how == "forced" else None)
 
 
 class EndClaim(Operation):
@@ -167,16 +167,16 @@ class EndClaim(Operation):
     name: str
     how: Literal["deleted", "released", "forced", "shared"]
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         match self.how:
             case "deleted":
-                return await world.delete(CLAIMS, self.namespace, self.name)
+                return await system.delete(CLAIMS, self.namespace, self.name)
             case "released":
-                return await world.release(self.namespace, self.name)
+                return await system.release_claim(self.namespace, self.name)
             case "forced":
-                return await world.force(self.namespace, self.name)
+                return await system.force_release(self.namespace, self.name)
             case "shared":
-                return await world.share(self.namespace, self.name)
+                return await system.add_foreign_entry(self.namespace, self.name)
 
 
 class DisturbNode(Operation):
@@ -186,11 +186,11 @@ class DisturbNode(Operation):
     """
 
     name: str
-    how: Literal["lost", "booted", "cordoned", "relabelled", "removed"]
+    how: Literal["silent", "rebooted", "cordoned", "relabelled", "removed"]
     seconds: float = 0.0
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        return await world.disturb_node(self.name, self.how, self.seconds)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        return await system.disturb_node(self.name, self.how, self.seconds)
 
 
 class DelayWatch(Operation):
@@ -202,11 +202,11 @@ class DelayWatch(Operation):
 
     @property
     def kind(self) -> str:
-        return f"WatchLags {self.what.partition('.')[0]}"
+        return f"{type(self).__name__} {self.what.partition('.')[0]}"
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         late = {"component": "controller*", "verb": "watch", "resource": self.what}
-        world.faults.add(FaultRule(fault=Fault.DELAY, seconds=self.seconds, lasting=self.lasting, **late))
+        system.faults.add(FaultRule(fault=Fault.DELAY, seconds=self.seconds, lasting=self.lasting, **late))
         return True
 
 
@@ -217,8 +217,8 @@ class Preempt(Operation):
     name: str
     victim: str
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        return await world.preempt(self.namespace, self.name, self.victim)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        return await system.preempt(self.namespace, self.name, self.victim)
 
 
 class Backup(Operation):
@@ -226,11 +226,11 @@ class Backup(Operation):
 
     how: Literal["taken", "restored"]
 
-    async def play(self, world: "SimulatedSystem") -> bool:
+    async def apply(self, system: "SimulatedSystem") -> bool:
         if self.how == "taken":
-            world.take_backup()
+            system.take_backup()
             return True
-        return world.restore_backup()
+        return system.restore_backup()
 
 
 class CrashSandbox(Operation):
@@ -239,8 +239,8 @@ class CrashSandbox(Operation):
     namespace: str
     name: str
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        return await world.lose_sandbox(self.namespace, self.name)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        return await system.lose_sandbox(self.namespace, self.name)
 
 
 class InjectFault(Operation):
@@ -248,18 +248,18 @@ class InjectFault(Operation):
 
     rule: FaultRule
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        world.faults.add(self.rule)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        system.faults.add(self.rule)
         return True
 
     @property
     def kind(self) -> str:
-        return f"Misfortune {self.rule.fault}"
+        return f"{type(self).__name__} {self.rule.fault}"
 
     def __str__(self) -> str:
         fields = ((f.name, getattr(self.rule, f.name), f.default) for f in msgspec.structs.fields(self.rule))
-        told = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
-        return f"{self.at:7.2f}  Misfortune({told})"
+        text = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
+        return f"{self.at:7.2f}  {type(self).__name__}({text})"
 
 
 class KillProcess(Operation):
@@ -268,8 +268,8 @@ class KillProcess(Operation):
     component: str
     seconds: float
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        return world.kill(self.component, down=self.seconds)
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        return system.kill(self.component, down=self.seconds)
 
 
 class EndPodOfJob(Operation):
@@ -280,13 +280,13 @@ class EndPodOfJob(Operation):
     number: int
     forced: bool = False
 
-    async def play(self, world: "SimulatedSystem") -> bool:
-        found = [s.key.name for s in world.all(PODS) if s.key.namespace == self.namespace]
-        mine = [name for name in found if name.startswith(f"{self.job}-")]
-        if not mine:
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        found = [s.key.name for s in system.all(PODS) if s.key.namespace == self.namespace]
+        names = [name for name in found if name.startswith(f"{self.job}-")]
+        if not names:
             return False
-        name = mine[self.number % len(mine)]
-        return await world.delete(PODS, self.namespace, name, grace=0 if self.forced else None)
+        name = names[self.number % len(names)]
+        return await system.delete(PODS, self.namespace, name, grace=0 if self.forced else None)
 
 
 def pod_spec(claims: tuple[str, ...], *, gated: bool, foreign_gate: bool = False, grace: int = 5) -> dict[str, Any]:

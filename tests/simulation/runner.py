@@ -7,17 +7,14 @@ import logging
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
-from tests.simulation import list_limits, liveness
+from tests.dra.engine.simulation import list_limits
+from tests.dra.engine.simulation.violation import Violation
+from tests.simulation import liveness
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulated_cluster import SimulatedSystem
-from tests.simulation.violation import Violation
 from tests.simulation.virtual_loop import DeadlockError, LivelockError, VirtualLoop
 from tests.simulation.write_log import WriteLog
-
-STEPS: Final = 30_000
-"""Writes after which somebody evidently works against somebody."""
 
 
 @dataclass(slots=True)
@@ -31,10 +28,10 @@ class RunResult:
     seconds: float = 0.0
     """Virtual ones."""
     faults: Counter[str] = field(default_factory=Counter)
-    made: Counter[str] = field(default_factory=Counter)
-    """How often each kind of decision has had an effect."""
+    effects: Counter[str] = field(default_factory=Counter)
+    """How often each kind of operation has had an effect."""
     digest: str = ""
-    chronicle: WriteLog = field(default_factory=WriteLog)
+    write_log: WriteLog = field(default_factory=WriteLog)
 
 
 class _ErrorCollector(logging.Handler):
@@ -60,48 +57,48 @@ def run_scenario(scenario: Scenario) -> RunResult:
     root.addHandler(errors)
     level = root.level
     root.setLevel(logging.ERROR)
-    outcome = RunResult(scenario.seed)
-    world = SimulatedSystem(loop, scenario.beginning, seed=scenario.seed)
+    result = RunResult(scenario.seed)
+    system = SimulatedSystem(loop, scenario.initial_state, seed=scenario.seed)
     gc.disable()
     try:
-        with list_limits.limited_list_size(*scenario.beginning.lists):
-            loop.run_until_complete(_run_operations(world, scenario))
+        with list_limits.limited_list_size(*scenario.initial_state.list_size):
+            loop.run_until_complete(_run_operations(system, scenario))
     except Violation as violation:
-        outcome.violation = str(violation)
+        result.violation = str(violation)
     except (DeadlockError, LivelockError) as error:
-        outcome.violation = f"{type(error).__name__}: {error}"
+        result.violation = f"{type(error).__name__}: {error}"
     except RuntimeError:
-        if world.violation is None:
+        if system.violation is None:
             raise
-        outcome.violation = str(world.violation)
+        result.violation = str(system.violation)
     finally:
-        _cancel_tasks(loop, world)
+        _cancel_tasks(loop, system)
         root.removeHandler(errors)
         root.setLevel(level)
         gc.enable()
-    if errors.found and not outcome.violation:
-        outcome.violation = errors.found[0]
-    outcome.steps, outcome.seconds = world.chronicle.writes, world.clock.now()
-    outcome.faults, outcome.made = world.counts(), world.made
-    outcome.digest, outcome.chronicle = world.chronicle.digest, world.chronicle
-    return outcome
+    if errors.found and not result.violation:
+        result.violation = errors.found[0]
+    result.steps, result.seconds = system.write_log.writes, system.clock.now()
+    result.faults, result.effects = system.fault_counts(), system.effects
+    result.digest, result.write_log = system.write_log.digest, system.write_log
+    return result
 
 
-async def _run_operations(world: SimulatedSystem, scenario: Scenario) -> None:
-    await world.begin()
-    for decision in sorted(scenario.decisions, key=lambda d: d.at):
-        await asyncio.sleep(max(decision.at - world.clock.now(), 0.0))
-        if await decision.play(world):
-            world.made[decision.kind] += 1
-    await asyncio.sleep(max(scenario.until - world.clock.now(), 0.0))
-    await liveness.check_liveness(world)
+async def _run_operations(system: SimulatedSystem, scenario: Scenario) -> None:
+    await system.start()
+    for operation in sorted(scenario.operations, key=lambda d: d.at):
+        await asyncio.sleep(max(operation.at - system.clock.now(), 0.0))
+        if await operation.apply(system):
+            system.effects[operation.kind] += 1
+    await asyncio.sleep(max(scenario.until - system.clock.now(), 0.0))
+    await liveness.check_liveness(system)
 
 
-def _cancel_tasks(loop: VirtualLoop, world: SimulatedSystem) -> None:
+def _cancel_tasks(loop: VirtualLoop, system: SimulatedSystem) -> None:
     """End whatever still runs; nothing of it is of interest."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for process in world.processes.values():
+        for process in system.processes.values():
             process.kill()
         tasks = asyncio.all_tasks(loop)
         for task in tasks:

@@ -20,7 +20,7 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 from localplane.store import WatchCacheEvent, WatchEventType
-from tests.simulation.violation import Violation
+from tests.dra.engine.simulation.violation import Violation
 
 if TYPE_CHECKING:
     from controller.application import Application
@@ -37,8 +37,6 @@ SANDBOX_READY_WITHIN: Final = 60.0
 
 DeviceId: TypeAlias = tuple[str, str, str]
 
-_CLAIMS: Final = "resourceclaims.resource.k8s.io"
-_JOBS: Final = "jobs.batch"
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
 _pod: Final = msgspec.json.Decoder(Pod)
 _node: Final = msgspec.json.Decoder(Node)
@@ -52,9 +50,9 @@ class AllocationRecord:
     allocation: AllocationResult
     unlisted: dict[Uid, str] = field(default_factory=dict)
     """Who removed an entry last."""
-    remembered: set[Uid] = field(default_factory=set)
+    entered_marked: set[Uid] = field(default_factory=set)
     """Entries that were in the list when the controller's mark said so: a missing one was removed by its owner."""
-    let_in: dict[Uid, float] = field(default_factory=dict)
+    listed_until: dict[Uid, float] = field(default_factory=dict)
     """Until when each pod was let in, if it is no more."""
     emptied_by: str = ""
     """Who removed the last entry, while the list is empty."""
@@ -77,59 +75,60 @@ class RemovedPod(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Whether its entry told of it, or a controller has seen it go; else nobody can know (guarantees.md)."""
+        """Whether its entry shows it, or a controller has observed the removal; else nobody knows (guarantees.md)."""
         return self.listed or any(self.pod not in each.world._consumers for each in self.watched_by)
 
 
 class SafetyState(NamedTuple):
-    """What an audit knows that no object tells."""
+    """The safety checker's state that no object contains."""
 
-    tenures: dict[Uid, AllocationRecord]
-    past: dict[Key, AllocationRecord]
+    allocations: dict[Uid, AllocationRecord]
+    past_allocations: dict[Key, AllocationRecord]
 
 
 class SystemSafetyChecker:
     """Follows all writes."""
 
-    def __init__(self, world: "SimulatedSystem") -> None:
+    def __init__(self, system: "SimulatedSystem") -> None:
         self.claims: dict[Key, ResourceClaim] = {}
         self.pods: dict[Key, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[Uid, bool] = {}
         """The Jobs that are there, and whether they have finished."""
-        self.tenures: dict[Uid, AllocationRecord] = {}
+        self.allocations: dict[Uid, AllocationRecord] = {}
         """Of the claims that are allocated now."""
-        self.past: dict[Key, AllocationRecord] = {}
-        """The last tenure of each name that is over."""
-        self.vanished: dict[tuple[str, Uid], list[RemovedPod]] = {}
+        self.past_allocations: dict[Key, AllocationRecord] = {}
+        """The last allocation of each name that is over."""
+        self.removed_pods: dict[tuple[str, Uid], list[RemovedPod]] = {}
         """Pods that were removed whose containers had not ended, by their nodes and claims."""
-        self.given_up: set[Uid] = set()
+        self.declared_over: set[Uid] = set()
         """Pods and Jobs that have ended though objects say otherwise: a person vouched for it, or a backup is old."""
-        self.came: dict[Uid, float] = {}
+        self.created_at: dict[Uid, float] = {}
         """When each pod was created."""
-        self.checks = 0
-        self._world = world
+        self._system = system
 
-    def saved(self) -> SafetyState:
+    def backup_state(self) -> SafetyState:
         """Return what a backup of the API server does not hold."""
-        return SafetyState(deepcopy(self.tenures), deepcopy(self.past))
+        return SafetyState(deepcopy(self.allocations), deepcopy(self.past_allocations))
 
-    def restored(self, saved: SafetyState, objects: Iterable[tuple[str, bytes]]) -> None:
+    def restore_state(self, saved: SafetyState, objects: Iterable[tuple[str, bytes]]) -> None:
         """The API server is what it was: what the time between has ended has ended, though objects say otherwise."""
         ran = {pod.metadata.uid for pod in self.pods.values() if not pod.terminal}
         worked = {uid for uid, finished in self.jobs.items() if not finished}
         for known in (self.claims, self.pods, self.nodes, self.jobs):
             known.clear()
-        before = SafetyState(deepcopy(saved.tenures), deepcopy(saved.past))  # it may be restored once more
-        self.tenures, self.past = before.tenures, before.past
-        self.vanished.clear()
+        before = SafetyState(
+            deepcopy(saved.allocations), deepcopy(saved.past_allocations)
+        )  # it may be restored once more
+        self.allocations, self.past_allocations = before.allocations, before.past_allocations
+        self.removed_pods.clear()
         for collection, raw in objects:
-            self._know(collection, raw)
+            self._load(collection, raw)
         bound = (pod.metadata.uid for pod in self.pods.values() if pod.spec.node_name)
-        self.given_up |= {uid for uid in bound if uid not in ran}
-        self.given_up |= {uid for uid, finished in self.jobs.items() if not finished and uid not in worked}
+        self.declared_over |= {uid for uid in bound if uid not in ran}
+        self.declared_over |= {uid for uid, finished in self.jobs.items() if not finished and uid not in worked}
 
-    def _know(self, collection: str, raw: bytes) -> None:
+    def _load(self, collection: str, raw: bytes) -> None:
         match collection:
             case "resourceclaims.resource.k8s.io":
                 claim = _claim.decode(raw)
@@ -141,50 +140,49 @@ class SystemSafetyChecker:
                 node = _node.decode(raw)
                 self.nodes[node.metadata.name] = node
             case "jobs.batch":
-                self._job(msgspec.json.decode(raw), gone=False)
+                self._update_job(msgspec.json.decode(raw), deleted=False)
             case _:
                 pass
 
-    def take(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
+    def check_write(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
         """Look at a write; raises Violation."""
-        self.checks += 1
-        gone = event.change is WatchEventType.DELETED
+        deleted = event.change is WatchEventType.DELETED
         match event.now.key.collection:
             case "resourceclaims.resource.k8s.io":
                 claim = _claim.decode(event.now.raw)
                 before = self.claims.get(claim.metadata.key)
-                self._claim(before, None if gone else claim, actor, at)
-                self._put(self.claims, claim, gone=gone)
+                self._check_claim(before, None if deleted else claim, actor, at)
+                self._store(self.claims, claim, deleted=deleted)
             case "pods":
                 pod = _pod.decode(event.now.raw)
                 known = self.pods.get(pod.metadata.key)
-                self._put(self.pods, pod, gone=gone)
-                if gone:
-                    self._vanished(pod)
+                self._store(self.pods, pod, deleted=deleted)
+                if deleted:
+                    self._pod_removed(pod)
                 else:
-                    self._pod(known, pod, at)
+                    self._check_pod(known, pod, at)
             case "nodes":
                 node = _node.decode(event.now.raw)
-                if gone:
+                if deleted:
                     self.nodes.pop(node.metadata.name, None)
                 else:
                     self.nodes[node.metadata.name] = node
             case "jobs.batch":
                 found = msgspec.json.decode(event.now.raw)
-                self._job(found, gone=gone)
+                self._update_job(found, deleted=deleted)
             case _:
                 pass
 
     @staticmethod
-    def _put(known, obj, *, gone: bool) -> None:
-        if gone:
+    def _store(known, obj, *, deleted: bool) -> None:
+        if deleted:
             known.pop(obj.metadata.key, None)
         else:
             known[obj.metadata.key] = obj
 
-    def _job(self, job, *, gone: bool) -> None:
+    def _update_job(self, job, *, deleted: bool) -> None:
         uid = job["metadata"]["uid"]
-        if gone:
+        if deleted:
             self.jobs.pop(uid, None)
             return
         conditions = job.get("status", {}).get("conditions", [])
@@ -192,55 +190,55 @@ class SystemSafetyChecker:
 
     # Claims:
 
-    def _claim(self, before: ResourceClaim | None, after: ResourceClaim | None, actor: str, at: float) -> None:
+    def _check_claim(self, before: ResourceClaim | None, after: ResourceClaim | None, actor: str, at: float) -> None:
         old = before.status.allocation if before is not None else None
         new = after.status.allocation if after is not None else None
         name = _name((after or before).metadata.key)
         if old is not None and new is not None and old != new:
             raise Violation(f"{actor} changed the allocation of claim {name}")
         if before is not None and old is not None and new is None:
-            self._ended(before, actor, at)
+            self._check_deallocation(before, actor, at)
         if after is None or new is None:
             return
-        if len(after.entries) > self._world.beginning.lists[0] or len({e.uid for e in after.entries}) < len(
+        if len(after.entries) > self._system.initial_state.list_size[0] or len({e.uid for e in after.entries}) < len(
             after.entries
         ):
             raise Violation(f"claim {name}: {actor} wrote a list that is too long, or names somebody twice")
         if old is None:
-            self.tenures[after.metadata.uid] = AllocationRecord(name, new)
+            self.allocations[after.metadata.uid] = AllocationRecord(name, new)
             self._check_devices(after)
-        self._listed(before if old is not None else None, after, actor, at)
+        self._check_entries(before if old is not None else None, after, actor, at)
 
-    def _ended(self, claim: ResourceClaim, actor: str, at: float) -> None:
+    def _check_deallocation(self, claim: ResourceClaim, actor: str, at: float) -> None:
         """No deallocation under a consuming pod."""
-        tenure = self.tenures.pop(claim.metadata.uid)
-        tenure.ended_by, tenure.ended_at = actor, at
-        self.past[claim.metadata.key] = tenure
+        record = self.allocations.pop(claim.metadata.uid)
+        record.ended_by, record.ended_at = actor, at
+        self.past_allocations[claim.metadata.key] = record
         for pod in self._users(claim):
-            if pod.metadata.uid in self.given_up or self._given_up(claim, pod):
+            if pod.metadata.uid in self.declared_over or self._declare_over_if_released(claim, pod):
                 continue
             if (
                 pod.spec.node_name
-                and tenure.breaks_promise_to(pod.metadata.uid)
-                and self._admits(tenure.allocation, pod)
+                and record.breaks_promise_to(pod.metadata.uid)
+                and self._admits(record.allocation, pod)
             ):
                 raise Violation(
-                    f"{actor} deallocated claim {tenure.claim} under pod {pod.metadata.name}, which is bound to "
+                    f"{actor} deallocated claim {record.claim} under pod {pod.metadata.name}, which is bound to "
                     f"{pod.spec.node_name}"
                 )
 
-        for node, uid in tuple(self.vanished):
-            if uid == claim.metadata.uid and self._vouched(claim, node):
-                del self.vanished[node, uid]
+        for node, uid in tuple(self.removed_pods):
+            if uid == claim.metadata.uid and self._is_force_released(claim, node):
+                del self.removed_pods[node, uid]
 
-    def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
+    def _declare_over_if_released(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
-        if not self._vouched(claim, pod.spec.node_name):
+        if not self._is_force_released(claim, pod.spec.node_name):
             return False
-        self.given_up.add(pod.metadata.uid)
+        self.declared_over.add(pod.metadata.uid)
         return True
 
-    def _vouched(self, claim: ResourceClaim, node: str) -> bool:
+    def _is_force_released(self, claim: ResourceClaim, node: str) -> bool:
         """Whether somebody has vouched that nothing uses the claim on a node, which does not report in."""
         found = self.nodes.get(node)
         vouched = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
@@ -248,42 +246,42 @@ class SystemSafetyChecker:
 
     def _check_devices(self, claim: ResourceClaim) -> None:
         """No device twice."""
-        mine = _devices(self.tenures[claim.metadata.uid].allocation)
-        for uid, other in self.tenures.items():
-            twice = mine & _devices(other.allocation) if uid != claim.metadata.uid else None
-            if twice:
-                raise Violation(f"{sorted(twice)} allocated to claims {_name(claim.metadata.key)} and {other.claim}")
+        devices = _devices(self.allocations[claim.metadata.uid].allocation)
+        for uid, other in self.allocations.items():
+            overlap = devices & _devices(other.allocation) if uid != claim.metadata.uid else None
+            if overlap:
+                raise Violation(f"{sorted(overlap)} allocated to claims {_name(claim.metadata.key)} and {other.claim}")
 
-    def _listed(self, before: ResourceClaim | None, after: ResourceClaim, actor: str, at: float) -> None:
-        tenure = self.tenures[after.metadata.uid]
+    def _check_entries(self, before: ResourceClaim | None, after: ResourceClaim, actor: str, at: float) -> None:
+        record = self.allocations[after.metadata.uid]
         old = {e.uid: e for e in before.entries} if before is not None else {}
         new = {e.uid: e for e in after.entries}
         for uid, entry in old.items():
             if uid not in new:
-                tenure.unlisted[uid] = actor
+                record.unlisted[uid] = actor
                 if entry.is_pod:
-                    tenure.let_in[uid] = at
+                    record.listed_until[uid] = at
                 if actor.startswith(CONTROLLER):
                     self._check_removed(after, entry)
         for uid in new.keys() - old.keys():
             if actor.startswith(CONTROLLER):
-                self._check_added(after, new[uid], tenure)
-            tenure.unlisted.pop(uid, None)
-            tenure.let_in.pop(uid, None)
+                self._check_added(after, new[uid], record)
+            record.unlisted.pop(uid, None)
+            record.listed_until.pop(uid, None)
         if old and not new:
-            tenure.emptied_by = actor
+            record.emptied_by = actor
         elif new:
-            tenure.emptied_by = ""
+            record.emptied_by = ""
         if after.metadata.annotation(
             workload_reservations.ENTERED_ALLOCATION
-        ) == workload_reservations.allocation_digest(tenure.allocation):
-            tenure.remembered |= new.keys()
+        ) == workload_reservations.allocation_digest(record.allocation):
+            record.entered_marked |= new.keys()
 
-    def _check_added(self, claim: ResourceClaim, entry: ConsumerReference, tenure: AllocationRecord) -> None:
-        if entry.uid in tenure.remembered and tenure.unlisted.get(entry.uid) == OWNER:
-            raise Violation(f"claim {tenure.claim}: {entry} was released by its owner and is put back")
+    def _check_added(self, claim: ResourceClaim, entry: ConsumerReference, record: AllocationRecord) -> None:
+        if entry.uid in record.entered_marked and record.unlisted.get(entry.uid) == OWNER:
+            raise Violation(f"claim {record.claim}: {entry} was released by its owner and is put back")
         if claim.metadata.deleting:
-            raise Violation(f"claim {tenure.claim}: {entry} was added under deletion")
+            raise Violation(f"claim {record.claim}: {entry} was added under deletion")
 
     def _check_removed(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
         """What the controller takes off the list: pods, what is its own, and workloads that are over."""
@@ -297,66 +295,66 @@ class SystemSafetyChecker:
         if not (entry.is_pod or ours or workload):
             raise Violation(f"claim {name}: the foreign entry {entry} was removed")
         forced = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
-        ended = entry.uid in self.given_up
+        ended = entry.uid in self.declared_over
         if workload and self.jobs.get(entry.uid) is False and not (deleting or forced or ended):
             raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
 
     # Pods:
 
-    def _pod(self, before: Pod | None, pod: Pod, at: float) -> None:
+    def _check_pod(self, before: Pod | None, pod: Pod, at: float) -> None:
         if before is not None and before.metadata.uid != pod.metadata.uid:
             before = None
         if before is None:
-            self.came[pod.metadata.uid] = at
+            self.created_at[pod.metadata.uid] = at
         if pod.spec.node_name and not (before is not None and before.spec.node_name):
-            self._bound(pod)
+            self._check_binding(pod)
         ready = _is_ready_to_start(pod)
         if ready and not (before is not None and _is_ready_to_start(before)):
-            self._started(pod, at)
+            self._check_start(pod, at)
 
-    def _vanished(self, pod: Pod) -> None:
+    def _pod_removed(self, pod: Pod) -> None:
         """A pod that was deleted by force runs on for its grace period, longer where its node does not report in."""
         node = self.nodes.get(pod.spec.node_name)
-        if node is None or pod.terminal or pod.metadata.uid in self.given_up:
+        if node is None or pod.terminal or pod.metadata.uid in self.declared_over:
             return
         for name in claim_names(pod):
             claim = self.claims.get((pod.metadata.namespace, name))
             if claim is not None:
                 uid = pod.metadata.uid
                 listed = any(entry.uid == uid for entry in claim.entries)
-                vanished = RemovedPod(uid, listed=listed, watched_by=self._world.watchers())
-                self.vanished.setdefault((node.metadata.name, claim.metadata.uid), []).append(vanished)
+                removed = RemovedPod(uid, listed=listed, watched_by=self._system.watchers())
+                self.removed_pods.setdefault((node.metadata.name, claim.metadata.uid), []).append(removed)
 
-    def _bound(self, pod: Pod) -> None:
+    def _check_binding(self, pod: Pod) -> None:
         """Whoever is bound relies on allocations: nobody may have taken them back since the pod came."""
         for name in claim_names(pod):
             key = (pod.metadata.namespace, name)
-            claim, over = self.claims.get(key), self.past.get(key)
-            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else None
-            if tenure is not None and self._admits(tenure.allocation, pod):
+            claim, over = self.claims.get(key), self.past_allocations.get(key)
+            record = self.allocations.get(claim.metadata.uid) if claim is not None else None
+            if record is not None and self._admits(record.allocation, pod):
                 continue
-            came = self.came.get(pod.metadata.uid, 0.0)
-            if over is not None and came < over.ended_at and over.breaks_promise_to(pod.metadata.uid):
+            created = self.created_at.get(pod.metadata.uid, 0.0)
+            if over is not None and created < over.ended_at and over.breaks_promise_to(pod.metadata.uid):
                 raise Violation(
                     f"pod {pod.metadata.name} was bound on an allocation of claim {name} that {over.ended_by} had "
                     f"taken back; until then it could rely on its entry"
                 )
 
-    def _started(self, pod: Pod, at: float) -> None:
+    def _check_start(self, pod: Pod, at: float) -> None:
         """No pod runs that the rule would refuse."""
-        for name in claim_names(pod) if pod.metadata.uid not in self.given_up else ():
+        for name in claim_names(pod) if pod.metadata.uid not in self.declared_over else ():
             key = (pod.metadata.namespace, name)
             claim = self.claims.get(key)
-            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else self.past.get(key)
-            tenure = tenure or self.past.get(key)
-            if tenure is None:
+            record = self.allocations.get(claim.metadata.uid) if claim is not None else self.past_allocations.get(key)
+            record = record or self.past_allocations.get(key)
+            if record is None:
                 raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which was never allocated")
-            if tenure.ended_by:
+            if record.ended_by:
                 raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which is not allocated any more")
             assert claim is not None
-            any_pod = bool(tenure.allocation.reserved_for_any_pod) and self._world.kep
+            any_pod = bool(record.allocation.reserved_for_any_pod) and self._system.kep
             listed = any(entry.uid == pod.metadata.uid for entry in claim.entries)
-            if not (any_pod or listed or at - tenure.let_in.get(pod.metadata.uid, -1e9) < SANDBOX_READY_WITHIN):
+            if not (any_pod or listed or at - record.listed_until.get(pod.metadata.uid, -1e9) < SANDBOX_READY_WITHIN):
                 raise Violation(f"pod {pod.metadata.name} runs and is not in the list of claim {name}")
 
     def _users(self, claim: ResourceClaim) -> list[Pod]:

@@ -1,7 +1,7 @@
-"""What a seed stands for: a beginning, and decisions.
+"""What a seed stands for: an initial state, and operations.
 
-Each seed has a mood of its own (swarm testing, Groce et al. 2012): it leaves out some kinds of bad luck and prefers
-others. A run in which everything goes wrong gets nowhere, and what is rare in one run is common in another.
+Each seed has preferences of its own (swarm testing, Groce et al. 2012): it leaves out some kinds of bad luck and
+prefers others. A run in which everything goes wrong gets nowhere, and what is rare in one run is common in another.
 """
 
 from random import Random
@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from localplane.fault_injection import Fault, FaultRule
+from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.simulation.disruptions import Disruptions
-from tests.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.simulation.operations import (
     CrashSandbox,
     CreateClaim,
@@ -42,24 +42,23 @@ _DEVICES: Final = (
 )
 
 _CLAIM: Final = "resourceclaims.resource.k8s.io"
-_WRITES: Final = ("patch", "create", "update", "delete")
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """A history before it happens."""
 
     seed: int
-    beginning: InitialState
-    decisions: tuple[Operation, ...]
+    initial_state: InitialState
+    operations: tuple[Operation, ...]
     until: float
-    """When the last decision has had its effect."""
+    """When the last operation has had its effect."""
 
     def only(self, numbers: tuple[int, ...]) -> "Scenario":
-        """Return the same with some of the decisions."""
-        return msgspec.structs.replace(self, decisions=tuple(self.decisions[number] for number in numbers))
+        """Return the same with some of the operations."""
+        return msgspec.structs.replace(self, operations=tuple(self.operations[number] for number in numbers))
 
     def __str__(self) -> str:
-        return "\n".join((str(self.beginning), *map(str, sorted(self.decisions, key=lambda d: d.at))))
+        return "\n".join((str(self.initial_state), *map(str, sorted(self.operations, key=lambda d: d.at))))
 
 
 def draw_scenario(seed: int) -> Scenario:
@@ -68,19 +67,19 @@ def draw_scenario(seed: int) -> Scenario:
 
 
 class _ScenarioDraft:
-    def __init__(self, chance: Random, upheavals: Disruptions) -> None:
-        self._chance = chance
-        self._upheavals = upheavals
-        self._decisions: list[Operation] = []
+    def __init__(self, random: Random, disruptions: Disruptions) -> None:
+        self._random = random
+        self._disruptions = disruptions
+        self._operations: list[Operation] = []
         replicas = 2 if self._maybe(0.15) else 1
-        self._beginning = InitialState(
+        self._initial_state = InitialState(
             kep=self._maybe(0.4),
-            devices=chance.choice(_DEVICES),
+            devices=random.choice(_DEVICES),
             namespaces=("ml", "web") if self._maybe(0.2) else ("ml",),
             replicas=replicas,
             release_finished=self._maybe(0.9),
-            lists=chance.choice((DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
-            by_label=upheavals.by_label,
+            list_size=random.choice((DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
+            by_label=disruptions.by_label,
         )
         self._controllers = "controller*"
         self._components = (self._controllers, self._controllers, "scheduler", "nodes", "workloads")
@@ -96,26 +95,26 @@ class _ScenarioDraft:
             self._draw_kills()
         if self._maybe(0.5):
             self._nodes()
-        self._add(*self._upheavals.decisions(self._beginning.nodes, self._pods))
-        ordered = tuple(sorted(self._decisions, key=lambda d: d.at))
+        self._add(*self._disruptions.operations(self._initial_state.nodes, self._pods))
+        ordered = tuple(sorted(self._operations, key=lambda d: d.at))
         until = max((d.at for d in ordered), default=0.0)
-        return Scenario(seed=seed, beginning=self._beginning, decisions=ordered, until=until)
+        return Scenario(seed=seed, initial_state=self._initial_state, operations=ordered, until=until)
 
     def _maybe(self, probability: float) -> bool:
-        return self._chance.random() < probability
+        return self._random.random() < probability
 
     def _when(self, since: float, until: float) -> float:
-        return round(self._chance.uniform(since, until), 2)
+        return round(self._random.uniform(since, until), 2)
 
-    def _add(self, *decisions: Operation) -> None:
-        self._decisions.extend(decisions)
+    def _add(self, *operations: Operation) -> None:
+        self._operations.extend(operations)
 
     def _claims(self) -> list[tuple[str, str, str]]:
         """Draw claims; return (namespace, name, job)."""
         claims = []
-        for number in range(self._chance.choice((1, 1, 1, 2, 2, 3, 4))):
-            namespace = self._chance.choice(self._beginning.namespaces)
-            name, job = f"c{number}", self._chance.choice(("", "train", "train", "train", "eval"))
+        for number in range(self._random.choice((1, 1, 1, 2, 2, 3, 4))):
+            namespace = self._random.choice(self._initial_state.namespaces)
+            name, job = f"c{number}", self._random.choice(("", "train", "train", "train", "eval"))
             at = self._when(0.0, 2.0) if self._maybe(0.7) else self._when(0.0, ARRIVALS)
             self._add(
                 CreateClaim(
@@ -123,10 +122,10 @@ class _ScenarioDraft:
                 )
             )
             if self._maybe(0.15):  # a second one of the name, after the first has gone
-                gone = self._when(at, LONG)
+                deleted_at = self._when(at, LONG)
                 self._add(
-                    EndClaim(at=gone, namespace=namespace, name=name, how="deleted"),
-                    CreateClaim(at=self._when(gone, LONG), namespace=namespace, name=name, job=job),
+                    EndClaim(at=deleted_at, namespace=namespace, name=name, how="deleted"),
+                    CreateClaim(at=self._when(deleted_at, LONG), namespace=namespace, name=name, job=job),
                 )
             claims.append((namespace, name, job))
         return claims
@@ -136,15 +135,15 @@ class _ScenarioDraft:
             if self._maybe(0.95):
                 at = 0.0 if self._maybe(0.6) else self._when(0.0, ARRIVALS)
                 self._add(self._job(at, namespace, job, claims))
-        left = self._chance.randint(3, 12)
+        left = self._random.randint(3, 12)
         while left > 0:
-            count = min(left, self._chance.randint(1, 4))
+            count = min(left, self._random.randint(1, 4))
             left -= count
-            namespace, claim, _ = self._chance.choice(claims)
+            namespace, claim, _ = self._random.choice(claims)
             wanted = [claim]
             others = [name for space, name, _ in claims if space == namespace and name != claim]
             if others and self._maybe(0.15):
-                wanted.append(self._chance.choice(others))
+                wanted.append(self._random.choice(others))
             names = tuple(f"p{len(self._pods) + number}" for number in range(count))
             self._pods += [(namespace, name) for name in names]
             self._add(
@@ -156,10 +155,10 @@ class _ScenarioDraft:
                     gated=self._maybe(0.5),
                     foreign_gate=self._maybe(0.1),
                     opted_in=self._maybe(0.4),
-                    priority=self._chance.randrange(2),
+                    priority=self._random.randrange(2),
                     template=self._maybe(0.1),
                     seconds=self._when(0.5, 60.0) if self._maybe(0.5) else None,
-                    **self._upheavals.traits(),
+                    **self._disruptions.pod_fields(),
                 )
             )
 
@@ -168,7 +167,7 @@ class _ScenarioDraft:
         if self._maybe(0.5):
             return CreateJob(at=at, namespace=namespace, name=name)
         wanted = tuple(claim for space, claim, job in claims if (space, job) == (namespace, name))[:1]
-        pods = self._chance.randint(1, 5)
+        pods = self._random.randint(1, 5)
         for _ in range(2):
             if self._maybe(0.3):
                 self._add(
@@ -176,7 +175,7 @@ class _ScenarioDraft:
                         at=self._when(at, LONG),
                         namespace=namespace,
                         job=name,
-                        number=self._chance.randrange(5),
+                        number=self._random.randrange(5),
                         forced=self._maybe(0.3),
                     )
                 )
@@ -188,20 +187,20 @@ class _ScenarioDraft:
     def _draw_deletions(self, claims: list[tuple[str, str, str]]) -> None:
         for namespace, name in self._pods:
             if self._maybe(0.3):
-                how = self._chance.choice(("deleted", "deleted", "forced", "let go"))
+                how = self._random.choice(("deleted", "deleted", "forced", "ungated"))
                 at = self._when(0.0, LONG)
                 self._add(EndPod(at=at, namespace=namespace, name=name, how=how))
-                if how != "let go" and self._maybe(0.3):  # another one of the name
+                if how != "ungated" and self._maybe(0.3):  # another one of the name
                     claim = next(c for s, c, _ in claims if s == namespace)
-                    again = self._when(at, LONG)
+                    later = self._when(at, LONG)
                     self._add(
                         CreatePods(
-                            at=again, namespace=namespace, names=(name,), claims=(claim,), gated=self._maybe(0.5)
+                            at=later, namespace=namespace, names=(name,), claims=(claim,), gated=self._maybe(0.5)
                         )
                     )
         for namespace, job in sorted({(namespace, job) for namespace, _, job in claims if job}):
             if self._maybe(0.6):
-                how = self._chance.choice(("finished", "finished", "deleted", "replaced"))
+                how = self._random.choice(("finished", "finished", "deleted", "replaced"))
                 self._add(EndJob(at=self._when(10.0, LONG), namespace=namespace, name=job, how=how))
         for namespace, name, job in claims:
             if self._maybe(0.15):
@@ -209,18 +208,18 @@ class _ScenarioDraft:
             if job and self._maybe(0.3):
                 self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how="released"))
             if self._maybe(0.08):
-                how = self._chance.choice(("forced", "shared"))
+                how = self._random.choice(("forced", "shared"))
                 self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how=how))
 
     def _draw_faults(self) -> None:
         kinds = [kind for kind in _FAULT_RULES if self._maybe(0.6)] or [_FAULT_RULES[0]]
         slow = 0.0
-        for _ in range(self._chance.randint(1, 10)):
-            kind = self._chance.choice(kinds)
-            component = self._chance.choice(self._components)
-            rule = msgspec.structs.replace(kind, component=component, nth=self._chance.choice((1, 1, 1, 2, 3, 5)))
+        for _ in range(self._random.randint(1, 10)):
+            kind = self._random.choice(kinds)
+            component = self._random.choice(self._components)
+            rule = msgspec.structs.replace(kind, component=component, nth=self._random.choice((1, 1, 1, 2, 3, 5)))
             if rule.fault is Fault.DELAY:
-                seconds = self._chance.choice((0.3, 2.0, 8.0, 25.0))
+                seconds = self._random.choice((0.3, 2.0, 8.0, 25.0))
                 if component == "scheduler":  # what the engine assumes of it: whatever it began is over after a minute
                     seconds = min(seconds, max(20.0 - slow, 0.1))
                     slow += seconds * (rule.times or 1)
@@ -230,20 +229,20 @@ class _ScenarioDraft:
             self._add(InjectFault(at=self._when(0.0, LONG), rule=rule))
 
     def _draw_kills(self) -> None:
-        for _ in range(self._chance.randint(1, 3)):
-            component = self._chance.choice(("controller", "controller", "scheduler", "nodes", "workloads"))
+        for _ in range(self._random.randint(1, 3)):
+            component = self._random.choice(("controller", "controller", "scheduler", "nodes", "workloads"))
             seconds = self._when(0.5, 20.0)
             self._add(KillProcess(at=self._when(0.0, LONG), component=component, seconds=seconds))
 
     def _nodes(self) -> None:
-        for _ in range(self._chance.randint(1, 4)):
+        for _ in range(self._random.randint(1, 4)):
             if self._pods and self._maybe(0.3):
-                namespace, name = self._chance.choice(self._pods)
+                namespace, name = self._random.choice(self._pods)
                 self._add(CrashSandbox(at=self._when(1.0, LONG), namespace=namespace, name=name))
                 continue
-            how = self._chance.choice(("lost", "booted", "cordoned"))
-            seconds = 0.0 if how == "booted" else self._chance.choice((5.0, 50.0, 90.0))
-            name = self._chance.choice(self._beginning.nodes)
+            how = self._random.choice(("silent", "rebooted", "cordoned"))
+            seconds = 0.0 if how == "rebooted" else self._random.choice((5.0, 50.0, 90.0))
+            name = self._random.choice(self._initial_state.nodes)
             self._add(DisturbNode(at=self._when(1.0, LONG), name=name, how=how, seconds=seconds))
 
 

@@ -1,4 +1,4 @@
-"""The shortest way to fail: decisions are left out as long as the others still fail (delta debugging, Zeller 1999)."""
+"""The shortest way to fail: operations are left out as long as the others still fail (delta debugging, Zeller 1999)."""
 
 from collections.abc import Callable
 
@@ -10,22 +10,22 @@ RUNS = 400
 
 
 def shrink_scenario(
-    scenario: Scenario, *, player: Callable[[Scenario], RunResult] = run_scenario
+    scenario: Scenario, *, run: Callable[[Scenario], RunResult] = run_scenario
 ) -> tuple[tuple[int, ...], RunResult]:
-    """Return the numbers of the decisions that are needed to fail, and what comes of them alone."""
-    numbers = tuple(range(len(scenario.decisions)))
-    outcome = player(scenario)
+    """Return the numbers of the operations that are needed to fail, and what comes of them alone."""
+    numbers = tuple(range(len(scenario.operations)))
+    result = run(scenario)
     runs, size = 0, max(len(numbers) // 2, 1)
     while size and runs < RUNS:
         start, before = 0, numbers
         while start < len(numbers) and runs < RUNS:
             candidate = numbers[:start] + numbers[start + size :]
-            tried = player(scenario.only(candidate))
+            tried = run(scenario.only(candidate))
             runs += 1
             if tried.violation:
-                numbers, outcome = candidate, tried
+                numbers, result = candidate, tried
             else:
                 start += size
         if size > 1 or numbers == before:
             size //= 2
-    return numbers, outcome
+    return numbers, result

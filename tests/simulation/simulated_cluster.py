@@ -28,12 +28,12 @@ from localplane.scheduler.scheduler import Scheduler
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer, WatchResponse
 from localplane.store import ObjectKey, StoredObject, WatchCacheEvent
+from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
+from tests.dra.engine.simulation.violation import Violation
 from tests.simulation.device_driver import DRIVER, RecordingDriver
-from tests.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.simulation.operations import FOREIGN_GATE, TEMPLATE, URGENT
 from tests.simulation.processes import SimulatedProcess
 from tests.simulation.safety import FOREIGN, SafetyState, SystemSafetyChecker
-from tests.simulation.violation import Violation
 from tests.simulation.virtual_loop import LoopClock, VirtualLoop
 from tests.simulation.write_log import WriteLog
 
@@ -78,7 +78,7 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     """Controllers; more than one have a lease."""
     release_finished: bool = True
-    lists: tuple[int, int] = DEFAULT_LIST_SIZE
+    list_size: tuple[int, int] = DEFAULT_LIST_SIZE
     """How many entries a list holds, and how many of them are left to the scheduler."""
 
 
@@ -96,54 +96,56 @@ def configuration(*, replicas: int, release_finished: bool) -> ControllerConfigu
 
 
 class _ActorConnection:
-    """The server, told who asks: a write happens within one step of the loop, so its author cannot be mixed up."""
+    """The server with the author of each request: a write is one step of the loop, so its author cannot be mixed up."""
 
-    def __init__(self, world: "SimulatedSystem", actor: str) -> None:
-        self._world = world
+    def __init__(self, system: "SimulatedSystem", actor: str) -> None:
+        self._system = system
         self._actor = actor
 
     async def handle(self, request: Request) -> Response | WatchResponse:
-        self._world.actor = self._actor
-        return await self._world.server.handle(request)
+        self._system.actor = self._actor
+        return await self._system.server.handle(request)
 
 
 class SimulatedSystem:
     """One run."""
 
-    def __init__(self, loop: VirtualLoop, beginning: InitialState, *, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, initial_state: InitialState, *, seed: int) -> None:
         JITTER.seed(seed)
-        self.kep = beginning.kep
-        self.beginning = beginning
+        self.kep = initial_state.kep
+        self.initial_state = initial_state
         self.clock = LoopClock(loop)
         self.server = ApiServer(
-            api=Dialect.KEP if beginning.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
+            api=Dialect.KEP if initial_state.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
         )
         self.faults = FaultInjector(clock=self.clock, chance=Random(seed + 1))
         self.faults.crash = self._crash
         self.faults.revision = lambda: self.server.store.revision
-        self.chronicle = WriteLog()
-        self.audit = SystemSafetyChecker(self)
+        self.write_log = WriteLog()
+        self.safety = SystemSafetyChecker(self)
         self.actor = USER
         self.violation: Violation | None = None
         self.driver = RecordingDriver(self)
-        self.lost: dict[str, float] = {}
+        self.silent_nodes: dict[str, float] = {}
         """Nodes that are silent, and since when."""
-        self.made: Counter[str] = Counter()
-        """How often each kind of decision has had an effect."""
+        self.effects: Counter[str] = Counter()
+        """How often each kind of operation has had an effect."""
         self.kubelets: Kubelets | None = None
         self._loop = loop
         self._backup: tuple[int, list[StoredObject], SafetyState] | None = None
-        self._chance = Random(seed + 2)
-        hands = (USER, OWNER, NODE_CONTROLLER, FOREIGN_CONTROLLER, PREEMPTOR)
-        self._hand = {actor: _ActorConnection(self, actor) for actor in hands}
-        self._listen()
+        self._random = Random(seed + 2)
+        actors = (USER, OWNER, NODE_CONTROLLER, FOREIGN_CONTROLLER, PREEMPTOR)
+        self._connections = {actor: _ActorConnection(self, actor) for actor in actors}
+        self._watch_writes()
         starts: dict[str, Callable[[Transport], Any]] = {
             "scheduler": self._scheduler,
             "nodes": self._nodes,
             "workloads": self._workloads,
         }
         names = (
-            ("controller",) if beginning.replicas == 1 else tuple(f"controller{n}" for n in range(beginning.replicas))
+            ("controller",)
+            if initial_state.replicas == 1
+            else tuple(f"controller{n}" for n in range(initial_state.replicas))
         )
         starts |= {name: partial(self._controller, name) for name in names}
         self.processes = {
@@ -152,24 +154,26 @@ class SimulatedSystem:
         }
         self._controllers: dict[str, Application] = {}
 
-    async def begin(self) -> None:
-        """Make what there is at the beginning, and start everybody."""
-        for namespace in self.beginning.namespaces:
+    async def start(self) -> None:
+        """Create the initial objects and start all processes."""
+        for namespace in self.initial_state.namespaces:
             await self.create_at("/api/v1/namespaces", {"metadata": {"name": namespace}})
             await self.create(TEMPLATES, namespace, _TEMPLATE)
         await self.create_at("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": URGENT}, "value": 1})
         await self.create_at("/apis/resource.k8s.io/v1/deviceclasses", _CLASS)
-        for device, reached in self.beginning.devices:
-            slices = _slice(device, reached, by_label=self.beginning.by_label)
+        for device, reached in self.initial_state.devices:
+            slices = _slice(device, reached, by_label=self.initial_state.by_label)
             await self.create_at("/apis/resource.k8s.io/v1/resourceslices", slices)
         for process in self.processes.values():
-            process.begin()
+            process.start()
 
     # Those who work:
 
     async def _controller(self, name: str, transport: Transport) -> None:
-        identity = f"{name}_{self.processes[name].lives}"
-        settings = configuration(replicas=self.beginning.replicas, release_finished=self.beginning.release_finished)
+        identity = f"{name}_{self.processes[name].incarnations}"
+        settings = configuration(
+            replicas=self.initial_state.replicas, release_finished=self.initial_state.release_finished
+        )
         application = Application(settings, transport, clock=self.clock, identity=identity)
         self._controllers[name] = application
         await application.run()
@@ -180,29 +184,29 @@ class SimulatedSystem:
         return tuple(each for each in running if not each._watches.troubles())
 
     async def _scheduler(self, transport: Transport) -> None:
-        await Scheduler(self._client(transport), clock=self.clock, random=self._chance).run()
+        await Scheduler(self._client(transport), clock=self.clock, random=self._random).run()
 
     async def _workloads(self, transport: Transport) -> None:
-        await ControllerManager(self._client(transport), clock=self.clock, random=self._chance).run()
+        await ControllerManager(self._client(transport), clock=self.clock, random=self._random).run()
 
     async def _nodes(self, transport: Transport) -> None:
         self.kubelets = Kubelets(
             self._client(transport),
-            nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.beginning.nodes],
+            nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.initial_state.nodes],
             clock=self.clock,
-            random=self._chance,
+            random=self._random,
             api=Dialect.KEP if self.kep else Dialect.STOCK,
             preparer=self.driver,
             leases=False,
         )
-        for name in self.lost:
+        for name in self.silent_nodes:
             self.kubelets.silence(name)
-        self.driver.forget_orphans(but=self.lost)
+        self.driver.forget_orphans(silent_nodes=self.silent_nodes)
         await self.kubelets.run()
 
     def _labels(self, node: str) -> dict[str, str]:
         """Return by which labels a node reaches devices."""
-        return {LABEL.format(device): "true" for device, nodes in self.beginning.devices if node in nodes}
+        return {LABEL.format(device): "true" for device, nodes in self.initial_state.devices if node in nodes}
 
     def _client(self, transport: Transport) -> Client:
         return Client(transport, RateLimiter(UNLIMITED, int(UNLIMITED), clock=self.clock), clock=self.clock)
@@ -220,9 +224,9 @@ class SimulatedSystem:
 
     def note(self, text: str) -> None:
         """Say in the history what begins now."""
-        self.chronicle.note(text, actor="fate", at=self.clock.now())
+        self.write_log.note(text, actor="simulation", at=self.clock.now())
 
-    def counts(self) -> Counter[str]:
+    def fault_counts(self) -> Counter[str]:
         """Return how often each kind of fault has happened."""
         return Counter({str(fault): count for fault, count in self.faults.counts.items()})
 
@@ -244,14 +248,16 @@ class SimulatedSystem:
         return await self.create_at(resource.path(namespace or None), body)
 
     async def create_at(self, path: str, body: Object) -> bool:
-        return await self._ask(USER, "POST", path, body, but=(409,))
+        return await self._request(USER, "POST", path, body, accepted_errors=(409,))
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, grace: int | None = None, actor: str = USER
     ) -> bool:
         """Ask for the deletion of an object, if it is there."""
         options = {"gracePeriodSeconds": grace} if grace is not None else {}
-        return await self._ask(actor, "DELETE", resource.path(namespace or None, name), options, but=(404,))
+        return await self._request(
+            actor, "DELETE", resource.path(namespace or None, name), options, accepted_errors=(404,)
+        )
 
     async def end_job(self, namespace: str, name: str, *, finished: bool) -> bool:
         """Finish a Job for good, or delete it."""
@@ -271,7 +277,7 @@ class SimulatedSystem:
         status = {"conditions": conditions, "startTime": now, "completionTime": now}
         return await self.patch(JOBS, namespace, name, {"status": status}, "status", actor=OWNER)
 
-    async def let_go(self, namespace: str, name: str) -> bool:
+    async def remove_foreign_gate(self, namespace: str, name: str) -> bool:
         """Take a foreign gate off a pod."""
         found = self.find(PODS, namespace, name)
         gates = (found or {}).get("spec", {}).get("schedulingGates", [])
@@ -280,7 +286,7 @@ class SimulatedSystem:
             return False
         return await self.patch(PODS, namespace, name, {"spec": {"schedulingGates": kept or None}})
 
-    async def release(self, namespace: str, name: str) -> bool:
+    async def release_claim(self, namespace: str, name: str) -> bool:
         """The owner of a workload takes its entry away."""
         found = self.find(CLAIMS, namespace, name)
         entries = (found or {}).get("status", {}).get("reservedFor", [])
@@ -290,18 +296,18 @@ class SimulatedSystem:
         body = {"status": {"reservedFor": kept or None}}
         return await self.patch(CLAIMS, namespace, name, body, "status", actor=OWNER)
 
-    async def share(self, namespace: str, name: str) -> bool:
+    async def add_foreign_entry(self, namespace: str, name: str) -> bool:
         """Let some other controller list something that only it understands."""
         found = self.find(CLAIMS, namespace, name)
         status = (found or {}).get("status", {})
         if found is None or status.get("allocation") is None:
             return False
-        thing = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
-        entries = [e for e in status.get("reservedFor", []) if e["uid"] != thing["uid"]]
-        body = {"status": {"reservedFor": [*entries, thing]}}
+        reference = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
+        entries = [e for e in status.get("reservedFor", []) if e["uid"] != reference["uid"]]
+        body = {"status": {"reservedFor": [*entries, reference]}}
         return await self.patch(CLAIMS, namespace, name, body, "status", actor=FOREIGN_CONTROLLER)
 
-    async def take_foreign_entries_back(self) -> None:
+    async def remove_foreign_entries(self) -> None:
         """Let whoever made them remove them."""
         for stored in self.all(CLAIMS):
             entries = msgspec.json.decode(stored.raw).get("status", {}).get("reservedFor", [])
@@ -312,13 +318,13 @@ class SimulatedSystem:
                     CLAIMS, stored.key.namespace, stored.key.name, body, "status", actor=FOREIGN_CONTROLLER
                 )
 
-    async def force(self, namespace: str, name: str) -> bool:
+    async def force_release(self, namespace: str, name: str) -> bool:
         """Let a person vouch that nobody uses a claim any more."""
         found = self.find(CLAIMS, namespace, name)
         if found is None:
             return False
-        mark = {FORCE_RELEASE: found["metadata"]["uid"]}
-        return await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": mark}})
+        annotations = {FORCE_RELEASE: found["metadata"]["uid"]}
+        return await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": annotations}})
 
     async def preempt(self, namespace: str, name: str, victim: str) -> bool:
         """Let a pod that waits take the place of one that runs, as a scheduler's PostFilter does; see `Preempt`."""
@@ -344,39 +350,43 @@ class SimulatedSystem:
         self, resource: Resource, namespace: str, name: str, body: Object, part: str | None = None, *, actor: str = USER
     ) -> bool:
         """Change an object, if it is there."""
-        return await self._ask(actor, "PATCH", resource.path(namespace or None, name, part), body, but=(404, 409, 422))
+        return await self._request(
+            actor, "PATCH", resource.path(namespace or None, name, part), body, accepted_errors=(404, 409, 422)
+        )
 
-    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> bool:
+    async def _request(
+        self, actor: str, method: str, path: str, body: Object, *, accepted_errors: tuple[int, ...] = ()
+    ) -> bool:
         """Ask the server; return whether it did what it was asked for."""
         kind = MERGE_PATCH if method == "PATCH" else JSON
         raw = msgspec.json.encode(body)
         request = Request(method=method, path=path, body=raw, content_type=kind, timeout=30.0)
-        answer = await self._hand[actor].handle(request)
-        assert isinstance(answer, Response)
-        if answer.status >= 300 and answer.status not in but:
-            raise Violation(f"{method} {path}: {answer.status} {answer.body.decode()}")
-        return answer.status < 300
+        response = await self._connections[actor].handle(request)
+        assert isinstance(response, Response)
+        if response.status >= 300 and response.status not in accepted_errors:
+            raise Violation(f"{method} {path}: {response.status} {response.body.decode()}")
+        return response.status < 300
 
     # Nodes:
 
     async def disturb_node(self, name: str, how: str, seconds: float) -> bool:
-        """Let a node fall silent for a while, start anew, be cordoned, lose its labels or be removed; see `NodeIs`."""
+        """Let a node fall silent for a while, reboot, be cordoned, lose its labels or be removed (`DisturbNode`)."""
         if self.find(NODES, "", name) is None:
             return False
         self.note(f"node {name} is {how} ({seconds:g} s)")
         match how:
-            case "lost":
-                self.lost[name] = self.clock.now()
+            case "silent":
+                self.silent_nodes[name] = self.clock.now()
                 if self.kubelets is not None:
                     self.kubelets.silence(name)
-                self._later(NODE_MONITOR_GRACE_PERIOD, lambda: self._judge(name))
-                self._later(seconds, lambda: self._bring_back(name))
-            case "booted":
-                return self._boot(name)
+                self._later(NODE_MONITOR_GRACE_PERIOD, lambda: self._mark_node_unknown(name))
+                self._later(seconds, lambda: self._resume_node(name))
+            case "rebooted":
+                return self._reboot_node(name)
             case "cordoned":
                 await self._cordon(name, cordoned=True)
                 self._later(seconds, lambda: self._cordon(name, cordoned=False))
-            case "relabelled" if not self.beginning.by_label:
+            case "relabelled" if not self.initial_state.by_label:
                 return False
             case "relabelled":
                 await self._label(name, labelled=False)
@@ -385,7 +395,7 @@ class SimulatedSystem:
                 return await self._remove_node(name, seconds)
         return True
 
-    def _boot(self, name: str, *, seconds: float = REBOOT_SECONDS) -> bool:
+    def _reboot_node(self, name: str, *, seconds: float = REBOOT_SECONDS) -> bool:
         if self.kubelets is None or not self.processes["nodes"].up:
             return False
         self.kubelets.reboot(name, seconds=seconds)
@@ -394,13 +404,13 @@ class SimulatedSystem:
 
     async def _remove_node(self, name: str, seconds: float) -> bool:
         """Take a machine away with its Node; after some seconds there is a new one of the name."""
-        if name in self.lost or not self._boot(name, seconds=seconds):
+        if name in self.silent_nodes or not self._reboot_node(name, seconds=seconds):
             return False
         await self.delete(NODES, "", name)
-        self._later(POD_GC_SECONDS, lambda: self._collect(name))
+        self._later(POD_GC_SECONDS, lambda: self._delete_orphaned_pods(name))
         return True
 
-    async def _collect(self, name: str) -> None:
+    async def _delete_orphaned_pods(self, name: str) -> None:
         """Remove the pods of a node that is gone, as the pod garbage collector does."""
         if self.find(NODES, "", name) is not None:
             return
@@ -416,7 +426,7 @@ class SimulatedSystem:
         """Save the state of the API server."""
         store = self.server.store
         objects = [stored for name in store.collections() for stored in store.snapshot(name)]
-        self._backup = (store.revision, objects, self.audit.saved())
+        self._backup = (store.revision, objects, self.safety.backup_state())
 
     def restore_backup(self) -> bool:
         """Put the saved state back, and restart scheduler, kubelets and the controllers of workloads.
@@ -429,7 +439,7 @@ class SimulatedSystem:
         revision, objects, saved = self._backup
         self.note(f"the backup of revision {revision} is restored")
         self.server.store.restore(objects, revision=revision)
-        self.audit.restored(saved, [(stored.key.collection, stored.raw) for stored in objects])
+        self.safety.restore_state(saved, [(stored.key.collection, stored.raw) for stored in objects])
         for name in ("scheduler", "nodes", "workloads"):
             self.processes[name].kill(down=1.0)
         return True
@@ -438,16 +448,16 @@ class SimulatedSystem:
         """Whether a pod waits for somebody who is not here."""
         return FOREIGN_GATE in pod.gates
 
-    def is_never_judged(self, pod: Pod) -> bool:
+    def names_absent_scheduler(self, pod: Pod) -> bool:
         """Whether a pod names a scheduler that is not here."""
         found = self.find(PODS, *pod.metadata.key)
         return found is not None and found["spec"].get("schedulerName") not in {None, DEFAULT_SCHEDULER}
 
-    async def bring_nodes_back(self) -> None:
+    async def resume_nodes(self) -> None:
         """End all that is the matter with nodes."""
-        for name in self.beginning.nodes:
-            if name in self.lost:
-                await self._bring_back(name)
+        for name in self.initial_state.nodes:
+            if name in self.silent_nodes:
+                await self._resume_node(name)
             await self._cordon(name, cordoned=False)
             await self._label(name, labelled=True)
 
@@ -463,14 +473,14 @@ class SimulatedSystem:
     def _later(self, seconds: float, act: Callable[[], Any]) -> None:
         self._loop.call_later(seconds, lambda: self._loop.create_task(act()))
 
-    async def _judge(self, name: str) -> None:
+    async def _mark_node_unknown(self, name: str) -> None:
         """Let the node controller tell that a kubelet is silent, if it has been for long enough."""
-        since = self.lost.get(name)
+        since = self.silent_nodes.get(name)
         if since is not None and self.clock.now() - since >= NODE_MONITOR_GRACE_PERIOD:
             await self._report_node(name, ready="Unknown")
 
-    async def _bring_back(self, name: str) -> None:
-        if self.lost.pop(name, None) is not None:
+    async def _resume_node(self, name: str) -> None:
+        if self.silent_nodes.pop(name, None) is not None:
             await self._report_node(name, ready="True")
             if self.kubelets is not None:
                 self.kubelets.resume(name)
@@ -488,23 +498,23 @@ class SimulatedSystem:
 
     # Below: every write is looked at the moment it is done.
 
-    def _listen(self) -> None:
+    def _watch_writes(self) -> None:
         store = self.server.store
         remember = store._remember
 
-        def told(collection: Any, event: WatchCacheEvent) -> None:
+        def remember_and_check(collection: Any, event: WatchCacheEvent) -> None:
             remember(collection, event)
-            self._wrote(event)
+            self._check_write(event)
 
-        store._remember = told
+        store._remember = remember_and_check
 
-    def _wrote(self, event: WatchCacheEvent) -> None:
+    def _check_write(self, event: WatchCacheEvent) -> None:
         at = self.clock.now()
-        self.chronicle.wrote(event, actor=self.actor, at=at)
+        self.write_log.record(event, actor=self.actor, at=at)
         if self.violation is not None:
             return
         try:
-            self.audit.take(event, actor=self.actor, at=at)
+            self.safety.check_write(event, actor=self.actor, at=at)
         except Violation as violation:
             self.failed(violation)
 

@@ -1,4 +1,4 @@
-"""Histories that once broke an invariant, played again with the decisions alone: no seed has to find them."""
+"""Histories that once broke an invariant, played again with the operations alone: no seed has to find them."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_claim_is_kept_for_a_listed_pod_that_the_pods_watch_still_shows_gated(
     late = FaultRule(
         fault=Fault.DELAY, component="controller*", verb="watch", resource="pods", seconds=lag, lasting=30.0
     )
-    decisions = (
+    operations = (
         CreateClaim(at=1.0, namespace="ml", name="a"),
         CreatePods(
             at=2.0,
@@ -30,12 +30,12 @@ def test_a_claim_is_kept_for_a_listed_pod_that_the_pods_watch_still_shows_gated(
             template=template,
         ),
         InjectFault(at=6.0, rule=late),
-        EndPod(at=10.0, namespace="ml", name="p", how="let go"),
+        EndPod(at=10.0, namespace="ml", name="p", how="ungated"),
         CreateClaim(at=10.2, namespace="ml", name="b"),
         CreatePods(at=10.3, namespace="ml", names=("q",), claims=("b",)),
     )
-    outcome = run_scenario(Scenario(seed=seed, beginning=ONE_GPU, decisions=decisions, until=40.0))
-    assert not outcome.violation
+    result = run_scenario(Scenario(seed=seed, initial_state=ONE_GPU, operations=operations, until=40.0))
+    assert not result.violation
 
 
 def test_an_entry_that_arrives_after_its_owner_has_released_the_claim_is_refused():
@@ -48,18 +48,18 @@ def test_an_entry_that_arrives_after_its_owner_has_released_the_claim_is_refused
         times=2,
         seconds=25.0,
     )
-    decisions = (
+    operations = (
         CreateClaim(at=1.15, namespace="ml", name="c0", job="eval", pre_list=True),
         InjectFault(at=5.16, rule=late),
         CreateJob(at=16.03, namespace="ml", name="eval"),
         CreatePods(at=18.92, namespace="ml", names=("p0",), claims=("c0",), opted_in=True, seconds=32.25),
         EndClaim(at=41.42, namespace="ml", name="c0", how="released"),
     )
-    beginning = InitialState(
+    initial_state = InitialState(
         kep=True, devices=(("gpu-0", ("n1", "n2", "n3")),), namespaces=("ml", "web"), replicas=2, release_finished=False
     )
-    outcome = run_scenario(Scenario(seed=1004828, beginning=beginning, decisions=decisions, until=60.0))
-    assert not outcome.violation
+    result = run_scenario(Scenario(seed=1004828, initial_state=initial_state, operations=operations, until=60.0))
+    assert not result.violation
 
 
 def test_a_pod_that_is_bound_while_a_release_is_under_way_keeps_its_devices():
@@ -72,20 +72,20 @@ def test_a_pod_that_is_bound_while_a_release_is_under_way_keeps_its_devices():
         times=2,
         seconds=8.0,
     )
-    decisions = (
+    operations = (
         CreateJob(at=0.0, namespace="ml", name="train", pods=4, claims=("c0",), seconds=52.65),
         CreateClaim(at=27.6, namespace="ml", name="c0", job="train", known=True, pre_list=True),
         InjectFault(at=70.83, rule=late),
         CreatePods(at=80.63, namespace="ml", names=("p3",), claims=("c0",)),
     )
-    beginning = InitialState(kep=True, devices=(("gpu-0", ("n1", "n2")),))
-    outcome = run_scenario(Scenario(seed=701112, beginning=beginning, decisions=decisions, until=120.0))
-    assert not outcome.violation
+    initial_state = InitialState(kep=True, devices=(("gpu-0", ("n1", "n2")),))
+    result = run_scenario(Scenario(seed=701112, initial_state=initial_state, operations=operations, until=120.0))
+    assert not result.violation
 
 
 def test_a_claim_from_a_template_is_not_made_anew_for_a_pod_that_is_gone():
     """The garbage collector deletes the claim, the pods watch is silent, and a backup brings both back."""
-    decisions = (
+    operations = (
         CreatePods(at=4.97, namespace="ml", names=("p0", "p1", "p2"), claims=("c0",), template=True),
         Backup(at=46.56, how="taken"),
         InjectFault(at=52.58, rule=FaultRule(fault=Fault.EXPIRED, component="nodes", verb="watch", nth=2, times=1)),
@@ -100,7 +100,7 @@ def test_a_claim_from_a_template_is_not_made_anew_for_a_pod_that_is_gone():
         CreatePods(at=89.03, namespace="ml", names=("p2",), claims=("c0",), gated=True),
         Backup(at=117.0, how="restored"),
     )
-    outcome = run_scenario(Scenario(seed=30002173, beginning=ONE_GPU, decisions=decisions, until=162.0))
-    assert not outcome.violation
-    made = [line for line in str(outcome.chronicle).splitlines() if "resourceclaims ml/p2-own-" in line]
+    result = run_scenario(Scenario(seed=30002173, initial_state=ONE_GPU, operations=operations, until=162.0))
+    assert not result.violation
+    made = [line for line in str(result.write_log).splitlines() if "resourceclaims ml/p2-own-" in line]
     assert sum("created" in line for line in made) == 1

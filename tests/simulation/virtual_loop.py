@@ -2,7 +2,7 @@
 
 A loop without sockets, pipes or signals: ready callbacks run in the order in which they became ready, timers in the
 order of their times, so the same program does the same thing every time. Whoever waits for nothing, spins on the spot
-or goes on for ever is told so. No timer fires early, for the reason given in tests/dra/kube/virtual.py.
+or goes on for ever gets an error. No timer fires early, for the reason given in tests/dra/kube/virtual.py.
 """
 
 import asyncio

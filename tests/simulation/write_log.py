@@ -38,18 +38,18 @@ class WriteLog:
     def __init__(self) -> None:
         self.entries: list[WriteLogEntry] = []
         self.writes = 0
-        self.last = 0.0
+        self.last_write_at = 0.0
         """When something was written last that is no heartbeat."""
         self._digest = hashlib.sha256()
 
-    def wrote(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
+    def record(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
         """Take in a write."""
         self.writes += 1
         self._digest.update(f"{at!r} {actor} {event.change} ".encode())
         self._digest.update(event.now.raw)
         if event.now.key.collection in HEARTBEATS or _is_heartbeat(event):
             return
-        self.last = at
+        self.last_write_at = at
         self.entries.append(WriteLogEntry(at, actor, event))
 
     def note(self, text: str, *, actor: str, at: float) -> None:

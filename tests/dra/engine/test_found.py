@@ -101,7 +101,7 @@ TAKEN_OFF_BY_THE_STOCK_CONTROLLER = histories.History(
 
 
 FORCED_WITHOUT_PODS_OF_THE_GROUP = histories.History(
-    setting=Setting(devices=BY_LABEL, policy=ALONGSIDE, binds_within=30.0, nominates=False, stock=True),
+    setting=Setting(devices=BY_LABEL, policy=ALONGSIDE, binding_seconds=30.0, nominates=False, stock=True),
     moves=(
         ChangePodGroup(how="created"),
         CreateClaim(name="a"),
@@ -127,7 +127,7 @@ HELD_UP_FOR_LONGER_THAN_PROMISED = histories.History(
             Device(name="half-1", nodes=("n1", "n2"), units=("unit-1",)),
             TWO_DEVICES[1],
         ),
-        binds_within=10.0,
+        binding_seconds=10.0,
         drivers=False,
     ),
     moves=(
@@ -152,8 +152,8 @@ HELD_UP_FOR_LONGER_THAN_PROMISED = histories.History(
 LISTED_BEFORE_THE_BINDING_WAS_SHOWN = histories.History(
     setting=Setting(
         devices=BY_LABEL[:1],
-        lists=(5, 1),
-        binds_within=10.0,
+        list_size=(5, 1),
+        binding_seconds=10.0,
         second_scheduler=True,
         lags=(3.0, 80.0, 80.0, 80.0, 20.0, 3.0),
     ),
@@ -178,7 +178,7 @@ LISTED_BEFORE_THE_BINDING_WAS_SHOWN = histories.History(
 """The judge's fault: the write that lists waiting pods is late, and meanwhile their bindings are shown."""
 
 UNLISTED_AFTER_A_LIVE_READ = histories.History(
-    setting=Setting(devices=TWO_DEVICES[:1], lists=(6, 2), lags=(3.0, 0.0, 80.0, 3.0, 0.0, 0.1)),
+    setting=Setting(devices=TWO_DEVICES[:1], list_size=(6, 2), lags=(3.0, 0.0, 80.0, 3.0, 0.0, 0.1)),
     moves=(
         ChangeJob(name="train", how="created"),
         CreateClaim(name="a", reserved_for="train"),
@@ -205,7 +205,7 @@ def forget_what_is_bound_elsewhere(patch):
         for uid in kubelets.sandboxes.keys() - present:
             del kubelets.sandboxes[uid]
 
-    patch.setattr(Kubelets, "restored", restored)
+    patch.setattr(Kubelets, "api_server_restored", restored)
 
 
 def overlook_guards(patch):
@@ -223,16 +223,16 @@ def promise_for_any_plugins(patch):
 def judge_by_what_is_shown_now(patch):
     known = ControllerWriteChecker._check_reach
 
-    def check(conduct, claim, entry):
-        conduct._server.basis = conduct._server.basis._replace(pods=conduct._replica().pods.seen)
-        known(conduct, claim, entry)
+    def check(checker, claim, entry):
+        checker._server.basis = checker._server.basis._replace(pods=checker._replica().pods.seen)
+        known(checker, claim, entry)
 
     patch.setattr(ControllerWriteChecker, "_check_reach", check)
 
 
 def judge_by_the_watch_alone(patch):
-    def shown(conduct, uid):
-        return next((pod for pod in conduct._replica().pods.seen.values() if pod.metadata.uid == uid), None)
+    def shown(checker, uid):
+        return next((pod for pod in checker._replica().pods.seen.values() if pod.metadata.uid == uid), None)
 
     patch.setattr(ControllerWriteChecker, "_pod", shown)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.claims import rules
-from tests.dra.engine.simulation import histories, machine, moves, swarm
+from tests.dra.engine.simulation import histories, moves, swarm
 from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
@@ -28,7 +28,7 @@ def test_a_broken_rule_is_found(mutation, monkeypatch):
 
 
 SLOWER_THAN_A_MINUTE = histories.History(
-    setting=Setting(binds_within=swarm.SLOW_BINDING_SECONDS),
+    setting=Setting(binding_seconds=swarm.SLOW_BINDING_SECONDS),
     moves=(
         moves.CreateClaim(name="a"),
         *swarm.SLOW_BINDING_MOVES,
@@ -56,4 +56,4 @@ def test_a_bind_horizon_that_does_not_follow_slow_bindings_is_found(monkeypatch)
 
 def search():
     for seed in range(RUNS):
-        histories.play_history(machine.generate_history(seed))
+        histories.play_history(histories.generate_history(seed))

@@ -38,10 +38,10 @@ def _run(asked: argparse.Namespace) -> None:
 
 def explain_failure(seed: int) -> str:
     """Return the shortest history by which a seed fails, and how to see it again."""
-    from tests.dra.engine.simulation import histories, machine  # noqa: PLC0415
+    from tests.dra.engine.simulation import histories  # noqa: PLC0415
     from tests.dra.engine.simulation.violation import Violation  # noqa: PLC0415
 
-    short = histories.shrink_history(machine.generate_history(seed))
+    short = histories.shrink_history(histories.generate_history(seed))
     try:
         histories.play_history(short)
     except Violation as violation:

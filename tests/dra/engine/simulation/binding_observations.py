@@ -30,7 +30,7 @@ class BindingObservations:
         self._listed: dict[tuple[str, Uid], Instant] = {}
         self._taken: list[tuple[Instant, float]] = []
 
-    def claim(self, claim: ResourceClaim, *, now: Instant) -> None:
+    def observe_claim(self, claim: ResourceClaim, *, now: Instant) -> None:
         """A version of a claim is shown, by a watch or by the answer to a write of the process itself."""
         name, uids = claim.metadata.name, {entry.uid for entry in claim.entries}
         for key in [key for key in self._listed if key[0] == name and key[1] not in uids]:
@@ -38,7 +38,7 @@ class BindingObservations:
         for uid in uids:
             self._listed.setdefault((name, uid), now)
 
-    def pod(self, pod: Pod, *, now: Instant) -> None:
+    def observe_pod(self, pod: Pod, *, now: Instant) -> None:
         """A version of a pod is shown. One that was unschedulable, or has other claims, waits for more than that."""
         uid, names = pod.metadata.uid, claim_names(pod)
         if not pod.spec.node_name:
@@ -52,7 +52,7 @@ class BindingObservations:
         if waiting is not None and listed is not None and not pod.terminal:
             self._taken.append((now, now - max(waiting, listed)))
 
-    def allow(self, seconds: float, *, now: Instant) -> float:
+    def allowed_seconds(self, seconds: float, *, now: Instant) -> float:
         """Return how much of the time that cycles take one may take that begins now."""
         lately = (taken for at, taken in self._taken if at >= now + seconds - OBSERVATION_SECONDS)
         return min(seconds, max(PROMPT_BINDING_SECONDS, SLOWDOWN_FACTOR * max(lately, default=0.0)))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.dra.engine.simulation import histories, machine, swarm
+from tests.dra.engine.simulation import histories, swarm
 from tests.dra.engine.simulation.violation import Violation
 
 CHUNK: Final = 16
@@ -29,7 +29,7 @@ class HistoryReport:
     violation: str
     moves: Counter[str]
     """How often each kind of move was made; a move that was impossible does not count."""
-    told: Counter[str]
+    reasons: Counter[str]
     """How often the controller gave each reason."""
 
 
@@ -40,9 +40,9 @@ class HistoriesResult:
     histories: int = 0
     seconds: float = 0.0
     moves: Counter[str] = field(default_factory=Counter)
-    within: Counter[str] = field(default_factory=Counter)
+    histories_by_kind: Counter[str] = field(default_factory=Counter)
     """In how many histories each kind of move was made at least once."""
-    told: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
     """In how many histories the controller gave each reason."""
     violations: dict[int, str] = field(default_factory=dict)
 
@@ -51,14 +51,14 @@ class HistoriesResult:
         """Return the kinds of moves that hardly any history makes; none of a campaign that is too short to tell."""
         if self.histories < MIN_HISTORIES_TO_JUDGE:
             return ()
-        return tuple(kind for kind in swarm.move_kinds() if self.within[kind] < RARE_SHARE * self.histories)
+        return tuple(kind for kind in swarm.move_kinds() if self.histories_by_kind[kind] < RARE_SHARE * self.histories)
 
     def __str__(self) -> str:
         made = ", ".join(f"{kind} {self.moves[kind]}" for kind in sorted({*swarm.move_kinds(), *self.moves}))
         lines = [
             f"histories {self.histories}, moves {self.moves.total()} in {self.seconds:.0f} s on {os.cpu_count()} cores",
             f"moves by kind: {made}",
-            f"histories by reason: {', '.join(f'{code} {count}' for code, count in sorted(self.told.items()))}",
+            f"histories by reason: {', '.join(f'{code} {count}' for code, count in sorted(self.reasons.items()))}",
             f"rare kinds: {', '.join(self.rare) or 'none'}",
             f"violations: {len(self.violations)}",
         ]
@@ -68,19 +68,19 @@ class HistoriesResult:
 
 def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> HistoriesResult:
     """Play the histories of the seeds; ends early after so many violations, if that is not 0."""
-    began = time.monotonic()
-    figures = HistoriesResult()
+    started = time.monotonic()
+    result = HistoriesResult()
     for report in _reports(seeds, jobs or os.cpu_count() or 1):
-        figures.histories += 1
-        figures.moves += report.moves
-        figures.within.update(report.moves.keys())
-        figures.told.update(report.told.keys())
+        result.histories += 1
+        result.moves += report.moves
+        result.histories_by_kind.update(report.moves.keys())
+        result.reasons.update(report.reasons.keys())
         if report.violation:
-            figures.violations[report.seed] = report.violation
-            if until and len(figures.violations) >= until:
+            result.violations[report.seed] = report.violation
+            if until and len(result.violations) >= until:
                 break
-    figures.seconds = time.monotonic() - began
-    return figures
+    result.seconds = time.monotonic() - started
+    return result
 
 
 def _reports(seeds: Iterable[int], jobs: int) -> Iterator[HistoryReport]:
@@ -94,9 +94,9 @@ def _reports(seeds: Iterable[int], jobs: int) -> Iterator[HistoryReport]:
 def run_seed(seed: int) -> HistoryReport:
     """Play the history of a seed."""
     made: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     try:
-        histories.play_history(machine.generate_history(seed), made=made, told=told)
+        histories.play_history(histories.generate_history(seed), made=made, reasons=reasons)
     except Violation as violation:
-        return HistoryReport(seed, str(violation), made, told)
-    return HistoryReport(seed, "", made, told)
+        return HistoryReport(seed, str(violation), made, reasons)
+    return HistoryReport(seed, "", made, reasons)

@@ -1,8 +1,8 @@
-"""One turn of our controller: a claim is decided and the plan carried out, as controller/claim_loop.py and writer.py
+"""One sync of our controller: a claim is decided and the plan carried out, as controller/claim_loop.py and writer.py
 do.
 
-Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the turn. Every answer enters the
-world before the next decision.
+Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the sync. Every answer enters the
+claim cache before the next decision.
 """
 
 from collections import Counter
@@ -38,10 +38,9 @@ from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.binding_observations import BindingObservations
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job, Reservation
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, RequestProcess, send_request
-from tests.dra.engine.simulation.server import Actor, DecisionBasis, Server
+from tests.dra.engine.simulation.server import Actor, Clock, DecisionBasis, Server
 from tests.dra.engine.simulation.violation import Violation
 
 MAX_ROUNDS: Final = 4
@@ -66,29 +65,29 @@ class ClaimSync:
         self,
         key: Key,
         *,
-        world: ClaimCache,
+        claim_cache: ClaimCache,
         policy: Policy,
         server: Server,
         clock: Clock,
-        wake: Callable[[Key, Instant], None],
-        places: FindPlacements,
-        told: Counter[str],
-        sights: BindingObservations,
+        requeue_at: Callable[[Key, Instant], None],
+        find_placements: FindPlacements,
+        reasons: Counter[str],
+        bindings: BindingObservations,
         nodes: Mapping[Key, Node],
         pods: Mapping[Key, Pod],
     ) -> None:
-        self.disturbed = False
-        """Whether the world has changed since the last decision by something else than this turn."""
+        self.stale = False
+        """Whether the claim cache has changed since the last decision by something else than this sync."""
 
         self._key = key
-        self._world = world
+        self._claim_cache = claim_cache
         self._policy = policy
         self._server = server
         self._clock = clock
-        self._wake = wake
-        self._places = places
-        self._told = told
-        self._sights = sights
+        self._requeue_at = requeue_at
+        self._find_placements = find_placements
+        self._reasons = reasons
+        self._bindings = bindings
         self._nodes = nodes
         self._pods = pods
         self._basis = DecisionBasis()
@@ -97,24 +96,24 @@ class ClaimSync:
         """Decide and apply."""
         try:
             for _ in range(MAX_ROUNDS):
-                view = self._world.view(self._key, now=self._clock.now)
-                self.disturbed = False
+                view = self._claim_cache.view(self._key, now=self._clock.now)
+                self.stale = False
                 self._basis = DecisionBasis(nodes=dict(self._nodes), pods=dict(self._pods))
                 plan = self._decide(view)
-                self._told.update(reason.code for reason in plan.reasons)
+                self._reasons.update(reason.code for reason in plan.reasons)
                 yield from self._apply(plan, view)
-                self._wake(self._key, plan.wake_at)
+                self._requeue_at(self._key, plan.wake_at)
                 if not plan.claim_writes:
                     return
         except Invalid as error:
             raise Violation(f"claim {self._key[1]}: the API server refuses what was decided: {error}") from error
         except ApiError:
-            self._wake(self._key, self._clock.now + RETRY)
+            self._requeue_at(self._key, self._clock.now + RETRY)
 
     def _decide(self, view: ClaimView | None) -> ClaimPlan:
         now = self._clock.now
         if view is None:
-            return scheduling_gates.ungate_without_claim(self._world.gated_without_claim(self._key), now=now)
+            return scheduling_gates.ungate_without_claim(self._claim_cache.gated_without_claim(self._key), now=now)
         plan = decide(view, policy=self._policy, now=now)
         if plan != decide(view, policy=self._policy, now=now):
             raise Violation(f"claim {self._key[1]}: two plans for one view")
@@ -128,7 +127,7 @@ class ClaimSync:
                 case Ungate():
                     yield from self._ungate(action)
                 case ResyncPod():
-                    yield from self._kick(action)
+                    yield from self._resync_pod(action)
                 case DeleteClaim():
                     yield from self._delete_claim(action)
                 case LookUpPod():
@@ -150,7 +149,7 @@ class ClaimSync:
             if isinstance(write, Deallocate) and write.confirm:
                 yield from self._confirm_unbound(write)
             version = yield from self._patch_claim(write, view.claim, version)
-        if not self.disturbed and self._clock.now == decided:
+        if not self.stale and self._clock.now == decided:
             self._check_idempotent(plan)
 
     def _patch_claim(self, write: ClaimWrite, claim: ResourceClaim, version: str) -> RequestProcess[str]:
@@ -169,8 +168,8 @@ class ClaimSync:
         except (Conflict, NotFound):
             yield from self._reread_claim(claim)
             raise
-        self._world.observe_claim(written, now=self._clock.now, ours=True)
-        self._sights.claim(written, now=self._clock.now)
+        self._claim_cache.observe_claim(written, now=self._clock.now, ours=True)
+        self._bindings.observe_claim(written, now=self._clock.now)
         return written.metadata.resource_version
 
     def _decided(self, patch: Callable[[], ResourceClaim]) -> ResourceClaim:
@@ -180,7 +179,7 @@ class ClaimSync:
 
     def _check_idempotent(self, plan: ClaimPlan) -> None:
         """After its own writes, and with no news, a decision wants no more of them."""
-        view = self._world.view(self._key, now=self._clock.now)
+        view = self._claim_cache.view(self._key, now=self._clock.now)
         again = decide(view, policy=self._policy, now=self._clock.now) if view is not None else ClaimPlan()
         if again.claim_writes:
             raise Violation(f"claim {self._key[1]}: after {plan.claim_writes} it wants {again.claim_writes}")
@@ -189,18 +188,18 @@ class ClaimSync:
         try:
             claim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
         except NotFound:
-            self._world.forget_claim(self._key, known.metadata.uid)
+            self._claim_cache.forget_claim(self._key, known.metadata.uid)
             return
-        self._world.observe_claim(claim, now=self._clock.now)
+        self._claim_cache.observe_claim(claim, now=self._clock.now)
 
     def _confirm_unbound(self, write: Deallocate) -> RequestProcess[None]:
         """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
         found = yield from send_request(partial(self._server.list, Pod))
-        self.disturbed = True
+        self.stale = True
         lost = set()
         for pod in found:
             if self._key[1] in claim_names(pod):
-                self._world.observe_pod(pod, now=self._clock.now)
+                self._claim_cache.observe_pod(pod, now=self._clock.now)
                 nominated = (pod.metadata.uid, pod.status.nominated_node_name)
                 if pod.metadata.uid in write.given_up:
                     lost.add(pod.spec.node_name)
@@ -213,7 +212,7 @@ class ClaimSync:
         """Read the nodes live: pods are given up only as long as their kubelets do not report in."""
         for node in (yield from send_request(partial(self._server.list, Node))):
             if node.metadata.name in names:
-                self._world.observe_node(node, now=self._clock.now)
+                self._claim_cache.observe_node(node, now=self._clock.now)
                 if node.ready:
                     raise PodBoundMeanwhile(f"node {node.metadata.name} reports in")
 
@@ -235,22 +234,22 @@ class ClaimSync:
         except Conflict:
             yield from self._reread_pod(action)
         except NotFound:
-            self._world.forget_pod(action.uid)
+            self._claim_cache.forget_pod(action.uid)
         else:
-            self._world.observe_pod(pod, now=self._clock.now)
+            self._claim_cache.observe_pod(pod, now=self._clock.now)
 
     def _reread_pod(self, action: Ungate) -> RequestProcess[None]:
         try:
             pod = yield from send_request(partial(self._server.get, Pod, action.pod))
         except NotFound:
-            self._world.forget_pod(action.uid)
+            self._claim_cache.forget_pod(action.uid)
             return
         if pod.metadata.uid != action.uid:
-            self._world.forget_pod(action.uid)
-        self._world.observe_pod(pod, now=self._clock.now)
-        self._world.dirty.update((action.pod[0], name) for name in claim_names(pod))
+            self._claim_cache.forget_pod(action.uid)
+        self._claim_cache.observe_pod(pod, now=self._clock.now)
+        self._claim_cache.dirty.update((action.pod[0], name) for name in claim_names(pod))
 
-    def _kick(self, action: ResyncPod) -> RequestProcess[None]:
+    def _resync_pod(self, action: ResyncPod) -> RequestProcess[None]:
         body = patches.resync_patch(f"{self._clock.now}")
         patch: Callable[[], Pod] = partial(
             self._server.merge_patch, Pod, action.pod, body, uid=action.uid, version="", status=False, by=Actor.US
@@ -264,32 +263,32 @@ class ClaimSync:
         try:
             yield from send_request(partial(self._server.remove, ResourceClaim, action.claim, action.uid, by=Actor.US))
         except (Conflict, NotFound):
-            self._world.forget_claim(action.claim, action.uid)
+            self._claim_cache.forget_claim(action.claim, action.uid)
 
     def _look_up_pod(self, action: LookUpPod) -> RequestProcess[None]:
         try:
             pod = yield from send_request(partial(self._server.get, Pod, action.pod))
         except NotFound:
-            self._world.observe_pod_vanished(self._key, action.uid)
+            self._claim_cache.observe_pod_vanished(self._key, action.uid)
             return
         if pod.metadata.uid != action.uid:
-            self._world.observe_pod_vanished(self._key, action.uid)
+            self._claim_cache.observe_pod_vanished(self._key, action.uid)
         elif stage_of(pod, started=False) is Stage.FINISHED:
-            self._world.observe_pod_absent(self._key, action.uid)
+            self._claim_cache.observe_pod_absent(self._key, action.uid)
         else:
-            if self._world.consumer(action.uid) is not None:
-                self._world.observe_pod(pod, now=self._clock.now)
-            self._world.observe_pod_present(self._key, action.uid, now=self._clock.now)
+            if self._claim_cache.consumer(action.uid) is not None:
+                self._claim_cache.observe_pod(pod, now=self._clock.now)
+            self._claim_cache.observe_pod_present(self._key, action.uid, now=self._clock.now)
 
     def _look_up_node(self, action: LookUpNode) -> RequestProcess[None]:
         found = yield from send_request(partial(self._server.list, Node))
-        self.disturbed = True
+        self.stale = True
         named = [node for node in found if node.metadata.name == action.node]
         for node in named:
-            self._world.observe_node(node, now=self._clock.now)
+            self._claim_cache.observe_node(node, now=self._clock.now)
         if not named:
-            self._world.forget_node(action.node)
-        self._world.observe_node_read(self._key, action.node, now=self._clock.now)
+            self._claim_cache.forget_node(action.node)
+        self._claim_cache.observe_node_read(self._key, action.node, now=self._clock.now)
 
     def _look_up_placements(self, action: LookUpPlacements) -> RequestProcess[None]:
         """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
@@ -299,7 +298,7 @@ class ClaimSync:
         here, elsewhere = set(), set()
         for pod in (yield from send_request(partial(self._server.list, Pod))):
             if pod.metadata.uid in action.pods:
-                inside, outside = self._places(found, pod)
+                inside, outside = self._find_placements(found, pod)
                 if inside:
                     here.add(pod.metadata.uid)
                 elif outside:
@@ -311,17 +310,17 @@ class ClaimSync:
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),
         )
-        self._world.observe_placements(self._key, answer)
+        self._claim_cache.observe_placements(self._key, answer)
 
     def _look_up_reservation(self, reference: ConsumerReference) -> RequestProcess[None]:
         """Ask whether a Reservation is certainly gone; what is there, its watch will show."""
         try:
             found = yield from send_request(partial(self._server.get, Reservation, objects.key(reference.name)))
         except NotFound:
-            self._world.forget_reservation(reference.uid)
+            self._claim_cache.forget_reservation(reference.uid)
             return
         if found.metadata.uid != reference.uid:
-            self._world.forget_reservation(reference.uid)
+            self._claim_cache.forget_reservation(reference.uid)
 
     def _look_up_workload(self, action: LookUpWorkload) -> RequestProcess[None]:
         key, uid = WorkloadKey.from_reference(action.reference, action.claim[0]), action.reference.uid
@@ -332,9 +331,9 @@ class ClaimSync:
         try:
             job = yield from send_request(partial(self._server.get, kind, (key.namespace, key.name)))
         except NotFound:
-            self._world.forget_workload(key, uid)
+            self._claim_cache.forget_workload(key, uid)
             return
         if job.metadata.uid != uid:
-            self._world.forget_workload(key, uid)
+            self._claim_cache.forget_workload(key, uid)
         finished = isinstance(job, Job) and job.finished
-        self._world.observe_workload(key, uid=job.metadata.uid, finished=finished, live=True)
+        self._claim_cache.observe_workload(key, uid=job.metadata.uid, finished=finished, live=True)

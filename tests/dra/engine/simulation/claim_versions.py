@@ -2,8 +2,7 @@
 
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
-from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.server import Event, Server
+from tests.dra.engine.simulation.server import Clock, Event, Server
 
 
 class ClaimVersions:

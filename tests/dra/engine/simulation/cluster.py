@@ -14,18 +14,16 @@ from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.claim_versions import ClaimVersions
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.controller import SimulatedController
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job, PodShape
-from tests.dra.engine.simulation.requests import Invalid, RequestFate
+from tests.dra.engine.simulation.requests import Invalid, RequestOutcome
 from tests.dra.engine.simulation.reservations import SimulatedExtender
 from tests.dra.engine.simulation.safety import SafetyChecker
 from tests.dra.engine.simulation.scheduler import BindingCycle, SimulatedScheduler
-from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.server import Actor, Clock, Server, check_status_update
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.stock_controller import StockClaimController
-from tests.dra.engine.simulation.validation import check_status_update
 from tests.dra.engine.simulation.write_checker import ControllerWriteChecker
 
 NODE_NAMES: Final = ("n1", "n2", "n3")
@@ -64,7 +62,7 @@ class SimulatedCluster:
         self.clock = Clock()
         self.server = Server(self.clock)
         self.kubelets = Kubelets(self.server, self.clock, setting.devices)
-        self.audit = SafetyChecker(
+        self.safety = SafetyChecker(
             self.server,
             self.kubelets,
             setting.devices,
@@ -80,19 +78,19 @@ class SimulatedCluster:
                 self.clock,
                 history,
                 setting=setting,
-                on_bound=self.audit.bound,
+                on_bound=self.safety.pod_bound,
                 in_flight=in_flight,
-                allowed=lambda seconds: self.controller.replica.sights.allow(seconds, now=self.clock.now),
+                allowed=lambda seconds: self.controller.replica.bindings.allowed_seconds(seconds, now=self.clock.now),
                 name=name,
             )
             for name in names
         )
         self.scheduler = self.schedulers[0]
-        self.stock = StockClaimController(self.server, history) if setting.stock else None
+        self.stock_controller = StockClaimController(self.server, history) if setting.stock else None
         self.policy = setting.policy
-        self.controller = SimulatedController(self.server, self.clock, self.policy, self.places)
-        self.controller.lag(setting.lags)
-        self.conduct = ControllerWriteChecker(self.server, self.audit.tenures, lambda: self.controller.replica)
+        self.controller = SimulatedController(self.server, self.clock, self.policy, self.find_placements)
+        self.controller.set_lags(setting.lags)
+        self.write_checker = ControllerWriteChecker(self.server, self.safety.lifetimes, lambda: self.controller.replica)
         self.extender = SimulatedExtender(self.server)
         self.backup = self.server.backup()
         for name in NODE_NAMES:
@@ -111,13 +109,13 @@ class SimulatedCluster:
         """Return who would try a pod now, if anybody would."""
         return next((scheduler for scheduler in self.schedulers if scheduler.can_try(pod)), None)
 
-    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
+    def find_placements(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
         """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not.
 
         Whoever asks does not know which schedulers run: the answer is the default one's for pods of any.
         """
         scheduler = next((each for each in self.schedulers if each.serves(pod)), self.scheduler)
-        return scheduler.places(claim, pod)
+        return scheduler.find_placements(claim, pod)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; binding cycles that it is too long for fail when their time is over."""
@@ -139,15 +137,15 @@ class SimulatedCluster:
 
     # Everybody at work:
 
-    def controller_works(self, fate: RequestFate = RequestFate.DONE) -> None:
-        """Deliver everything and decide whatever is due; the first request of each turn may fail."""
+    def controller_works(self, outcome: RequestOutcome = RequestOutcome.DONE) -> None:
+        """Deliver everything and decide whatever is due; the first request of each sync may fail."""
         replica = self.controller.replica
         replica.catch_up()
-        for key in list(replica.turns):
+        for key in list(replica.syncs):
             replica.finish(key)
         for key in replica.due():
             replica.begin(key)
-            replica.finish(key, fate)
+            replica.finish(key, outcome)
 
     def scheduler_works(self, pace: SchedulerPace = FULL_PACE) -> None:
         """Try every pod that waits. Binding cycles that are under way are left alone: one may be slow, others fast."""
@@ -159,9 +157,9 @@ class SimulatedCluster:
             cycle = scheduler.cycles.get(pod.metadata.uid)
             for _ in range(pace.requests):
                 if cycle is not None and cycle.running:
-                    scheduler.step(cycle, RequestFate.DONE)
+                    scheduler.step(cycle, RequestOutcome.DONE)
             if cycle is not None and pace.fails:
-                scheduler.finish(cycle, RequestFate.REFUSED)
+                scheduler.finish(cycle, RequestOutcome.REFUSED)
 
     def resume_cycles(self) -> None:
         """Let the binding cycles that wait for nothing any more make their requests."""
@@ -170,8 +168,8 @@ class SimulatedCluster:
 
     def stock_works(self) -> None:
         """The stock claim controller, if it is there, does what there is to do."""
-        if self.stock is not None:
-            self.stock.work()
+        if self.stock_controller is not None:
+            self.stock_controller.work()
 
     def drivers_work(self) -> None:
         """Drivers attach the devices that somebody waits to bind."""
@@ -181,12 +179,12 @@ class SimulatedCluster:
 
     def kubelets_work(self) -> None:
         """Start, end and report what can be."""
-        for pod in self.kubelets.mine():
+        for pod in self.kubelets.running_pods():
             self.kubelets.sync(pod)
 
     # Users, owners of workloads, nodes:
 
-    def release(self, claim: ResourceClaim) -> None:
+    def release_claim(self, claim: ResourceClaim) -> None:
         """The owners of workloads take their entries away, by uid, with whatever else is in the list."""
 
         def change(found: ResourceClaim) -> ResourceClaim:
@@ -215,13 +213,13 @@ class SimulatedCluster:
 
         self.server.patch(ResourceClaim, meta.key, meta.uid, change, by=Actor.OWNER)
 
-    def force(self, claim: ResourceClaim) -> None:
+    def force_release(self, claim: ResourceClaim) -> None:
         """Somebody vouches that the claim is not used any more."""
         meta = claim.metadata
-        mark = {**(meta.annotations or {}), workload_reservations.FORCE_RELEASE: str(meta.uid)}
+        annotations = {**(meta.annotations or {}), workload_reservations.FORCE_RELEASE: str(meta.uid)}
 
         def change(found: ResourceClaim) -> ResourceClaim:
-            marked = msgspec.structs.replace(found.metadata, annotations=mark)
+            marked = msgspec.structs.replace(found.metadata, annotations=annotations)
             return msgspec.structs.replace(found, metadata=marked)
 
         self.server.patch(ResourceClaim, meta.key, meta.uid, change, by=Actor.USER)
@@ -234,7 +232,7 @@ class SimulatedCluster:
 
         self.server.patch(Job, job.metadata.key, job.metadata.uid, change, by=Actor.OWNER)
 
-    def let_go(self, pod: Pod) -> None:
+    def remove_foreign_gates(self, pod: Pod) -> None:
         """Foreign gates and finalizers go: Kueue admits the pod, the Job controller has counted it."""
 
         def change(found: Pod) -> Pod:
@@ -245,7 +243,7 @@ class SimulatedCluster:
 
         self.server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.USER)
 
-    def kill(self, pod: Pod) -> None:
+    def force_delete_pod(self, pod: Pod) -> None:
         """Delete a pod by force: the object goes at once; what its containers do is the kubelet's business."""
         self.server.delete(Pod, pod.metadata.key, by=Actor.USER, force=True)
         if self.server.find(Pod, pod.metadata.key) is None:
@@ -269,8 +267,8 @@ class SimulatedCluster:
         names = {node.metadata.name for node in self.server.list(Node)}
         for pod in self.server.list(Pod):
             if pod.spec.node_name and pod.spec.node_name not in names:
-                self.let_go(pod)
-                self.kill(pod)
+                self.remove_foreign_gates(pod)
+                self.force_delete_pod(pod)
 
     def remove_node(self, node: Node) -> None:
         """A machine is given back: it is no more, and then its Node object goes."""
@@ -302,11 +300,14 @@ class SimulatedCluster:
     def report_device(self, claim: ResourceClaim, condition: str) -> bool:
         """A driver reports a condition of a device that is bound on conditions."""
         results = claim.status.allocation.devices.results or () if claim.status.allocation is not None else ()
-        asked = [r for r in results if r.binding_conditions]
-        if not asked or claim.status.devices:
+        conditional = [r for r in results if r.binding_conditions]
+        if not conditional or claim.status.devices:
             return False
-        said = [Condition(type=condition, status="True")]
-        devices = [AllocatedDeviceStatus(driver=r.driver, pool=r.pool, device=r.device, conditions=said) for r in asked]
+        conditions = [Condition(type=condition, status="True")]
+        devices = [
+            AllocatedDeviceStatus(driver=r.driver, pool=r.pool, device=r.device, conditions=conditions)
+            for r in conditional
+        ]
 
         def change(found: ResourceClaim) -> ResourceClaim:
             return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, devices=devices))
@@ -326,17 +327,17 @@ class SimulatedCluster:
     def take_backup(self) -> None:
         """Somebody saves the state of the API server."""
         self.backup = self.server.backup()
-        self.audit.tenures.save(self.server.list(ResourceClaim))
+        self.safety.lifetimes.save(self.server.list(ResourceClaim))
 
     def restore_backup(self) -> None:
         """Somebody restores it: every client lists anew, and controllers and schedulers are started anew."""
         self.server.restore(self.backup)
-        self.controller.late.clear()
+        self.controller.late_requests.clear()
         self.restart_controller()
-        self.controller.late.clear()
+        self.controller.late_requests.clear()
         for scheduler in self.schedulers:
             scheduler.restart()
-        self.kubelets.restored()
+        self.kubelets.api_server_restored()
 
     def cordon(self, node: Node, *, cordoned: bool) -> None:
         """Take a node out of scheduling, or put it back."""

@@ -1,4 +1,4 @@
-"""Our controller: processes one after the other, each with a world of its own that its watches feed.
+"""Our controller: processes one after the other, each with a claim cache of its own that its watches fill.
 
 A process that dies leaves the request that it was about to make on the way: it may arrive much later, when the next
 process has long decided something else.
@@ -21,215 +21,218 @@ from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import reservations
 from tests.dra.engine.simulation.binding_observations import BindingObservations
 from tests.dra.engine.simulation.claim_sync import ClaimSync, FindPlacements
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.lagging_watches import LaggingWatch
 from tests.dra.engine.simulation.objects import JOBS, Job, Reservation
-from tests.dra.engine.simulation.requests import RequestFate, RequestProcess, resume_process, start_process
-from tests.dra.engine.simulation.server import Server
+from tests.dra.engine.simulation.requests import RequestOutcome, RequestProcess, resume_process, start_process
+from tests.dra.engine.simulation.server import Clock, Server
 
 
 class ControllerReplica:
-    """One process: watches, world, turns."""
+    """One process: watches, claim cache, syncs."""
 
     def __init__(
-        self, server: Server, clock: Clock, policy: Policy, *, places: FindPlacements, told: Counter[str]
+        self, server: Server, clock: Clock, policy: Policy, *, find_placements: FindPlacements, reasons: Counter[str]
     ) -> None:
-        self.began = clock.now
-        self.world = ClaimCache()
-        self.sights = BindingObservations()
+        self.started_at = clock.now
+        self.claim_cache = ClaimCache()
+        self.bindings = BindingObservations()
         self.listed: set[Uid] = set()
         """The uids of all entries that the watch of claims ever showed."""
 
-        self._told = told
-        self.turns: dict[Key, RequestProcess[None]] = {}
+        self._reasons = reasons
+        self.syncs: dict[Key, RequestProcess[None]] = {}
         self.ready = False
         """Whether everything has been listed: nothing is decided before."""
 
-        self.wakes: dict[Key, Instant] = {}
+        self.due_times: dict[Key, Instant] = {}
         self._server = server
         self._clock = clock
         self._policy = policy
-        self._places = places
+        self._find_placements = find_placements
         self._running: dict[Key, ClaimSync] = {}
         self.nodes = LaggingWatch(
-            server, Node, upserted=self._node, deleted=lambda n: self.world.forget_node(n.metadata.name)
+            server, Node, upserted=self._observe_node, deleted=lambda n: self.claim_cache.forget_node(n.metadata.name)
         )
-        self.claims = LaggingWatch(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
+        self.claims = LaggingWatch(server, ResourceClaim, upserted=self._observe_claim, deleted=self._forget_claim)
         self.pods = LaggingWatch(
-            server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid)
+            server, Pod, upserted=self._observe_pod, deleted=lambda pod: self.claim_cache.forget_pod(pod.metadata.uid)
         )
-        self.jobs = LaggingWatch(server, Job, upserted=self._job, deleted=self._job_gone)
-        self.groups = LaggingWatch(server, PodGroup, upserted=self._group, deleted=self._group_gone)
+        self.jobs = LaggingWatch(server, Job, upserted=self._observe_job, deleted=self._forget_job)
+        self.groups = LaggingWatch(server, PodGroup, upserted=self._observe_group, deleted=self._forget_group)
         self.reservations = LaggingWatch(
-            server, Reservation, upserted=self._reservation, deleted=self._reservation_gone
+            server, Reservation, upserted=self._observe_reservation, deleted=self._forget_reservation
         )
-        self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups, self.reservations)
-        self.world.watch_reservations()
+        self.watches = (self.nodes, self.claims, self.pods, self.jobs, self.groups, self.reservations)
+        self.claim_cache.watch_reservations()
 
     def deliver(self, which: int, count: int) -> None:
         """Deliver events of one watch; decisions begin when all of them have listed."""
-        self._disturb(None)
-        self.feeds[which].deliver(count)
-        if not self.ready and all(feed.listed for feed in self.feeds):
-            self.world.observe_kind(JOBS, WorkloadPhase.ABSENT)
-            self.world.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
-            self.world.mark_synced(now=self._clock.now)
+        self._mark_stale(None)
+        self.watches[which].deliver(count)
+        if not self.ready and all(watch.listed for watch in self.watches):
+            self.claim_cache.observe_kind(JOBS, WorkloadPhase.ABSENT)
+            self.claim_cache.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
+            self.claim_cache.mark_synced(now=self._clock.now)
             self.ready = True
 
     def relist(self, which: int) -> None:
         """Lose a watch (410), and with it the states between the last event and now."""
         if self.ready:
-            self._disturb(None)
-            self.feeds[which].list()
+            self._mark_stale(None)
+            self.watches[which].list()
             self._reconcile(which)
 
     def _reconcile(self, which: int) -> None:
-        """Tell the world all that the list of one kind has shown."""
+        """Tell the claim cache all that the list of one kind has shown."""
         version = str(self._server.version)
         match which:
             case 0:
-                self.world.nodes_listed({name for _, name in self.nodes.seen}, version)
+                self.claim_cache.nodes_listed({name for _, name in self.nodes.seen}, version)
             case 1:
-                self.world.claims_listed({key: c.metadata.uid for key, c in self.claims.seen.items()}, version)
+                self.claim_cache.claims_listed({key: c.metadata.uid for key, c in self.claims.seen.items()}, version)
             case 2:
-                self.world.pods_listed({pod.metadata.uid for pod in self.pods.seen.values()}, version)
+                self.claim_cache.pods_listed({pod.metadata.uid for pod in self.pods.seen.values()}, version)
             case 3:
-                self.world.workloads_listed(JOBS, self.jobs.seen.keys())
+                self.claim_cache.workloads_listed(JOBS, self.jobs.seen.keys())
             case 4:
-                self.world.workloads_listed(POD_GROUPS, self.groups.seen.keys())
+                self.claim_cache.workloads_listed(POD_GROUPS, self.groups.seen.keys())
             case _:
                 pass
 
     def catch_up(self) -> None:
         """Deliver everything that has arrived."""
-        for which, feed in enumerate(self.feeds):
-            if feed.arrived or not feed.listed:
-                self.deliver(which, feed.arrived)
+        for which, watch in enumerate(self.watches):
+            if watch.due_events or not watch.listed:
+                self.deliver(which, watch.due_events)
 
     def due(self) -> list[Key]:
         """Return the claims that wait for a decision, in order."""
         if not self.ready:
             return []
-        woken = {key for key, when in self.wakes.items() if when <= self._clock.now}
-        return sorted((self.world.dirty | woken) - self.turns.keys())
+        woken = {key for key, when in self.due_times.items() if when <= self._clock.now}
+        return sorted((self.claim_cache.dirty | woken) - self.syncs.keys())
 
     def begin(self, key: Key) -> None:
-        """Begin a turn, up to its first request."""
-        if not self.ready or key in self.turns:
+        """Begin a sync, up to its first request."""
+        if not self.ready or key in self.syncs:
             return
-        self.world.dirty.discard(key)
-        self.wakes.pop(key, None)
-        turn = ClaimSync(
+        self.claim_cache.dirty.discard(key)
+        self.due_times.pop(key, None)
+        sync = ClaimSync(
             key,
-            world=self.world,
+            claim_cache=self.claim_cache,
             policy=self._policy,
             server=self._server,
             clock=self._clock,
-            wake=self._wake_at,
-            places=self._places,
-            told=self._told,
-            sights=self.sights,
+            requeue_at=self._wake_at,
+            find_placements=self._find_placements,
+            reasons=self._reasons,
+            bindings=self.bindings,
             nodes=self.nodes.seen,
             pods=self.pods.seen,
         )
-        process = turn.run()
+        process = sync.run()
         if start_process(process):
-            self.turns[key], self._running[key] = process, turn
+            self.syncs[key], self._running[key] = process, sync
 
-    def step(self, key: Key, fate: RequestFate) -> None:
-        """Let a turn make its next request."""
-        self._disturb(key)
-        if not resume_process(self.turns[key], fate):
-            del self.turns[key], self._running[key]
+    def step(self, key: Key, outcome: RequestOutcome) -> None:
+        """Let a sync make its next request."""
+        self._mark_stale(key)
+        if not resume_process(self.syncs[key], outcome):
+            del self.syncs[key], self._running[key]
 
-    def finish(self, key: Key, fate: RequestFate = RequestFate.DONE) -> None:
-        """Let a turn make all its requests; the first may have another fate."""
-        while key in self.turns:
-            self.step(key, fate)
-            fate = RequestFate.DONE
+    def finish(self, key: Key, outcome: RequestOutcome = RequestOutcome.DONE) -> None:
+        """Let a sync make all its requests; the first may have another outcome."""
+        while key in self.syncs:
+            self.step(key, outcome)
+            outcome = RequestOutcome.DONE
 
     def _wake_at(self, key: Key, when: Instant) -> None:
         if when != NEVER:
-            self.wakes[key] = min(when, self.wakes.get(key, NEVER))
+            self.due_times[key] = min(when, self.due_times.get(key, NEVER))
 
-    def _disturb(self, mover: Key | None) -> None:
-        for key, turn in self._running.items():
-            if key != mover:
-                turn.disturbed = True
+    def _mark_stale(self, current: Key | None) -> None:
+        for key, sync in self._running.items():
+            if key != current:
+                sync.stale = True
 
-    # What the watches tell the world:
+    # What the watches tell the claim cache:
 
-    def _node(self, node: Node) -> None:
-        self.world.observe_node(node, now=self._clock.now)
+    def _observe_node(self, node: Node) -> None:
+        self.claim_cache.observe_node(node, now=self._clock.now)
 
-    def _claim(self, claim: ResourceClaim) -> None:
-        self.sights.claim(claim, now=self._clock.now)
+    def _observe_claim(self, claim: ResourceClaim) -> None:
+        self.bindings.observe_claim(claim, now=self._clock.now)
         self.listed.update(entry.uid for entry in claim.entries)
-        self.world.observe_claim(claim, now=self._clock.now)
+        self.claim_cache.observe_claim(claim, now=self._clock.now)
 
-    def _claim_gone(self, claim: ResourceClaim) -> None:
-        self.world.forget_claim(claim.metadata.key, claim.metadata.uid)
+    def _forget_claim(self, claim: ResourceClaim) -> None:
+        self.claim_cache.forget_claim(claim.metadata.key, claim.metadata.uid)
 
-    def _pod(self, pod: Pod) -> None:
-        self.sights.pod(pod, now=self._clock.now)
-        self.world.observe_pod(pod, now=self._clock.now)
+    def _observe_pod(self, pod: Pod) -> None:
+        self.bindings.observe_pod(pod, now=self._clock.now)
+        self.claim_cache.observe_pod(pod, now=self._clock.now)
 
-    def _job(self, job: Job) -> None:
-        self.world.observe_workload(WorkloadKey(JOBS, *job.metadata.key), uid=job.metadata.uid, finished=job.finished)
+    def _observe_job(self, job: Job) -> None:
+        self.claim_cache.observe_workload(
+            WorkloadKey(JOBS, *job.metadata.key), uid=job.metadata.uid, finished=job.finished
+        )
 
-    def _group(self, group: PodGroup) -> None:
+    def _observe_group(self, group: PodGroup) -> None:
         key = WorkloadKey(POD_GROUPS, *group.metadata.key)
-        self.world.observe_workload(key, uid=group.metadata.uid, finished=False)
+        self.claim_cache.observe_workload(key, uid=group.metadata.uid, finished=False)
 
-    def _group_gone(self, group: PodGroup) -> None:
-        self.world.forget_workload(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
+    def _forget_group(self, group: PodGroup) -> None:
+        self.claim_cache.forget_workload(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
 
-    def _reservation(self, found: Reservation) -> None:
+    def _observe_reservation(self, found: Reservation) -> None:
         meta = found.metadata
-        self.world.observe_reservation(
+        self.claim_cache.observe_reservation(
             meta.uid, reservations.reservation_object(meta.name, meta.uid, found.phase, found.node)
         )
 
-    def _reservation_gone(self, found: Reservation) -> None:
-        self.world.forget_reservation(found.metadata.uid)
+    def _forget_reservation(self, found: Reservation) -> None:
+        self.claim_cache.forget_reservation(found.metadata.uid)
 
-    def _job_gone(self, job: Job) -> None:
-        self.world.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
+    def _forget_job(self, job: Job) -> None:
+        self.claim_cache.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
 
 
 class SimulatedController:
     """The present process, and what the ones before it have left."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy, places: FindPlacements) -> None:
-        self.late: list[RequestProcess[None]] = []
-        """Turns of processes that died: their next request may still arrive."""
+    def __init__(self, server: Server, clock: Clock, policy: Policy, find_placements: FindPlacements) -> None:
+        self.late_requests: list[RequestProcess[None]] = []
+        """Syncs of processes that died: their next request may still arrive."""
 
         self._server = server
         self._clock = clock
         self._policy = policy
-        self._places = places
-        self.told: Counter[str] = Counter()
+        self._find_placements = find_placements
+        self.reasons: Counter[str] = Counter()
         """How often each reason was given."""
 
-        self.replica = self._fresh()
+        self.replica = self._new_replica()
 
     def restart(self) -> None:
         """Die in the middle of whatever is under way, and begin with an empty memory; the network stays as slow."""
-        self.late.extend(self.replica.turns.values())
-        lags = [feed.lag for feed in self.replica.feeds]
-        self.replica = self._fresh()
-        self.lag(lags)
+        self.late_requests.extend(self.replica.syncs.values())
+        lags = [watch.lag for watch in self.replica.watches]
+        self.replica = self._new_replica()
+        self.set_lags(lags)
 
-    def _fresh(self) -> ControllerReplica:
-        return ControllerReplica(self._server, self._clock, self._policy, places=self._places, told=self.told)
+    def _new_replica(self) -> ControllerReplica:
+        return ControllerReplica(
+            self._server, self._clock, self._policy, find_placements=self._find_placements, reasons=self.reasons
+        )
 
-    def lag(self, seconds: Iterable[float]) -> None:
+    def set_lags(self, seconds: Iterable[float]) -> None:
         """Let the watches be behind by so much, in the order of the replica's."""
-        for feed, lag in zip(self.replica.feeds, seconds, strict=True):
-            feed.lag = lag
+        for watch, lag in zip(self.replica.watches, seconds, strict=True):
+            watch.lag = lag
 
-    def arrive(self, index: int) -> None:
+    def deliver_late(self, index: int) -> None:
         """Let a request of a process that is no more reach the server. Nobody hears the answer."""
-        process = self.late.pop(index)
-        resume_process(process, RequestFate.LOST)
+        process = self.late_requests.pop(index)
+        resume_process(process, RequestOutcome.LOST)
         process.close()

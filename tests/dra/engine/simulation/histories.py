@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
+from typing import Final
 
 import msgspec
 
@@ -10,7 +12,11 @@ from tests.dra.engine.simulation import list_limits, liveness
 from tests.dra.engine.simulation.cluster import SimulatedCluster
 from tests.dra.engine.simulation.moves import Move
 from tests.dra.engine.simulation.setting import Setting
+from tests.dra.engine.simulation.swarm import Swarm
 from tests.dra.engine.simulation.violation import Violation
+
+MOVES_PER_HISTORY: Final = 120
+"""Moves of one history, after its initial ones."""
 
 
 class History(Struct, frozen=True):
@@ -23,22 +29,32 @@ class History(Struct, frozen=True):
         return "\n".join((str(self.setting), *(f"    {move}," for move in self.moves)))
 
 
-def play_history(history: History, *, made: Counter[str] | None = None, told: Counter[str] | None = None) -> None:
+def generate_history(seed: int) -> History:
+    """Return the history that a seed stands for.
+
+    The moves are drawn before any is played, so a seed is the same history on every machine. Nothing that a history
+    draws depends on what the moves before have done to the cluster. A history can therefore be shortened by leaving out
+    moves (`shrink_history`), and what is left still means the same.
+    """
+    random = Random(seed)
+    preferences = Swarm(random)
+    start = preferences.start(random)
+    return History(moves=(*start.moves, *preferences.moves(random, MOVES_PER_HISTORY)), setting=start.setting)
+
+
+def play_history(history: History, *, made: Counter[str] | None = None, reasons: Counter[str] | None = None) -> None:
     """Let it happen, and come to rest; raises Violation.
 
-    ``made`` counts the moves that were possible, by kind, ``told`` the reasons that the controller gave.
+    ``made`` counts the moves that were possible, by kind, ``reasons`` the reasons that the controller gave.
     """
-    list_limits.set_list_size(*history.setting.lists)
-    try:
+    with list_limits.limited_list_size(*history.setting.list_size):
         cluster = SimulatedCluster(setting=history.setting)
         for move in history.moves:
-            if move.play(cluster) and made is not None:
+            if move.apply(cluster) and made is not None:
                 made[move.kind] += 1
         liveness.check_liveness(cluster)
-        if told is not None:
-            told += cluster.controller.told
-    finally:
-        list_limits.set_list_size(*list_limits.DEFAULT_LIST_SIZE)
+        if reasons is not None:
+            reasons += cluster.controller.reasons
 
 
 def shrink_history(history: History) -> History:

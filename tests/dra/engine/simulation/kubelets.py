@@ -24,9 +24,8 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, PodCondition
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Device, devices_of, grace_of, key, node_status, with_condition
-from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.server import Actor, Clock, Server
 from tests.dra.engine.simulation.setting import NODE_MONITOR_GRACE_PERIOD
 
 
@@ -39,7 +38,7 @@ class Sandbox:
     changed: str = ""
     ended: bool = False
     grace: float = 0.0
-    doomed: Instant | None = None
+    kill_at: Instant | None = None
     """Until when its containers run, if the pod's object is gone and the kubelet knows."""
 
     devices: dict[Uid, frozenset[str]] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class Kubelets:
         self._server = server
         self._clock = clock
 
-    def mine(self) -> list[Pod]:
+    def running_pods(self) -> list[Pod]:
         """Return the pods that some kubelet that is up works on."""
         return [pod for pod in self._server.list(Pod) if pod.spec.node_name and self.up(pod.spec.node_name)]
 
@@ -114,7 +113,7 @@ class Kubelets:
             return
         sandbox.grace = grace_of(pod)
         if self.up(sandbox.node):
-            sandbox.doomed = self._clock.now + sandbox.grace
+            sandbox.kill_at = self._clock.now + sandbox.grace
 
     def pass_time(self) -> None:
         """End what is doomed, and what a kubelet that is back finds without an object."""
@@ -122,9 +121,9 @@ class Kubelets:
         for uid, sandbox in list(self.sandboxes.items()):
             if uid in present or not self.up(sandbox.node):
                 continue
-            if sandbox.doomed is None:
-                sandbox.doomed = self._clock.now + sandbox.grace
-            if sandbox.doomed <= self._clock.now:
+            if sandbox.kill_at is None:
+                sandbox.kill_at = self._clock.now + sandbox.grace
+            if sandbox.kill_at <= self._clock.now:
                 del self.sandboxes[uid]
         for name, since in list(self.silent.items()):
             node = self._server.find(Node, ("", name))
@@ -135,7 +134,7 @@ class Kubelets:
         """A kubelet, or its machine's network, stops to report in; the API learns that later."""
         self.silent.setdefault(name, self._clock.now)
 
-    def restored(self) -> None:
+    def api_server_restored(self) -> None:
         """The API server is as it was some time ago: whatever runs without an object is ended.
 
         So is what belongs to a pod that was not bound yet then: a kubelet is shown the pods of its node alone, and the

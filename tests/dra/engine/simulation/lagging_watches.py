@@ -1,7 +1,7 @@
 """Watches: events of one kind, in order, as late as the machine likes.
 
 What the reflector does with them is modelled after dra/kube/store.py: another uid under a known name is two changes,
-and a list is compared with what is known, so that objects that vanished in a gap are told as deleted.
+and a list is compared with what is known, so that objects that vanished in a gap are reported as deleted.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Object)
 
 
 class LaggingWatch(Generic[T]):
-    """One watch. ``upserted`` and ``deleted`` are told what happened."""
+    """One watch. ``upserted`` and ``deleted`` are called with what has changed."""
 
     def __init__(
         self, server: Server, kind: type[T], *, upserted: Callable[[T], None], deleted: Callable[[T], None]
@@ -34,12 +34,12 @@ class LaggingWatch(Generic[T]):
         self._position = 0
 
     @property
-    def behind(self) -> int:
+    def pending_events(self) -> int:
         """How many events have not been delivered."""
         return len(self._server.log[self._kind]) - self._position
 
     @property
-    def arrived(self) -> int:
+    def due_events(self) -> int:
         """How many events that have not been delivered are old enough to have arrived."""
         log, due = self._server.log[self._kind], self._server.now - self.lag
         position = self._position

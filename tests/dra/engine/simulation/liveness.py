@@ -39,8 +39,8 @@ SLOT_SECONDS: Final = 60.0
 
 def check_liveness(cluster: SimulatedCluster) -> None:
     """Let the cluster come to rest, four times over, and look."""
-    cluster.controller.late.clear()
-    cluster.controller.lag([0.0] * len(cluster.setting.lags))
+    cluster.controller.late_requests.clear()
+    cluster.controller.set_lags([0.0] * len(cluster.setting.lags))
     cluster.advance(NODE_MONITOR_GRACE_PERIOD)
     for cycle in cluster.cycles:
         cycle.scheduler.permit(cycle)
@@ -69,8 +69,8 @@ def check_liveness(cluster: SimulatedCluster) -> None:
 
 def run_until_settled(cluster: SimulatedCluster) -> None:
     """Work until nothing changes and nothing will, or until nothing but failing attempts of the scheduler is left."""
-    began, written = cluster.clock.now, cluster.conduct.writes
-    until = began + SETTLE_TIMEOUT
+    started, written = cluster.clock.now, cluster.write_checker.writes
+    until = started + SETTLE_TIMEOUT
     pause = 1.0
     while cluster.clock.now < until:
         before = cluster.server.version
@@ -83,17 +83,19 @@ def run_until_settled(cluster: SimulatedCluster) -> None:
         cluster.collect_claims()
         cluster.extender.work()
         cluster.stock_works()
-        if cluster.conduct.writes > written + MAX_WRITES_TO_SETTLE + _slot_rotation_writes(
-            cluster, cluster.clock.now - began
+        if cluster.write_checker.writes > written + MAX_WRITES_TO_SETTLE + _slot_rotation_writes(
+            cluster, cluster.clock.now - started
         ):
-            raise Violation(f"no rest: {cluster.conduct.writes - written} writes in {cluster.clock.now - began:.0f} s")
+            raise Violation(
+                f"no rest: {cluster.write_checker.writes - written} writes in {cluster.clock.now - started:.0f} s"
+            )
         replica = cluster.controller.replica
-        if cluster.server.version != before or replica.due() or any(feed.behind for feed in replica.feeds):
+        if cluster.server.version != before or replica.due() or any(watch.pending_events for watch in replica.watches):
             cluster.advance(pause)
             pause = min(2 * pause, MAX_BACKOFF)
             continue
         ends = (cycle.deadline for cycle in cluster.cycles if cycle.deadline > cluster.clock.now)
-        cluster.advance(min([*replica.wakes.values(), *ends], default=until) - cluster.clock.now)
+        cluster.advance(min([*replica.due_times.values(), *ends], default=until) - cluster.clock.now)
         pause = 1.0
     if not cluster.setting.drivers:  # there is no rest then, and the scheduler may have allocated a claim just now
         cluster.controller_works()
@@ -104,8 +106,8 @@ def _slot_rotation_writes(cluster: SimulatedCluster, seconds: float) -> float:
 
     Lists of the usual length have a slot for each pod there is.
     """
-    size, _ = cluster.setting.lists
-    if cluster.setting.lists == list_limits.DEFAULT_LIST_SIZE:
+    size, _ = cluster.setting.list_size
+    if cluster.setting.list_size == list_limits.DEFAULT_LIST_SIZE:
         return 0
     return len(cluster.server.list(ResourceClaim)) * size * seconds / SLOT_SECONDS
 
@@ -113,14 +115,14 @@ def _slot_rotation_writes(cluster: SimulatedCluster, seconds: float) -> float:
 def end_pods(cluster: SimulatedCluster) -> None:
     """All pods end: some by themselves, and their objects stay; the others are deleted."""
     for number, pod in enumerate(cluster.server.list(Pod)):
-        cluster.let_go(pod)
+        cluster.remove_foreign_gates(pod)
         node = cluster.server.find(Node, ("", pod.spec.node_name))
         if node is not None and node.ready and number % 2:
             cluster.kubelets.end(pod)
         elif node is not None and node.ready:
             cluster.server.delete(Pod, pod.metadata.key, by=Actor.USER)
         else:
-            cluster.kill(pod)
+            cluster.force_delete_pod(pod)
     cluster.kubelets_work()
     for pod in cluster.server.list(Pod):
         if not pod.terminal:
@@ -163,7 +165,7 @@ def check_no_pod_stuck(cluster: SimulatedCluster) -> None:
             continue
         sandbox = cluster.kubelets.sandboxes.get(pod.metadata.uid)
         if sandbox is None or not (sandbox.ready or sandbox.ended):
-            raise Violation(f"pod {pod.metadata.name} is bound to {node.metadata.name} and not let in")
+            raise Violation(f"pod {pod.metadata.name} is bound to {node.metadata.name} and not admitted")
 
 
 def check_allocations_are_usable(cluster: SimulatedCluster) -> None:
@@ -185,7 +187,7 @@ def check_allocations_are_usable(cluster: SimulatedCluster) -> None:
             claim for claim in claims.values() if claim.status.allocation is not None and _is_idle(cluster, claim)
         ]
         for claim in in_vain:
-            here, elsewhere = scheduler.places(claim, pod)
+            here, elsewhere = scheduler.find_placements(claim, pod)
             if elsewhere and not here:
                 name = claim.metadata.name
                 raise Violation(f"claim {name} keeps pod {pod.metadata.name} waiting, which could run without it")
@@ -209,10 +211,10 @@ def check_workloads_are_entered(cluster: SimulatedCluster) -> None:
             workload_reservations.RESOLVED_UID
         )
         uid = working.get(wanted)
-        tenure = cluster.audit.tenures.of(claim)
-        if uid is None or known not in {None, uid} or tenure is None or meta.deleting:
+        lifetime = cluster.safety.lifetimes.get(claim)
+        if uid is None or known not in {None, uid} or lifetime is None or meta.deleting:
             continue
-        if tenure.unlisted.get(uid) is Actor.OWNER or _is_full(claim, pruned=cluster.policy.prune_started):
+        if lifetime.unlisted.get(uid) is Actor.OWNER or _is_full(claim, pruned=cluster.policy.prune_started):
             continue
         users = _unfinished_users(cluster, claim)
         if any(not pod.spec.scheduling_gates for pod in users) and all(e.uid != uid for e in claim.entries):
@@ -234,7 +236,7 @@ def check_forced_releases(cluster: SimulatedCluster) -> None:
 
 
 def check_lost_allocations_are_reported(cluster: SimulatedCluster) -> None:
-    """Whose claim lost its allocation, or cannot be given back, is told so."""
+    """Whose claim lost its allocation, or cannot be given back, gets a reason that says so."""
     for pod in cluster.server.list(Pod):
         if not pod.spec.node_name or pod.terminal or pod.metadata.deleting:
             continue
@@ -289,12 +291,12 @@ def _reason_codes(cluster: SimulatedCluster, name: str) -> set[Code]:
 
 def _reasons(cluster: SimulatedCluster, name: str) -> tuple[Reason, ...]:
     """Return what our controller says now about a claim and its pods."""
-    view = cluster.controller.replica.world.view(key(name), now=cluster.clock.now)
+    view = cluster.controller.replica.claim_cache.view(key(name), now=cluster.clock.now)
     return decide(view, policy=cluster.policy, now=cluster.clock.now).reasons if view is not None else ()
 
 
 def _waits_for_us(cluster: SimulatedCluster, pod: Pod) -> bool:
-    """Whether a pod is behind our gate, or bound and not let in though its node is ready."""
+    """Whether a pod is behind our gate, or bound and not admitted though its node is ready."""
     if not pod.spec.node_name:
         return pod.gates == (SCHEDULING_GATE,)
     sandbox = cluster.kubelets.sandboxes.get(pod.metadata.uid)
@@ -314,7 +316,7 @@ def _has_unusable_allocation(cluster: SimulatedCluster, claim: ResourceClaim) ->
     ]
     judged = [pod for pod in waiting if any(c.reason == "Unschedulable" for c in pod.status.conditions or ())]
     schedulers = [next((s for s in cluster.schedulers if s.serves(pod)), None) for pod in judged]
-    found = [s.places(claim, pod) for s, pod in zip(schedulers, judged, strict=True) if s is not None]
+    found = [s.find_placements(claim, pod) for s, pod in zip(schedulers, judged, strict=True) if s is not None]
     return bool(found) and not any(here or elsewhere for here, elsewhere in found)
 
 
@@ -397,23 +399,23 @@ def _is_never_attached(cluster: SimulatedCluster, pod: Pod, name: str) -> bool:
 
 def _lost_nodes(cluster: SimulatedCluster, claim: ResourceClaim) -> list[str]:
     """Return the nodes that keep the claim until they report in, of those that do not."""
-    view = cluster.controller.replica.world.view(claim.metadata.key, now=cluster.clock.now)
+    view = cluster.controller.replica.claim_cache.view(claim.metadata.key, now=cluster.clock.now)
     lost = {*(node.name for node in view.lost_nodes), *view.silent_nodes} if view is not None else set()
     return [node.metadata.name for node in cluster.server.list(Node) if node.metadata.name in lost and not node.ready]
 
 
 def _check_unused(cluster: SimulatedCluster, claim: ResourceClaim) -> None:
     """Allocated and unused is legal where somebody else has emptied the list, and nobody could tell what it means."""
-    tenure = cluster.audit.tenures.of(claim)
-    assert tenure is not None
-    released = any(by is Actor.OWNER and uid in tenure.remembered for uid, by in tenure.unlisted.items())
+    lifetime = cluster.safety.lifetimes.get(claim)
+    assert lifetime is not None
+    released = any(by is Actor.OWNER and uid in lifetime.entered_marked for uid, by in lifetime.unlisted.items())
     meta = claim.metadata
     workload = meta.annotation(workload_reservations.RESERVED_FOR_UID) or meta.annotation(
         workload_reservations.RESOLVED_UID
     )
     working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
     over = workload is not None and workload not in working
-    if claim.entries or tenure.left_by is Actor.US or released or over:
+    if claim.entries or lifetime.emptied_by is Actor.US or released or over:
         raise Violation(f"claim {claim.metadata.name} stays allocated for nobody: {[str(e) for e in claim.entries]}")
 
 

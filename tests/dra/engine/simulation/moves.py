@@ -15,7 +15,7 @@ from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import objects, reservations
 from tests.dra.engine.simulation.cluster import FULL_PACE, SchedulerPace, SimulatedCluster
 from tests.dra.engine.simulation.objects import Job, PodShape, Reservation
-from tests.dra.engine.simulation.requests import RequestFate
+from tests.dra.engine.simulation.requests import RequestOutcome
 from tests.dra.engine.simulation.server import Actor
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Move(Struct, frozen=True):
         variant = getattr(self, "how", getattr(self, "what", ""))
         return f"{type(self).__name__} {variant}".rstrip()
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         """Let it happen; return whether it was possible."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class EverybodyWorks(Move, frozen=True):
     pace: SchedulerPace = FULL_PACE
     seconds: float = 1.0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
         cluster.controller_works()
         cluster.scheduler_works(self.pace)
@@ -61,15 +61,15 @@ class EverybodyWorks(Move, frozen=True):
 class ControllerWorks(Move, frozen=True):
     """After so many seconds our controller has heard everything and decides what is due.
 
-    The first request of each turn has this fate.
+    The first request of each sync has this outcome.
     """
 
-    fate: RequestFate = RequestFate.DONE
+    outcome: RequestOutcome = RequestOutcome.DONE
     seconds: float = 0.0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
-        cluster.controller_works(self.fate)
+        cluster.controller_works(self.outcome)
         return True
 
 
@@ -78,7 +78,7 @@ class SchedulerWorks(Move, frozen=True):
 
     pace: SchedulerPace = FULL_PACE
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.scheduler_works(self.pace)
         return True
 
@@ -88,14 +88,14 @@ class StockControllerWorks(Move, frozen=True):
 
     lag: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        return cluster.stock is not None and cluster.stock.work(lag=self.lag)
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        return cluster.stock_controller is not None and cluster.stock_controller.work(lag=self.lag)
 
 
 class KubeletsWork(Move, frozen=True):
     """The kubelets start, end and report their pods."""
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.kubelets_work()
         return True
 
@@ -105,7 +105,7 @@ class TimePasses(Move, frozen=True):
 
     seconds: float
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
         return True
 
@@ -119,23 +119,23 @@ class CreatePods(Move, frozen=True):
     shape: PodShape
     count: int = 1
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         free = [name for name in POD_NAMES if cluster.server.find(Pod, objects.key(name)) is None]
         for name in free[: self.count]:
             cluster.create_pod(name, self.shape)
         return bool(free)
 
 
-PodChange = Literal["ended", "deleted", "killed", "let go", "nominated"]
+PodChange = Literal["ended", "deleted", "killed", "ungated", "nominated"]
 
 
 class ChangePod(Move, frozen=True):
-    """A pod ends, is deleted, deleted by force, or let go by who else held it (gates, finalizers)."""
+    """A pod ends, is deleted, is deleted by force, or loses its foreign gates and finalizers."""
 
     how: PodChange
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         pod = _pick([pod for pod in cluster.server.list(Pod) if _applies(pod, self.how)], self.which)
         if pod is not None:
             _change_pod(cluster, pod, self.how)
@@ -148,7 +148,7 @@ class ChangePods(Move, frozen=True):
     how: PodChange
     but: int = 11
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         found = [pod for number, pod in enumerate(cluster.server.list(Pod)) if number != self.but]
         found = [pod for pod in found if _applies(pod, self.how)]
         for pod in found:
@@ -164,7 +164,7 @@ class CreateClaim(Move, frozen=True):
     known: bool = False
     pre_list: bool = False
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         if cluster.server.find(ResourceClaim, objects.key(self.name)) is not None:
             return False
         job = cluster.server.find(Job, objects.key(self.reserved_for)) if self.known else None
@@ -180,7 +180,7 @@ class ChangeClaim(Move, frozen=True):
     name: str
     how: Literal["deleted", "released", "shared", "forced"]
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         claim = cluster.server.find(ResourceClaim, objects.key(self.name))
         if claim is None:
             return False
@@ -189,11 +189,11 @@ class ChangeClaim(Move, frozen=True):
             case "deleted":
                 cluster.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
             case "released":
-                cluster.release(claim)
+                cluster.release_claim(claim)
             case "shared":
                 cluster.add_foreign_entry(claim)
             case "forced":
-                cluster.force(claim)
+                cluster.force_release(claim)
         return cluster.server.version != before
 
 
@@ -203,7 +203,7 @@ class ChangeJob(Move, frozen=True):
     name: str
     how: Literal["created", "finished", "deleted", "replaced"]
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         key = objects.key(self.name)
         job = cluster.server.find(Job, key)
         if (job is None) is not (self.how == "created"):
@@ -223,7 +223,7 @@ class ChangePodGroup(Move, frozen=True):
     how: Literal["created", "deleted"]
     claim: str = "a"
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         there = cluster.server.find(PodGroup, objects.key(POD_GROUP)) is not None
         if there is (self.how == "created"):
             return False
@@ -239,7 +239,7 @@ class ChangeReservation(Move, frozen=True):
 
     how: Literal["created", "placed", "ended", "deleted"]
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         found = cluster.extender.find()
         if (found is None) is not (self.how == "created"):
             return False
@@ -261,7 +261,7 @@ class Backup(Move, frozen=True):
 
     how: Literal["taken", "restored"]
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         if self.how == "taken":
             cluster.take_backup()
         else:
@@ -281,7 +281,7 @@ class ChangeNode(Move, frozen=True):
     how: Literal["cordoned", "uncordoned", "silent", "lost", "back", "booted", "relabelled", "removed", "added"]
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         if self.how == "booted":
             cluster.advance(5.0)
         if self.how == "added":
@@ -308,7 +308,7 @@ class ChangeNode(Move, frozen=True):
 class CollectPods(Move, frozen=True):
     """PodGC deletes the pods of nodes that are gone."""
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         before = cluster.server.version
         cluster.collect_pods()
         return cluster.server.version != before
@@ -320,8 +320,8 @@ class ChangeSandbox(Move, frozen=True):
     how: Literal["synced", "ended", "lost"]
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        pod = _pick(cluster.kubelets.mine(), self.which)
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        pod = _pick(cluster.kubelets.running_pods(), self.which)
         if pod is None:
             return False
         match self.how:
@@ -340,7 +340,7 @@ class ReportDevice(Move, frozen=True):
     how: Literal["attached", "broken"]
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         claim = _pick([c for c in cluster.server.list(ResourceClaim) if c.status.allocation is not None], self.which)
         condition = objects.ATTACHED if self.how == "attached" else objects.BROKEN
         return claim is not None and cluster.report_device(claim, condition)
@@ -349,7 +349,7 @@ class ReportDevice(Move, frozen=True):
 class CollectClaims(Move, frozen=True):
     """The garbage collector deletes the claims that were made for pods which are gone."""
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         before = cluster.server.version
         cluster.collect_claims()
         return cluster.server.version != before
@@ -366,7 +366,7 @@ class Schedule(Move, frozen=True):
     pick: int = 0
     permit: float = 0.0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         pod = _pick(cluster.schedulable(), self.which)
         scheduler = cluster.scheduler_of(pod) if pod is not None else None
         if pod is None or scheduler is None:
@@ -379,13 +379,13 @@ class StepCycle(Move, frozen=True):
     """A binding cycle makes its next request; if there is none, one begins."""
 
     which: int = 0
-    fate: RequestFate = RequestFate.DONE
+    outcome: RequestOutcome = RequestOutcome.DONE
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            return Schedule(which=self.which).play(cluster)
-        cycle.scheduler.step(cycle, self.fate)
+            return Schedule(which=self.which).apply(cluster)
+        cycle.scheduler.step(cycle, self.outcome)
         return True
 
 
@@ -394,10 +394,10 @@ class FinishCycle(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            return Schedule(which=self.which).play(cluster)
+            return Schedule(which=self.which).apply(cluster)
         cycle.scheduler.finish(cycle)
         return True
 
@@ -408,11 +408,11 @@ class RetryCycle(Move, frozen=True):
     which: int = 0
     lag: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            return Schedule(which=self.which).play(cluster)
-        cycle.scheduler.finish(cycle, RequestFate.REFUSED)
+            return Schedule(which=self.which).apply(cluster)
+        cycle.scheduler.finish(cycle, RequestOutcome.REFUSED)
         pod = cluster.server.find(Pod, cycle.pod.metadata.key)
         if pod is not None and cycle.scheduler.can_try(pod):
             cycle.scheduler.schedule(pod, lag=self.lag)
@@ -424,8 +424,8 @@ class PermitPod(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        cycle = _pick([cycle for cycle in cluster.cycles if cycle.permitted > cluster.clock.now], self.which)
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        cycle = _pick([cycle for cycle in cluster.cycles if cycle.permit_until > cluster.clock.now], self.which)
         if cycle is not None:
             cycle.scheduler.permit(cycle)
         return cycle is not None
@@ -434,7 +434,7 @@ class PermitPod(Move, frozen=True):
 class WaitForDeadline(Move, frozen=True):
     """Until just before the first binding cycle runs out of time."""
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         first = min((cycle.deadline for cycle in cluster.cycles), default=None)
         if first is None:
             return False
@@ -451,8 +451,8 @@ class DeliverEvents(Move, frozen=True):
     which: int
     count: int = 1
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        news = cluster.controller.replica.feeds[self.which].behind
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        news = cluster.controller.replica.watches[self.which].pending_events
         cluster.controller.replica.deliver(self.which, self.count)
         return bool(news)
 
@@ -467,10 +467,10 @@ class SetWatchLag(Move, frozen=True):
     what: Watch
     seconds: float = 0.0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        feed = cluster.controller.replica.feeds[WATCHES.index(self.what)]
-        changed = feed.lag != self.seconds
-        feed.lag = self.seconds
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        watch = cluster.controller.replica.watches[WATCHES.index(self.what)]
+        changed = watch.lag != self.seconds
+        watch.lag = self.seconds
         return changed
 
 
@@ -479,22 +479,22 @@ class DecideClaim(Move, frozen=True):
 
     name: str
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         cluster.controller.replica.begin(objects.key(self.name))
         return True
 
 
 class StepSync(Move, frozen=True):
-    """A turn makes its next request; if there is none, one begins for a claim that is due."""
+    """A sync makes its next request; if there is none, one begins for a claim that is due."""
 
     which: int = 0
-    fate: RequestFate = RequestFate.DONE
+    outcome: RequestOutcome = RequestOutcome.DONE
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         replica = cluster.controller.replica
-        key = _pick(list(replica.turns), self.which)
+        key = _pick(list(replica.syncs), self.which)
         if key is not None:
-            replica.step(key, self.fate)
+            replica.step(key, self.outcome)
             return True
         for due in replica.due()[:1]:
             replica.begin(due)
@@ -507,10 +507,10 @@ class DeliverLateRequest(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
-        late = cluster.controller.late
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        late = cluster.controller.late_requests
         if late:
-            cluster.controller.arrive(self.which % len(late))
+            cluster.controller.deliver_late(self.which % len(late))
         return bool(late)
 
 
@@ -523,13 +523,13 @@ class Restart(Move, frozen=True):
     what: Literal["controller", "writer", "scheduler", "watch"]
     which: int = 0
 
-    def play(self, cluster: SimulatedCluster) -> bool:
+    def apply(self, cluster: SimulatedCluster) -> bool:
         match self.what:
             case "writer":
                 replica = cluster.controller.replica
                 for key in replica.due():
                     replica.begin(key)
-                busy = bool(replica.turns)
+                busy = bool(replica.syncs)
                 cluster.restart_controller()
                 return busy
             case "controller":
@@ -554,7 +554,7 @@ def _applies(pod: Pod, how: PodChange) -> bool:
             return bool(pod.spec.node_name) and not pod.terminal
         case "deleted":
             return not pod.metadata.deleting
-        case "let go":
+        case "ungated":
             return objects.FOREIGN_GATE in pod.gates or bool(pod.metadata.finalizers)
         case "nominated":
             return not pod.spec.node_name and not pod.terminal
@@ -570,8 +570,8 @@ def _change_pod(cluster: SimulatedCluster, pod: Pod, how: PodChange) -> None:
         case "deleted":
             cluster.server.delete(Pod, pod.metadata.key, by=Actor.USER)
         case "killed":
-            cluster.kill(pod)
-        case "let go":
-            cluster.let_go(pod)
+            cluster.force_delete_pod(pod)
+        case "ungated":
+            cluster.remove_foreign_gates(pod)
         case "nominated":
             cluster.nominate(pod)

@@ -1,6 +1,6 @@
 """Requests, and what can become of them.
 
-An actor that talks to the API server is a generator. It stops before each request and is told the request's fate when
+An actor that talks to the API server is a generator. It stops before each request and gets the request's outcome when
 it is resumed: between two requests of one actor everybody else may act, and a generator that is never resumed is a
 process that died.
 """
@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 
-class RequestFate(StrEnum):
+class RequestOutcome(StrEnum):
     """What becomes of a request."""
 
     DONE = "done"
@@ -40,16 +40,16 @@ class Invalid(ApiError):  # noqa: N818
     """422."""
 
 
-RequestProcess: TypeAlias = Generator[None, RequestFate, T]
+RequestProcess: TypeAlias = Generator[None, RequestOutcome, T]
 
 
 def send_request(call: Callable[[], T]) -> RequestProcess[T]:
     """Make one request: ``answer = yield from send(...)``."""
-    fate = yield
-    if fate is RequestFate.REFUSED:
+    outcome = yield
+    if outcome is RequestOutcome.REFUSED:
         raise Unavailable("refused")
     answer = call()
-    if fate is RequestFate.LOST:
+    if outcome is RequestOutcome.LOST:
         raise Unavailable("lost")
     return answer
 
@@ -59,10 +59,10 @@ def start_process(process: RequestProcess[T]) -> bool:
     return resume_process(process, None)
 
 
-def resume_process(process: RequestProcess[T], fate: RequestFate | None) -> bool:
+def resume_process(process: RequestProcess[T], outcome: RequestOutcome | None) -> bool:
     """Let a process make its request and run up to the next; return whether there is one."""
     try:
-        process.send(fate)  # type: ignore[arg-type]
+        process.send(outcome)  # type: ignore[arg-type]
     except StopIteration:
         return False
     return True

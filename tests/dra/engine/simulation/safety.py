@@ -40,8 +40,8 @@ class SafetyChecker:
         beside_stock: bool,
     ) -> None:
         self._devices = {device.name: device for device in devices}
-        self.tenures = AllocationLifetimes()
-        self.relies: dict[Uid, tuple[AllocationLifetime, ...]] = {}
+        self.lifetimes = AllocationLifetimes()
+        self.relied_allocations: dict[Uid, tuple[AllocationLifetime, ...]] = {}
         """What the bound pods rely on: the allocations with which the scheduler bound them."""
 
         self._server = server
@@ -51,24 +51,26 @@ class SafetyChecker:
         self._vanished: dict[Uid, Instant] = {}
         """Pods that were deleted while no list had an entry of theirs, and when."""
 
-        self._dropped: dict[Uid, Instant] = {}
+        self._unlisted_by_stock: dict[Uid, Instant] = {}
         """Pods whose entry the stock controller removed when their objects were gone, and when."""
 
-        server.listeners.append(self._take)
+        server.listeners.append(self._check_write)
 
-    def bound(self, cycle: BindingCycle) -> None:
+    def pod_bound(self, cycle: BindingCycle) -> None:
         """The API server has bound a pod: the allocations that its cycle relied on must still be there."""
         pod = cycle.pod
-        known = (self.tenures.of(claim) for claim in cycle.claims.values())
-        self.relies[pod.metadata.uid] = relied = tuple(tenure for tenure in known if tenure is not None)
-        for tenure in relied:
-            if tenure.breaks_promise(pod.metadata.uid):
+        known = (self.lifetimes.get(claim) for claim in cycle.claims.values())
+        self.relied_allocations[pod.metadata.uid] = relied = tuple(
+            lifetime for lifetime in known if lifetime is not None
+        )
+        for lifetime in relied:
+            if lifetime.breaks_promise(pod.metadata.uid):
                 raise Violation(
-                    f"pod {pod.metadata.name} was bound on an allocation of claim {tenure.claim.metadata.name} that "
-                    f"{tenure.ended_by} had taken back; until then it could rely on its entry"
+                    f"pod {pod.metadata.name} was bound on an allocation of claim {lifetime.claim.metadata.name} that "
+                    f"{lifetime.ended_by} had taken back; until then it could rely on its entry"
                 )
 
-    def _take(self, event: Event) -> None:
+    def _check_write(self, event: Event) -> None:
         known = event.after if event.after is not None else event.before
         if isinstance(known, Pod) and event.after is None:
             uid = known.metadata.uid
@@ -76,53 +78,53 @@ class SafetyChecker:
                 self._vanished[uid] = event.at
         if not isinstance(known, ResourceClaim):
             return
-        self.tenures.record(event)
+        self.lifetimes.record(event)
         self._check_returned(event)
-        if event.by is Actor.STOCK and isinstance(event.before, ResourceClaim):
+        if event.actor is Actor.STOCK and isinstance(event.before, ResourceClaim):
             present = {pod.metadata.uid for pod in self._server.list(Pod)}
             gone = (entry.uid for entry in event.before.entries if entry.is_pod and entry.uid not in present)
-            self._dropped.update(dict.fromkeys(gone, event.at))
+            self._unlisted_by_stock.update(dict.fromkeys(gone, event.at))
         before = event.before if isinstance(event.before, ResourceClaim) else None
         after = event.after if isinstance(event.after, ResourceClaim) else None
         if before is not None and before.status.allocation is not None:
             if after is None or after.status.allocation is None:
-                self._deallocated(before, event.by)
-        elif after is not None and after.status.allocation is not None and event.by is not Actor.BACKUP:
-            self._allocated(after)  # a backup takes the place of all objects at once
+                self._check_deallocation(before, event.actor)
+        elif after is not None and after.status.allocation is not None and event.actor is not Actor.BACKUP:
+            self._check_allocation(after)  # a backup takes the place of all objects at once
 
-    def _deallocated(self, claim: ResourceClaim, by: Actor) -> None:
+    def _check_deallocation(self, claim: ResourceClaim, by: Actor) -> None:
         """No deallocation under a consuming pod."""
-        tenure = self.tenures.of(claim)
-        assert tenure is not None
+        lifetime = self.lifetimes.get(claim)
+        assert lifetime is not None
         for pod in self._server.list(Pod):
             if not pod.spec.node_name or pod.terminal or claim.metadata.name not in claim_names(pod):
                 continue
-            if self._given_up(claim, pod):
-                self.relies.pop(pod.metadata.uid, None)
-            elif tenure.breaks_promise(pod.metadata.uid):
+            if self._is_declared_over(claim, pod):
+                self.relied_allocations.pop(pod.metadata.uid, None)
+            elif lifetime.breaks_promise(pod.metadata.uid):
                 raise Violation(
                     f"{by} deallocated claim {claim.metadata.name} under pod {pod.metadata.name}, which is bound to "
                     f"{pod.spec.node_name}"
                 )
-        self._check_held(claim, by, tenure)
-        self._forget_force_released(claim, tenure)
+        self._check_held(claim, by, lifetime)
+        self._forget_force_released(claim, lifetime)
 
     def _check_returned(self, event: Event) -> None:
         """No claim goes back to its Reservation while containers have its devices: the next pod would share them."""
         before, after = event.before, event.after
-        if event.by is not Actor.US or not isinstance(before, ResourceClaim) or not isinstance(after, ResourceClaim):
+        if event.actor is not Actor.US or not isinstance(before, ResourceClaim) or not isinstance(after, ResourceClaim):
             return
         for uid, sandbox in self._kubelets.sandboxes.items() if before.controller and not after.controller else ():
             runs = (
                 before.metadata.uid in sandbox.devices and not sandbox.ended and not self._is_unknowable(uid, sandbox)
             )
-            if runs and not self._vouched(before, sandbox.node):
+            if runs and not self._is_force_released(before, sandbox.node):
                 raise Violation(f"claim {before.metadata.name} was given back, and pod {uid} still runs with it")
 
-    def _check_held(self, claim: ResourceClaim, by: Actor, tenure: AllocationLifetime) -> None:
+    def _check_held(self, claim: ResourceClaim, by: Actor, lifetime: AllocationLifetime) -> None:
         """What a Reservation holds that is available stays allocated, unless a person vouches that it may go."""
         entries = {entry.uid for entry in claim.entries if entry.is_reservation}
-        entries |= {uid for uid, actor in tenure.unlisted.items() if actor is Actor.US}
+        entries |= {uid for uid, actor in lifetime.unlisted.items() if actor is Actor.US}
         entries |= holding_reservations(claim) if by is Actor.US else set()
         for found in self._server.list(Reservation):
             held = found.phase == "Available" and found.metadata.uid in entries
@@ -130,18 +132,20 @@ class SafetyChecker:
             if held and by is not Actor.BACKUP and not forced and not claim.metadata.deleting:
                 raise Violation(f"{by} deallocated claim {claim.metadata.name}, which a Reservation holds")
 
-    def _forget_force_released(self, claim: ResourceClaim, tenure: AllocationLifetime) -> None:
+    def _forget_force_released(self, claim: ResourceClaim, lifetime: AllocationLifetime) -> None:
         """A person vouches for pods whose objects are gone, too, on nodes that do not report in."""
         present = {pod.metadata.uid for pod in self._server.list(Pod)}
         for uid, sandbox in self._kubelets.sandboxes.items():
-            if uid not in present and self._vouched(claim, sandbox.node):
-                self.relies[uid] = tuple(each for each in self.relies.get(uid, ()) if each is not tenure)
+            if uid not in present and self._is_force_released(claim, sandbox.node):
+                self.relied_allocations[uid] = tuple(
+                    each for each in self.relied_allocations.get(uid, ()) if each is not lifetime
+                )
 
-    def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
+    def _is_declared_over(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
-        return self._vouched(claim, pod.spec.node_name)
+        return self._is_force_released(claim, pod.spec.node_name)
 
-    def _vouched(self, claim: ResourceClaim, name: str) -> bool:
+    def _is_force_released(self, claim: ResourceClaim, name: str) -> bool:
         node = self._server.find(Node, ("", name))
         vouched = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
         return vouched and (node is None or not node.ready)
@@ -160,37 +164,37 @@ class SafetyChecker:
             return False
         since = self._vanished.get(uid)
         if since is None and uid not in process.listed:
-            since = self._dropped.get(uid)
+            since = self._unlisted_by_stock.get(uid)
         if (
             since is not None
-            and process.began - since <= NOTED_WITHIN
+            and process.started_at - since <= NOTED_WITHIN
             and (self._beside_stock or self._end_went_unheard(sandbox, since))
         ):
             return True
-        return sandbox.doomed is not None and self._server.now >= sandbox.doomed - max(
+        return sandbox.kill_at is not None and self._server.now >= sandbox.kill_at - max(
             sandbox.grace - TERMINATION_GRACE_PERIOD, 0.0
         )
 
     def _end_went_unheard(self, sandbox: Sandbox, since: Instant) -> bool:
         """Whether a pod ran on one of several nodes of its devices, whose kubelet has not heard of its end in time."""
         several = any(len(self._devices[name].nodes) > 1 for names in sandbox.devices.values() for name in names)
-        heard = sandbox.doomed - sandbox.grace if sandbox.doomed is not None else float("inf")
+        heard = sandbox.kill_at - sandbox.grace if sandbox.kill_at is not None else float("inf")
         return several and heard > since + NODE_MONITOR_GRACE_PERIOD
 
-    def _allocated(self, claim: ResourceClaim) -> None:
+    def _check_allocation(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""
-        mine, allocation = claim.metadata, claim.status.allocation
+        meta, allocation = claim.metadata, claim.status.allocation
         assert allocation is not None
         holders: dict[str, set[tuple[Uid, str]]] = {}
         for other in self._server.list(ResourceClaim):
-            if other.metadata.uid != mine.uid and other.status.allocation is not None:
+            if other.metadata.uid != meta.uid and other.status.allocation is not None:
                 for name in devices_of(other.status.allocation):
                     holders.setdefault(name, set()).add((other.metadata.uid, f"claim {other.metadata.name}"))
         for uid, sandbox in self._kubelets.sandboxes.items():
-            relied = () if self._is_unknowable(uid, sandbox) else self.relies.get(uid, ())
-            if any(tenure.breaks_promise(uid) for tenure in relied):
+            relied = () if self._is_unknowable(uid, sandbox) else self.relied_allocations.get(uid, ())
+            if any(lifetime.breaks_promise(uid) for lifetime in relied):
                 for owner, names in sandbox.devices.items():
-                    for name in names if owner != mine.uid else ():
+                    for name in names if owner != meta.uid else ():
                         holders.setdefault(name, set()).add((owner, f"pod {uid}, which still runs"))
         for name in devices_of(allocation):
             device = self._devices[name]
@@ -200,5 +204,5 @@ class SafetyChecker:
             same = len({owner for owner, _ in holders.get(name, ())})
             if len({owner for owner, _ in others}) > same or same >= device.shares:
                 raise Violation(
-                    f"{name} is allocated to claim {mine.name} and held by {', '.join(t for _, t in others)}"
+                    f"{name} is allocated to claim {meta.name} and held by {', '.join(t for _, t in others)}"
                 )

@@ -34,7 +34,6 @@ from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.binding_observations import PROMPT_BINDING_SECONDS
 from tests.dra.engine.simulation.claim_versions import ClaimVersions
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import (
     ATTACHED,
     BROKEN,
@@ -52,13 +51,13 @@ from tests.dra.engine.simulation.requests import (
     ApiError,
     Conflict,
     Invalid,
-    RequestFate,
+    RequestOutcome,
     RequestProcess,
     resume_process,
     send_request,
     start_process,
 )
-from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.server import Actor, Clock, Server
 from tests.dra.engine.simulation.setting import DEVICE_BINDING_TIMEOUT, PLUGINS_TIMEOUT, VOLUME_BINDING_TIMEOUT, Setting
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
@@ -87,13 +86,13 @@ class BindingCycle:
         self.permit = 0.0
         """Seconds for which a Permit plugin makes it wait."""
 
-        self.permitted: Instant = 0.0
+        self.permit_until: Instant = 0.0
         """Until when a Permit plugin makes it wait."""
 
-        self.announced = False
-        """Whether a nomination has told that such a plugin may make it wait: then the cycle has the time for that."""
+        self.nominated = False
+        """Whether a nomination shows that such a plugin may make it wait: then the cycle has the time for that."""
 
-        self.awaits: Callable[[], bool] = lambda: False
+        self.awaits_device: Callable[[], bool] = lambda: False
         """Whether it waits for the conditions of a device."""
 
         self.claims: dict[str, ResourceClaim] = {}
@@ -159,21 +158,25 @@ class SimulatedScheduler:
         """Whether the pod names this scheduler."""
         return (pod.metadata.annotation(SCHEDULER_ANNOTATION) or "") == self.name
 
-    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
+    def find_placements(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
         """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not."""
         seen = {name: self._server.find(ResourceClaim, key(name)) for name in pods.claim_names(pod)}
         claims = {n: c for n, c in seen.items() if c is not None and not c.metadata.deleting}
         if len(claims) < len(seen) or claim.status.allocation is None:
             return False, False
         allocated = [c.status.allocation for c in self._claims() if c.status.allocation is not None]
-        free = self._left(allocated)
+        free = self._remaining_shares(allocated)
         again = {**claims, claim.metadata.name: msgspec.structs.replace(claim, status=ResourceClaimStatus())}
         others = [c.status.allocation for c in self._claims() if c.metadata.uid != claim.metadata.uid]
-        freed = self._left([found for found in others if found is not None])
-        passing = [n for n in self._server.list(Node) if self._suits(pod, n) and self._room(n) > 0]
-        here = any(self._reaches(claims, n) and self._places(claims, free, n) is not None for n in passing)
-        off = [n for n in passing if not self._covers(claim, n)]
-        return here, any(self._reaches(again, n) and self._places(again, freed, n) is not None for n in off)
+        freed = self._remaining_shares([found for found in others if found is not None])
+        passing = [n for n in self._server.list(Node) if self._passes_filters(pod, n) and self._free_pod_slots(n) > 0]
+        here = any(
+            self._can_use_claims(claims, n) and self._choose_devices(claims, free, n) is not None for n in passing
+        )
+        off = [n for n in passing if not self._can_use_claim(claim, n)]
+        return here, any(
+            self._can_use_claims(again, n) and self._choose_devices(again, freed, n) is not None for n in off
+        )
 
     def schedule(self, pod: Pod, *, lag: int = 0, pick: int = 0, permit: float = 0.0) -> None:
         """Run the scheduling cycle; if a node is found, the binding cycle begins, up to its first request.
@@ -181,7 +184,7 @@ class SimulatedScheduler:
         ``lag`` is how many versions of its claims the cache may be behind, ``pick`` which of the fitting nodes wins,
         ``permit`` for how many seconds a plugin makes the pod wait.
         """
-        seen = {name: self._look(name, lag=lag) for name in pods.claim_names(pod)}
+        seen = {name: self._read_cache(name, lag=lag) for name in pods.claim_names(pod)}
         claims = {name: claim for name, claim in seen.items() if claim is not None}
         if len(claims) < len(seen) or any(c.metadata.deleting for c in claims.values()):
             return  # PreEnqueue
@@ -191,22 +194,24 @@ class SimulatedScheduler:
             return
         free = self._free_devices()
         nodes_ = self._server.list(Node)
-        suited = [node for node in nodes_ if self._suits(pod, node)]
-        passing = [node for node in suited if self._room(node) > 0]
-        fitting = [n for n in passing if self._reaches(claims, n) and self._places(claims, free, n) is not None]
+        suited = [node for node in nodes_ if self._passes_filters(pod, node)]
+        passing = [node for node in suited if self._free_pod_slots(node) > 0]
+        fitting = [
+            n for n in passing if self._can_use_claims(claims, n) and self._choose_devices(claims, free, n) is not None
+        ]
         if not fitting:
             self._post_filter(pod, claims, suited, passing)
             return
         node = fitting[pick % len(fitting)]
-        within, since = self._within, self._since(claims)
+        within, since = self._binding_seconds, self._since(claims)
         due, latest = (
-            since + within + self._waits(pod, claims),
+            since + within + self._plugin_wait_seconds(pod, claims),
             since + max(within, PROMPT_BINDING_SECONDS + PLUGINS_TIMEOUT),
         )
         cycle = BindingCycle(self, pod, node.metadata.name, due=due, latest=latest)
         cycle.permit = permit
         cycle.claims = claims
-        for name, device in (self._places(claims, free, node) or {}).items():
+        for name, device in (self._choose_devices(claims, free, node) or {}).items():
             self._shares += 1
             share = f"share-{self._shares}" if device.shares > 1 else None
             chosen = allocation(device, stamp="", share=share)
@@ -218,14 +223,14 @@ class SimulatedScheduler:
         start_process(cycle.process)
 
     @property
-    def _within(self) -> float:
-        return self._allowed(self._setting.binds_within)
+    def _binding_seconds(self) -> float:
+        return self._allowed(self._setting.binding_seconds)
 
     def _since(self, claims: dict[str, ResourceClaim]) -> Instant:
         """Return until when the server had the claims as the cache shows them."""
         return min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
 
-    def _waits(self, pod: Pod, claims: dict[str, ResourceClaim]) -> float:
+    def _plugin_wait_seconds(self, pod: Pod, claims: dict[str, ResourceClaim]) -> float:
         """Return for how many seconds plugins may make a cycle wait besides."""
         within = 0.0
         if any(v.persistent_volume_claim for v in pod.spec.volumes or ()):
@@ -237,45 +242,50 @@ class SimulatedScheduler:
     def limit_to_prompt(self) -> None:
         """Bind no later than the slowest cycle that begins now: nobody knows any more that the client is slow."""
         for cycle in self.cycles.values():
-            slow = self._setting.binds_within > PROMPT_BINDING_SECONDS
-            until = self._clock.now + PROMPT_BINDING_SECONDS + self._waits(cycle.pod, cycle.claims) + cycle.permit
+            slow = self._setting.binding_seconds > PROMPT_BINDING_SECONDS
+            until = (
+                self._clock.now
+                + PROMPT_BINDING_SECONDS
+                + self._plugin_wait_seconds(cycle.pod, cycle.claims)
+                + cycle.permit
+            )
             if slow:
                 cycle.due = min(cycle.due, until)
                 cycle.latest = min(cycle.latest, self._clock.now + PROMPT_BINDING_SECONDS + PLUGINS_TIMEOUT)
 
-    def waits(self, cycle: BindingCycle) -> bool:
+    def is_waiting(self, cycle: BindingCycle) -> bool:
         """Whether a plugin makes the cycle wait now, or a device that is not attached yet."""
-        return self._clock.now < min(cycle.permitted, cycle.deadline) or (
-            cycle.awaits() and self._clock.now < cycle.deadline
+        return self._clock.now < min(cycle.permit_until, cycle.deadline) or (
+            cycle.awaits_device() and self._clock.now < cycle.deadline
         )
 
-    def step(self, cycle: BindingCycle, fate: RequestFate) -> None:
+    def step(self, cycle: BindingCycle, outcome: RequestOutcome) -> None:
         """Let a binding cycle make its next request."""
-        if not self.waits(cycle):
-            cycle.running = resume_process(cycle.process, fate)
+        if not self.is_waiting(cycle):
+            cycle.running = resume_process(cycle.process, outcome)
 
-    def finish(self, cycle: BindingCycle, fate: RequestFate = RequestFate.DONE) -> None:
-        """Let a binding cycle make all its requests; with another fate than DONE, until it fails."""
-        while cycle.running and not self.waits(cycle):
-            self.step(cycle, RequestFate.DONE if cycle.failing else fate)
+    def finish(self, cycle: BindingCycle, outcome: RequestOutcome = RequestOutcome.DONE) -> None:
+        """Let a binding cycle make all its requests; with another outcome than DONE, until it fails."""
+        while cycle.running and not self.is_waiting(cycle):
+            self.step(cycle, RequestOutcome.DONE if cycle.failing else outcome)
 
     def permit(self, cycle: BindingCycle) -> None:
         """Let the plugin have the pod go on: what is left of its time no cycle has for anything else."""
-        if cycle.announced:
-            cycle.due -= max(cycle.permitted - self._clock.now, 0.0)
-        cycle.permitted = self._clock.now
+        if cycle.nominated:
+            cycle.due -= max(cycle.permit_until - self._clock.now, 0.0)
+        cycle.permit_until = self._clock.now
 
     def expire(self) -> None:
         """End the binding cycles whose time is over."""
         for cycle in [c for c in self.cycles.values() if c.deadline <= self._clock.now]:
-            self.finish(cycle, RequestFate.REFUSED)
+            self.finish(cycle, RequestOutcome.REFUSED)
 
     # The scheduling cycle:
 
-    def _look(self, name: str, *, lag: int) -> ResourceClaim | None:
+    def _read_cache(self, name: str, *, lag: int) -> ResourceClaim | None:
         """PreFilter: take a claim from the cache, which never goes back."""
         index = max(self._cache.get(name, 0), self._history.newest(name) - lag)
-        while self._history.current_until(name, index) + self._within <= self._clock.now:
+        while self._history.current_until(name, index) + self._binding_seconds <= self._clock.now:
             index += 1
         self._cache[name] = index
         return self._history.version(name, index)
@@ -289,11 +299,11 @@ class SimulatedScheduler:
         Two schedulers that allocate give a device twice between them; that is nobody's fault here, so both look live.
         """
         lag = 0 if self._setting.second_scheduler else len(self._server.log[ResourceClaim])
-        cached = (self._look(name, lag=lag) for name in self._history.names())
+        cached = (self._read_cache(name, lag=lag) for name in self._history.names())
         allocated = [c.status.allocation for c in cached if c is not None and c.status.allocation is not None]
-        return self._left([*allocated, *self._in_flight.values()])
+        return self._remaining_shares([*allocated, *self._in_flight.values()])
 
-    def _left(self, allocated: list[AllocationResult]) -> dict[str, int]:
+    def _remaining_shares(self, allocated: list[AllocationResult]) -> dict[str, int]:
         """Return how many shares are left of each device beside these allocations."""
         taken = [self._devices[name] for found in allocated for name in devices_of(found)]
         left = {}
@@ -302,21 +312,21 @@ class SimulatedScheduler:
             left[device.name] = 0 if others else device.shares - taken.count(device)
         return left
 
-    def _suits(self, pod: Pod, node: Node) -> bool:
+    def _passes_filters(self, pod: Pod, node: Node) -> bool:
         """NodeUnschedulable, the taint of a node that is not ready, NodeAffinity."""
         wanted = pod.metadata.annotation(NODE_ANNOTATION)
         return node.ready and not node.spec.unschedulable and wanted in {None, node.metadata.name}
 
-    def _room(self, node: Node) -> int:
+    def _free_pod_slots(self, node: Node) -> int:
         """NodeResourcesFit: for how many pods there is room."""
         name = node.metadata.name
         bound = sum(1 for pod in self._server.list(Pod) if pod.spec.node_name == name and not pod.terminal)
         return PODS_PER_NODE - bound - sum(1 for cycle in self.cycles.values() if cycle.node == name)
 
-    def _reaches(self, claims: dict[str, ResourceClaim], node: Node) -> bool:
-        return all(self._covers(claim, node) for claim in claims.values())
+    def _can_use_claims(self, claims: dict[str, ResourceClaim], node: Node) -> bool:
+        return all(self._can_use_claim(claim, node) for claim in claims.values())
 
-    def _covers(self, claim: ResourceClaim, node: Node) -> bool:
+    def _can_use_claim(self, claim: ResourceClaim, node: Node) -> bool:
         """Whether the claim's allocation can be used on the node; a claim without one can be anywhere."""
         found = claim.status.allocation
         meta = node.metadata
@@ -326,7 +336,9 @@ class SimulatedScheduler:
             return False
         return nodes.matches_node_selector(found.node_selector, name=meta.name, labels=meta.labels)
 
-    def _places(self, claims: dict[str, ResourceClaim], free: dict[str, int], node: Node) -> dict[str, Device] | None:
+    def _choose_devices(
+        self, claims: dict[str, ResourceClaim], free: dict[str, int], node: Node
+    ) -> dict[str, Device] | None:
         """Return a device on the node for each claim that needs one; None if there are too few."""
         left = dict(free)
         chosen: dict[str, Device] = {}
@@ -343,7 +355,7 @@ class SimulatedScheduler:
         return chosen
 
     def _post_filter(self, pod: Pod, claims: dict[str, ResourceClaim], suited: list[Node], passing: list[Node]) -> None:
-        excluded = [claim for claim in claims.values() if any(not self._covers(claim, node) for node in passing)]
+        excluded = [claim for claim in claims.values() if any(not self._can_use_claim(claim, node) for node in passing)]
         for claim in excluded if not self.name else ():
             entries = claim.entries
             if not entries or (len(entries) == 1 and entries[0].uid == pod.metadata.uid):
@@ -361,7 +373,7 @@ class SimulatedScheduler:
         total = len(self._server.list(Node))
         if self.name:
             return f"0/{total} nodes are unavailable: {total} plugin predicates failed."
-        off = sum(1 for node in passing if not self._reaches(claims, node))
+        off = sum(1 for node in passing if not self._can_use_claims(claims, node))
         counts = {
             "node(s) didn't match Pod's node affinity/selector": total - len(suited),
             "Insufficient pods": len(suited) - len(passing),
@@ -374,9 +386,13 @@ class SimulatedScheduler:
         """DefaultPreemption: end a pod of lower priority where room is all that is missing; return its node."""
         free = self._free_devices()
         for node in self._server.list(Node):
-            if self._room(node) > 0 or not self._suits(pod, node) or not self._reaches(claims, node):
+            if (
+                self._free_pod_slots(node) > 0
+                or not self._passes_filters(pod, node)
+                or not self._can_use_claims(claims, node)
+            ):
                 continue
-            if self._places(claims, free, node) is None:
+            if self._choose_devices(claims, free, node) is None:
                 continue
             for victim in self._server.list(Pod):
                 there = victim.spec.node_name == node.metadata.name and not victim.terminal
@@ -411,7 +427,7 @@ class SimulatedScheduler:
         try:
             if self._setting.nominates:
                 yield from _ignore_failure(send_request(partial(self._nominate, cycle)))
-            cycle.permitted = self._clock.now + cycle.permit  # WaitOnPermit
+            cycle.permit_until = self._clock.now + cycle.permit  # WaitOnPermit
             for name, claim in cycle.claims.items():
                 if not _is_reserved_for(claim, pod):
                     cycle.claims[name] = yield from self._bind_claim(cycle, name, claim)
@@ -427,9 +443,9 @@ class SimulatedScheduler:
 
     def _await_device(self, cycle: BindingCycle, name: str) -> RequestProcess[None]:
         """``bindClaim``'s end: wait until the device is attached, reported as broken, or time is over."""
-        cycle.awaits = lambda: not self._decided(name)
+        cycle.awaits_device = lambda: not self._decided(name)
         claim = yield from send_request(partial(self._server.get, ResourceClaim, key(name)))
-        cycle.awaits = lambda: False
+        cycle.awaits_device = lambda: False
         if self._broken(claim) or not self._attached(claim) or claim.status.allocation is None:
             raise Invalid(f"claim {name}: device is not attached")
 
@@ -466,9 +482,9 @@ class SimulatedScheduler:
     def _unreserve(self, cycle: BindingCycle) -> RequestProcess[None]:
         """Forget what was chosen for the claims, as upstream by the claim's uid, whichever cycle has chosen it.
 
-        Three cases are told in docs/explanation/guarantees.md ("against kube-scheduler"), and are not played: the stock
-        controller, which frees a claim with the last pod of its list; a cycle whose pod was never listed, since no
-        controller knows that the cycle has seen the claim; and a cycle whose pod was deleted meanwhile. That cycle
+        Three cases are not simulated (docs/explanation/guarantees.md describes them, "against kube-scheduler"): the
+        stock controller, which frees a claim with the last pod of its list; a cycle whose pod was never listed, since
+        no controller knows that the cycle has seen the claim; and a cycle whose pod was deleted meanwhile. That cycle
         cannot bind any more, so nobody waits for it.
         """
         for name, claim in cycle.claims.items():
@@ -512,7 +528,7 @@ class SimulatedScheduler:
 
         self._server.patch(Pod, cycle.pod.metadata.key, cycle.pod.metadata.uid, change, by=Actor.SCHEDULER)
         cycle.due += cycle.permit
-        cycle.announced = True
+        cycle.nominated = True
 
     def _post_binding(self, cycle: BindingCycle) -> None:
         """``BindingREST.setPodNodeAndMetadata`` (pkg/registry/core/pod/storage/storage.go)."""

@@ -13,18 +13,29 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from dra.model.claims import ResourceClaim
+from dra.engine.instants import Instant
+from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
 from dra.model.meta import Key, ObjectMeta, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.templates import PodGroup
-from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job, Reservation
-from tests.dra.engine.simulation.requests import Conflict, NotFound
-from tests.dra.engine.simulation.validation import check_status_update
+from tests.dra.engine.simulation.requests import Conflict, Invalid, NotFound
 
 Object: TypeAlias = ResourceClaim | Pod | Node | Job | PodGroup | Reservation
 T = TypeVar("T", bound=Object)
+
+
+class Clock:
+    """A number that only the machine moves."""
+
+    def __init__(self) -> None:
+        self.now: Instant = 0.0
+
+    @property
+    def stamp(self) -> str:
+        """The present as an API timestamp: whole seconds, like ``metav1.Time``, so two changes may share one."""
+        return f"{int(self.now)}s"
 
 
 class Actor(StrEnum):
@@ -47,7 +58,7 @@ class Event(NamedTuple):
     before: Object | None
     after: Object | None
     at: float
-    by: Actor
+    actor: Actor
 
 
 class DecisionBasis(NamedTuple):
@@ -181,7 +192,7 @@ class Server:
                 if now != known:
                     self._commit(now, known, Actor.BACKUP)
 
-    # Below: how a write is stored and told.
+    # Below: how a write is stored and passed to watches.
 
     def _newest(self, obj: T) -> T:
         found = self.get(type(obj), obj.metadata.key)
@@ -205,11 +216,34 @@ class Server:
         else:
             after = known = _with_meta(after, resource_version=str(self.version))
             self._objects[kind][key] = after
-        event = Event(version=self.version, key=key, before=before, after=after, at=self._clock.now, by=by)
+        event = Event(version=self.version, key=key, before=before, after=after, at=self._clock.now, actor=by)
         self.log[kind].append(event)
         for listener in self.listeners:
             listener(event)
         return known
+
+
+def check_status_update(before: ResourceClaim, after: ResourceClaim) -> None:
+    """Raise Invalid if the status may not become what it is in ``after``.
+
+    Read from ``validateResourceClaimStatusUpdate`` (pkg/apis/resource/validation/validation.go), 1.36.3. It does not
+    look whether a consumer exists, whether anybody uses what is deallocated, or whether another claim has the same
+    device.
+    """
+    entries, known = after.entries, before.entries
+    allocation, earlier = after.status.allocation, before.status.allocation
+    if len(entries) > RESERVED_FOR_MAX_SIZE:
+        raise Invalid(f"status.reservedFor: must have at most {RESERVED_FOR_MAX_SIZE} items")
+    if len({e.uid for e in entries}) < len(entries):
+        raise Invalid("status.reservedFor: duplicate uid")
+    if any(not (e.resource and e.name and e.uid) for e in entries):
+        raise Invalid("status.reservedFor: resource, name and uid are required")
+    if entries and allocation is None:
+        raise Invalid("status.reservedFor: may not be specified when `allocated` is not set")
+    if entries and after.metadata.deleting and set(entries) - set(known):
+        raise Invalid("status.reservedFor: new entries may not be added while `deletionTimestamp` is set")
+    if earlier is not None and allocation is not None and earlier != allocation:
+        raise Invalid("status.allocation: field is immutable")
 
 
 def _must_wait_for_deletion(obj: Object) -> bool:

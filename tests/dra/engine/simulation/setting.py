@@ -34,9 +34,9 @@ class Setting(Struct, frozen=True):
     """The cluster of a history."""
 
     devices: tuple[Device, ...] = ONE_DEVICE
-    lists: tuple[int, int] = list_limits.DEFAULT_LIST_SIZE
+    list_size: tuple[int, int] = list_limits.DEFAULT_LIST_SIZE
     policy: Policy = REPLACE
-    binds_within: float = 50.0
+    binding_seconds: float = 50.0
     """Seconds from a scheduler's last look into its cache to the last request of the cycle, waits by plugins apart."""
 
     nominates: bool = True
@@ -57,11 +57,11 @@ class Setting(Struct, frozen=True):
 
     def __str__(self) -> str:
         usual = Setting()
-        told = {
+        shown = {
             "devices": " ".join(str(device) for device in self.devices),
-            "lists": self.lists,
+            "lists": self.list_size,
             "mode": "replace" if self.policy.prune_started else "alongside",
         }
         others = ("binds_within", "nominates", "stock", "second_scheduler", "drivers", "lags")
-        told |= {name: getattr(self, name) for name in others if getattr(self, name) != getattr(usual, name)}
-        return ", ".join(f"{name} {value}" for name, value in told.items())
+        shown |= {name: getattr(self, name) for name in others if getattr(self, name) != getattr(usual, name)}
+        return ", ".join(f"{name} {value}" for name, value in shown.items())

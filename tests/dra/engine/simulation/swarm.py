@@ -1,4 +1,4 @@
-"""How moves are chosen: at random, but each history in a mood of its own.
+"""How moves are chosen: at random, but each history with preferences of its own.
 
 A history in which everything may happen gets nowhere: what one move builds up, the next tears down. So each history
 leaves out some kinds of moves and prefers others (swarm testing, Groce et al. 2012), and what is rare in one history is
@@ -53,7 +53,7 @@ from tests.dra.engine.simulation.moves import (
     WaitForDeadline,
 )
 from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, PodShape
-from tests.dra.engine.simulation.requests import RequestFate
+from tests.dra.engine.simulation.requests import RequestOutcome
 from tests.dra.engine.simulation.setting import PERMIT_TIMEOUT, TERMINATION_GRACE_PERIOD, Setting
 
 WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 60.0, 120.0, 1300.0)
@@ -120,17 +120,17 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
 class SwarmFeatures:
     """The properties of one history's cluster and pods."""
 
-    def __init__(self, chance: Random) -> None:
-        self.features = {name for name in FEATURES if chance.random() < FEATURES[name]}
-        self.likely = {name: most * chance.choice(_LIKELIHOODS) for name, most in _PROPERTIES.items()}
+    def __init__(self, random: Random) -> None:
+        self.features = {name for name in FEATURES if random.random() < FEATURES[name]}
+        self.likelihoods = {name: most * random.choice(_LIKELIHOODS) for name, most in _PROPERTIES.items()}
 
     def has(self, feature: str) -> bool:
         """Whether the cluster has a feature."""
         return feature in self.features
 
-    def maybe(self, chance: Random, name: str) -> bool:
+    def draw(self, random: Random, name: str) -> bool:
         """Draw a property of a pod."""
-        return chance.random() < self.likely[name]
+        return random.random() < self.likelihoods[name]
 
 
 _PROPERTIES: Final[Mapping[str, float]] = MappingProxyType(
@@ -154,76 +154,78 @@ _LIKELIHOODS: Final = (0.0, 0.2, 0.5, 0.9)
 Choice = Callable[[Random, SwarmFeatures], Move]
 
 
-def _which(chance: Random) -> int:
-    return chance.randrange(12)
+def _which(random: Random) -> int:
+    return random.randrange(12)
 
 
-def _name(chance: Random) -> str:
-    return chance.choice("aab")
+def _name(random: Random) -> str:
+    return random.choice("aab")
 
 
-def _job(chance: Random) -> str:
-    return chance.choice(("train", "train", "eval"))
+def _job(random: Random) -> str:
+    return random.choice(("train", "train", "eval"))
 
 
-def _lag(chance: Random) -> int:
-    return chance.choice((0, 0, 1, 2, 3))
+def _lag(random: Random) -> int:
+    return random.choice((0, 0, 1, 2, 3))
 
 
-def _seconds(chance: Random) -> float:
-    return chance.choice((0.0, 1.0))
+def _seconds(random: Random) -> float:
+    return random.choice((0.0, 1.0))
 
 
-def _fate(chance: Random) -> RequestFate:
-    return chance.choice((RequestFate.DONE, RequestFate.DONE, RequestFate.DONE, RequestFate.REFUSED, RequestFate.LOST))
-
-
-def _permit(chance: Random, traits: SwarmFeatures) -> float:
-    return chance.choice((0.0, 5.0, 90.0, PERMIT_TIMEOUT)) if traits.has("permits") else 0.0
-
-
-def _pace(chance: Random, traits: SwarmFeatures) -> SchedulerPace:
-    return SchedulerPace(
-        lag=_lag(chance),
-        pick=chance.randrange(3),
-        requests=chance.choice((99, 99, 99, 1, 2)),
-        fails=chance.random() < 1 / 3,
-        permit=_permit(chance, traits),
+def _outcome(random: Random) -> RequestOutcome:
+    return random.choice(
+        (RequestOutcome.DONE, RequestOutcome.DONE, RequestOutcome.DONE, RequestOutcome.REFUSED, RequestOutcome.LOST)
     )
 
 
-def _shape(chance: Random, traits: SwarmFeatures) -> PodShape:
-    second = traits.has("second scheduler") or traits.has("pods never judged")
+def _permit(random: Random, features: SwarmFeatures) -> float:
+    return random.choice((0.0, 5.0, 90.0, PERMIT_TIMEOUT)) if features.has("permits") else 0.0
+
+
+def _pace(random: Random, features: SwarmFeatures) -> SchedulerPace:
+    return SchedulerPace(
+        lag=_lag(random),
+        pick=random.randrange(3),
+        requests=random.choice((99, 99, 99, 1, 2)),
+        fails=random.random() < 1 / 3,
+        permit=_permit(random, features),
+    )
+
+
+def _shape(random: Random, features: SwarmFeatures) -> PodShape:
+    second = features.has("second scheduler") or features.has("pods never judged")
     return PodShape(
-        claims=("a", "b") if traits.maybe(chance, "two claims") else (_name(chance),),
-        gated=traits.maybe(chance, "gated"),
-        gated_by_another=traits.maybe(chance, "foreign"),
-        opted_in=traits.maybe(chance, "opted in"),
-        has_volumes=traits.maybe(chance, "volumes"),
-        tracked=traits.maybe(chance, "tracked"),
-        priority=chance.randrange(2),
-        scheduler=SECOND_SCHEDULER if second and traits.maybe(chance, "second") else "",
-        node=chance.choice(("n1", "n2", "n3", "n9"))
-        if traits.has("node selectors") and traits.maybe(chance, "selector")
+        claims=("a", "b") if features.draw(random, "two claims") else (_name(random),),
+        gated=features.draw(random, "gated"),
+        gated_by_another=features.draw(random, "foreign"),
+        opted_in=features.draw(random, "opted in"),
+        has_volumes=features.draw(random, "volumes"),
+        tracked=features.draw(random, "tracked"),
+        priority=random.randrange(2),
+        scheduler=SECOND_SCHEDULER if second and features.draw(random, "second") else "",
+        node=random.choice(("n1", "n2", "n3", "n9"))
+        if features.has("node selectors") and features.draw(random, "selector")
         else "",
-        gang=POD_GROUP if traits.has("pod groups") and traits.maybe(chance, "gang") else "",
-        grace=chance.choice((TERMINATION_GRACE_PERIOD, TERMINATION_GRACE_PERIOD, 1, 300))
-        if traits.has("grace periods")
+        gang=POD_GROUP if features.has("pod groups") and features.draw(random, "gang") else "",
+        grace=random.choice((TERMINATION_GRACE_PERIOD, TERMINATION_GRACE_PERIOD, 1, 300))
+        if features.has("grace periods")
         else 0,
-        template=(traits.has("templates") or traits.has("reservations")) and traits.maybe(chance, "template"),
+        template=(features.has("templates") or features.has("reservations")) and features.draw(random, "template"),
     )
 
 
 MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (14, "", lambda c, t: EverybodyWorks(pace=_pace(c, t), seconds=_seconds(c))),
-    (10, "", lambda c, _: ControllerWorks(fate=_fate(c), seconds=_seconds(c))),
+    (10, "", lambda c, _: ControllerWorks(outcome=_outcome(c), seconds=_seconds(c))),
     (8, "", lambda c, t: SchedulerWorks(pace=_pace(c, t))),
     (5, "", lambda _, __: KubeletsWork()),
     (4, "", lambda c, _: TimePasses(seconds=c.choice(WAITS))),
     # Users, and owners of workloads:
     (14, "", lambda c, t: CreatePods(shape=_shape(c, t), count=c.randint(1, 4))),
-    (3, "", lambda c, _: ChangePod(how=c.choice(("ended", "deleted", "killed", "let go")), which=_which(c))),
-    (3, "", lambda c, _: ChangePods(how=c.choice(("ended", "ended", "deleted", "killed", "let go")), but=_which(c))),
+    (3, "", lambda c, _: ChangePod(how=c.choice(("ended", "deleted", "killed", "ungated")), which=_which(c))),
+    (3, "", lambda c, _: ChangePods(how=c.choice(("ended", "ended", "deleted", "killed", "ungated")), but=_which(c))),
     (1, "nominations", lambda c, _: ChangePod(how="nominated", which=_which(c))),
     (
         4,
@@ -259,7 +261,7 @@ MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (10, "conditions", lambda c, _: ReportDevice(how=c.choice(("attached", "broken")), which=_which(c))),
     # Schedulers, request by request:
     (4, "", lambda c, t: Schedule(which=_which(c), lag=_lag(c), pick=c.randrange(3), permit=_permit(c, t))),
-    (6, "", lambda c, _: StepCycle(which=_which(c), fate=_fate(c))),
+    (6, "", lambda c, _: StepCycle(which=_which(c), outcome=_outcome(c))),
     (4, "", lambda c, _: FinishCycle(which=_which(c))),
     (4, "", lambda c, _: RetryCycle(which=_which(c), lag=_lag(c))),
     (3, "permits", lambda c, _: PermitPod(which=_which(c))),
@@ -269,30 +271,30 @@ MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (5, "", lambda c, _: DeliverEvents(which=c.randrange(len(WATCHES)), count=c.randint(1, 3))),
     (4, "lagging watches", lambda c, _: SetWatchLag(what=c.choice(WATCHES), seconds=c.choice(LAGS))),
     (4, "", lambda c, _: DecideClaim(name=_name(c))),
-    (6, "", lambda c, _: StepSync(which=_which(c), fate=_fate(c))),
+    (6, "", lambda c, _: StepSync(which=_which(c), outcome=_outcome(c))),
     (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(6))),
     (8, "", lambda _, __: Restart(what="writer")),
     (24, "", lambda c, _: DeliverLateRequest(which=_which(c))),
 )
-"""All moves: how often they come in a mood without preferences, the feature that they need, and how one is made."""
+"""All moves: how often they come in a history without preferences, the feature that they need, and how one is made."""
 
 _LEFT_OUT: Final = 1 / 4
-"""How many kinds of moves a mood does without."""
+"""The share of the kinds of moves that a history does without."""
 
 _PREFERENCES: Final = (1 / 3, 1.0, 1.0, 3.0)
 
 _FAVOURITE: Final = 8.0
-"""How much more often the favourite kind of a mood comes."""
+"""How much more often the favourite kind of a history comes."""
 
 _DRAWS: Final = 200
 """Moves that are drawn of each choice to know all its variants."""
 
 
 def move_kinds() -> tuple[str, ...]:
-    """Return the kinds of moves that some mood makes, as campaigns count them."""
-    chance = Random(0)
-    traits = SwarmFeatures(chance)
-    return tuple(sorted({choice(chance, traits).kind for _, _, choice in MOVE_CHOICES for _ in range(_DRAWS)}))
+    """Return the kinds of moves that some history makes, as campaigns count them."""
+    random = Random(0)
+    features = SwarmFeatures(random)
+    return tuple(sorted({choice(random, features).kind for _, _, choice in MOVE_CHOICES for _ in range(_DRAWS)}))
 
 
 class HistoryStart(Struct, frozen=True):
@@ -305,54 +307,54 @@ class HistoryStart(Struct, frozen=True):
 class Swarm:
     """The preferences of one history."""
 
-    def __init__(self, chance: Random) -> None:
-        self._traits = traits = SwarmFeatures(chance)
-        everybody_works, *others = [each for each in MOVE_CHOICES if not each[1] or traits.has(each[1])]
-        kept = [everybody_works, *(each for each in others if chance.random() >= _LEFT_OUT)]
+    def __init__(self, random: Random) -> None:
+        self._features = features = SwarmFeatures(random)
+        everybody_works, *others = [each for each in MOVE_CHOICES if not each[1] or features.has(each[1])]
+        kept = [everybody_works, *(each for each in others if random.random() >= _LEFT_OUT)]
         self._choices = [choice for _, _, choice in kept]
-        self._weights = [weight * chance.choice(_PREFERENCES) for weight, _, _ in kept]
-        self._weights[chance.randrange(len(kept))] *= _FAVOURITE
+        self._weights = [weight * random.choice(_PREFERENCES) for weight, _, _ in kept]
+        self._weights[random.randrange(len(kept))] *= _FAVOURITE
 
-    def moves(self, chance: Random, count: int) -> list[Move]:
+    def moves(self, random: Random, count: int) -> list[Move]:
         """Return so many moves."""
-        return [choice(chance, self._traits) for choice in chance.choices(self._choices, self._weights, k=count)]
+        return [choice(random, self._features) for choice in random.choices(self._choices, self._weights, k=count)]
 
-    def beginning(self, chance: Random) -> HistoryStart:
+    def start(self, random: Random) -> HistoryStart:
         """Begin in the middle of a life: with pods that are at work already, and perhaps with a short list."""
-        traits = self._traits
+        features = self._features
         claim = CreateClaim(
             name="a",
-            reserved_for=chance.choice(("", "train", "train")),
-            known=chance.random() < 1 / 2,
-            pre_list=chance.random() < 1 / 2,
+            reserved_for=random.choice(("", "train", "train")),
+            known=random.random() < 1 / 2,
+            pre_list=random.random() < 1 / 2,
         )
-        second = [CreateClaim(name="b", reserved_for=chance.choice(("", "train", "eval")))] * (chance.random() < 1 / 2)
-        pods = [CreatePods(shape=_shape(chance, traits)) for _ in range(chance.randint(1, 6))]
-        group = [ChangePodGroup(how="created", claim="a")] * traits.has("pod groups")
-        stock = traits.has("stock controller")
-        slow = SLOW_BINDING_MOVES if traits.has("slow clients") else ()
-        lags = traits.has("lagging watches") and not slow
+        second = [CreateClaim(name="b", reserved_for=random.choice(("", "train", "eval")))] * (random.random() < 1 / 2)
+        pods = [CreatePods(shape=_shape(random, features)) for _ in range(random.randint(1, 6))]
+        group = [ChangePodGroup(how="created", claim="a")] * features.has("pod groups")
+        stock = features.has("stock controller")
+        slow = SLOW_BINDING_MOVES if features.has("slow clients") else ()
+        lags = features.has("lagging watches") and not slow
         setting = Setting(
-            devices=_devices(chance, traits),
-            lists=chance.choice((list_limits.DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
-            policy=ALONGSIDE if stock or chance.random() < 1 / 5 else REPLACE,
-            binds_within=SLOW_BINDING_SECONDS if slow else chance.choice((10.0, 30.0, 50.0)),
-            nominates=not traits.has("no nominations"),
+            devices=_devices(random, features),
+            list_size=random.choice((list_limits.DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
+            policy=ALONGSIDE if stock or random.random() < 1 / 5 else REPLACE,
+            binding_seconds=SLOW_BINDING_SECONDS if slow else random.choice((10.0, 30.0, 50.0)),
+            nominates=not features.has("no nominations"),
             stock=stock,
-            second_scheduler=traits.has("second scheduler"),
-            drivers=not traits.has("dead drivers"),
-            lags=tuple(chance.choice(LAGS) if lags else 0.0 for _ in WATCHES),
+            second_scheduler=features.has("second scheduler"),
+            drivers=not features.has("dead drivers"),
+            lags=tuple(random.choice(LAGS) if lags else 0.0 for _ in WATCHES),
         )
-        works = [EverybodyWorks()] * chance.randrange(4)
-        held = RESERVATION_MOVES[: chance.choice((1, len(RESERVATION_MOVES)))] if traits.has("reservations") else ()
+        works = [EverybodyWorks()] * random.randrange(4)
+        held = RESERVATION_MOVES[: random.choice((1, len(RESERVATION_MOVES)))] if features.has("reservations") else ()
         moves = (ChangeJob(name="train", how="created"), *held, *group, claim, *slow, *second, *pods, *works)
         return HistoryStart(setting=setting, moves=moves)
 
 
-def _devices(chance: Random, traits: SwarmFeatures) -> tuple[Device, ...]:
+def _devices(random: Random, features: SwarmFeatures) -> tuple[Device, ...]:
     """Draw the devices: plain ones, shares and partitions, conditional ones, some reached by labels."""
-    devices = chance.choice((ONE_DEVICE, TWO_DEVICES))
-    if traits.has("partitions"):
+    devices = random.choice((ONE_DEVICE, TWO_DEVICES))
+    if features.has("partitions"):
         halves = [Device(name=f"half-{n}", nodes=("n1", "n2"), units=(f"unit-{n}",)) for n in range(2)]
         devices = (Device(name="gpu-0", nodes=("n1", "n2"), units=("unit-0", "unit-1")), *halves, *devices[1:])
     first, *others = devices
@@ -360,8 +362,8 @@ def _devices(chance: Random, traits: SwarmFeatures) -> tuple[Device, ...]:
         name=first.name,
         nodes=first.nodes,
         units=first.units,
-        shares=2 if traits.has("shares") else 1,
-        conditional=traits.has("conditions") or traits.has("dead drivers"),
-        by_label=traits.has("labels"),
+        shares=2 if features.has("shares") else 1,
+        conditional=features.has("conditions") or features.has("dead drivers"),
+        by_label=features.has("labels"),
     )
     return (shared, *others)

@@ -30,18 +30,18 @@ from tests.dra.engine.simulation.violation import Violation
 class ControllerWriteChecker:
     """Judges our writes on claims by the truth, and by what the watches of ``replica()`` have shown so far."""
 
-    def __init__(self, server: Server, tenures: AllocationLifetimes, replica: Callable[[], ControllerReplica]) -> None:
+    def __init__(
+        self, server: Server, lifetimes: AllocationLifetimes, replica: Callable[[], ControllerReplica]
+    ) -> None:
         self.writes = 0
-        self.others = 0
         self._server = server
-        self._tenures = tenures
+        self._lifetimes = lifetimes
         self._replica = replica
-        server.listeners.append(self._take)
+        server.listeners.append(self._check_write)
 
-    def _take(self, event: Event) -> None:
+    def _check_write(self, event: Event) -> None:
         before, after = event.before, event.after
-        if event.by is not Actor.US:
-            self.others += 1
+        if event.actor is not Actor.US:
             return
         if not isinstance(before, ResourceClaim):
             return
@@ -63,10 +63,10 @@ class ControllerWriteChecker:
 
     def _check_added(self, claim: ResourceClaim, added: list[ConsumerReference]) -> None:
         name = claim.metadata.name
-        tenure = self._tenures.of(claim)
-        assert tenure is not None
+        lifetime = self._lifetimes.get(claim)
+        assert lifetime is not None
         for entry in added:
-            if entry.uid in tenure.remembered and tenure.unlisted.get(entry.uid) is Actor.OWNER:
+            if entry.uid in lifetime.entered_marked and lifetime.unlisted.get(entry.uid) is Actor.OWNER:
                 raise Violation(f"claim {name}: {entry} was released by its owner and is put back")
             if entry.is_pod:
                 self._check_reach(claim, entry)
@@ -153,7 +153,7 @@ class ControllerWriteChecker:
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)
 
     def _ended(self, uid: Uid) -> bool:
-        """Whether a pod that is there has ended for good: the answer to a request may have told our process so."""
+        """Whether a pod that is there has ended for good: a response may have shown this to our process."""
         return any(pod.metadata.uid == uid and _is_over(pod) for pod in self._server.list(Pod))
 
 
