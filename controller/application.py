@@ -94,12 +94,12 @@ class ReasonEventRecorder:
 class ReservationListener:
     """A listener that passes observed Reservations to the cache of claims."""
 
-    def __init__(self, world: ClaimCache, woken: Callable[[], None], *, holds_devices: bool) -> None:
-        self.holds_devices = holds_devices
+    def __init__(self, world: ClaimCache, flush: Callable[[], None], *, supports_claims: bool) -> None:
+        self.supports_claims = supports_claims
         self.observe_reservation = world.observe_reservation
         self.reservation_unreadable = world.reservation_unreadable
         self.forget_reservation = world.forget_reservation
-        self.woken = woken
+        self.flush = flush
 
 
 class Application:
@@ -176,7 +176,7 @@ class Application:
                 nodes=self._watches.nodes,
                 clock=clock,
                 leadership=leadership,
-                listener=ReservationListener(self.world, self._wake, holds_devices=self._policy.generate_claims),
+                listener=ReservationListener(self.world, self._wake, supports_claims=self._policy.generate_claims),
                 placeholders=configuration.placeholders,
             )
             if configuration.reservations

@@ -113,7 +113,7 @@ class Binder:
         if not isinstance(admission, AssumedPod):
             self._picture.nominations.update_nomination(claimant, pod.status.nominated_node_name)
             raise WriteRefusedError(_joined_reasons(admission))
-        consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+        consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, binding=True)
         doubt = UnconfirmedBinding(pod=consumer, node=node, inside=admission.reservation)
         self._doubts.begin(doubt)
         try:
@@ -214,7 +214,7 @@ class Binder:
     async def _hold(self, known: CachedReservation, node: str, *, deadline: float) -> None:
         holding = self._wanted(known, node)
         over = ",".join(sorted(holding.pre_allocated_pods))
-        inside = [AssignedPod.of(pod) for pod in self._picture.accounting.owner_pods(holding.uid)]
+        inside = [AssignedPod.from_pod_info(pod) for pod in self._picture.accounting.owner_pods(holding.uid)]
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
@@ -223,7 +223,7 @@ class Binder:
                 raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
             now = self._writing.now().timestamp()
             try:
-                after = statuses.bound_status(reservation, node=node, now=now, over=inside)
+                after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=inside)
             except (MalformedAmountsError, MalformedAnnotationError) as error:
                 raise WriteRefusedError(f"reservation {known.name}: {error}") from error
             if after is None or phases.expiration_time(reservation) <= now:

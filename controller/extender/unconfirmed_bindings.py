@@ -111,7 +111,7 @@ class UnconfirmedBindings:
                 claimant = self._picture.bound_pod_info(pod)
                 held = msgspec.structs.replace(claimant, allocated_reservation=known.info.uid)
                 self._picture.accounting.observe_pod(held, node=known.info.node, assumed=True)
-                consumer = AssignedPod(uid=uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+                consumer = AssignedPod(uid=uid, key=claimant.key, amounts=claimant.amounts, binding=True)
                 self.stays(UnconfirmedBinding(pod=consumer, node=known.info.node, inside=known.info.uid))
 
     async def run(self) -> NoReturn:

@@ -86,7 +86,7 @@ _log: Final = logging.getLogger(__name__)
 class ReservationEventHandler(Protocol):
     """A handler of reservation events: the component that maintains the claims of reservations."""
 
-    holds_devices: bool
+    supports_claims: bool
     """Whether the claims of templates can be held."""
 
     def observe_reservation(self, uid: Uid, reservation: Reservation, /) -> None:
@@ -98,7 +98,7 @@ class ReservationEventHandler(Protocol):
     def forget_reservation(self, uid: Uid, /) -> None:
         """Handle a reservation that is certainly deleted."""
 
-    def woken(self) -> None:
+    def flush(self) -> None:
         """Handle the end of a batch of events."""
 
 
@@ -129,9 +129,9 @@ class ReservationLoop:
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
-        self.roster = ReservationCache(kind=placeholders)
-        self._giving = PodWriter(client, roster=self.roster, within=self._within)
-        self._gates = SchedulingGateRemover(self._giving, roster=self.roster, nodes=nodes, clock=clock)
+        self.cache = ReservationCache(placeholder_mode=placeholders)
+        self._writer = PodWriter(client, cache=self.cache, within=self._within)
+        self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
         self._listener = listener
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
@@ -155,9 +155,9 @@ class ReservationLoop:
                 PODS,
                 SchedulerPod,
                 handler=EventHandlerFuncs(
-                    on_upsert=self.roster.observe_pod,
-                    on_delete=partial(self.roster.forget_pod, certain=True),
-                    on_leave=partial(self.roster.forget_pod, certain=False),
+                    on_upsert=self.cache.observe_pod,
+                    on_delete=partial(self.cache.forget_pod, certain=True),
+                    on_leave=partial(self.cache.forget_pod, certain=False),
                     on_batch_end=self._wake,
                 ),
                 keep=is_reservation_or_pending_pod if placeholders is PlaceholderMode.YIELDING else is_reservation_pod,
@@ -177,12 +177,12 @@ class ReservationLoop:
         await self._nodes.synced.wait()
         await self._reflectors.synced()
         self._acting = True
-        self.roster.dirty.update(self.roster.uids())
-        self.roster.dirty.update(self._unreadable)
+        self.cache.changed.update(self.cache.uids())
+        self.cache.changed.update(self._unreadable)
         self._wake()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._queue.run(self._process_item, workers=WORKERS), name="turns")
+                group.create_task(self._queue.run(self._process, workers=WORKERS), name="turns")
                 group.create_task(self._check_nodes(), name="nodes")
                 group.create_task(self._gates.run(), name="gates")
         finally:
@@ -192,7 +192,7 @@ class ReservationLoop:
         """Requeue reservations whose node is not in the cache, until cancelled: another component watches nodes."""
         while True:
             await asyncio.sleep(NODE_CHECK_INTERVAL)
-            self.roster.dirty.update(self.roster.homeless(self._nodes.objects))
+            self.cache.changed.update(self.cache.without_node(self._nodes.objects))
             self._wake()
 
     async def synced(self) -> None:
@@ -211,52 +211,52 @@ class ReservationLoop:
             reservation = parse_reservation(obj.content)
         except MalformedReservationError as error:
             self._unreadable[uid] = (obj, str(error))
-            self.roster.dirty.add(uid)
+            self.cache.changed.add(uid)
             if self._listener is not None:
                 self._listener.reservation_unreadable(uid)
             return
         self._unreadable.pop(uid, None)
-        before = self.roster.observe(uid, obj.metadata.resource_version, reservation, now=self._clock.now())
+        before = self.cache.observe(uid, obj.metadata.resource_version, reservation, now=self._clock.now())
         if self._listener is not None and before is not reservation:  # otherwise older than the cached version
             self._listener.observe_reservation(uid, reservation)
         placed = reservation.status.phase is ReservationPhase.AVAILABLE
         if placed and before is not None and before.status.phase is ReservationPhase.PENDING and self._acting:
             text = f"Successfully assigned {reservation.metadata.name} to {reservation.status.node_name}"
-            self._tell(obj.metadata, ReservationEvent(reason=ReservationReason.SCHEDULED, text=text))
+            self._record_event(obj.metadata, ReservationEvent(reason=ReservationReason.SCHEDULED, message=text))
 
     @property
-    def _holds_devices(self) -> bool:
-        return self._listener is not None and self._listener.holds_devices
+    def _supports_claims(self) -> bool:
+        return self._listener is not None and self._listener.supports_claims
 
     def _forget(self, uid: Uid) -> None:
         self._unreadable.pop(uid, None)
         self._written.pop(uid, None)
-        self.roster.forget(uid)
+        self.cache.forget(uid)
         if self._listener is not None:
             self._listener.forget_reservation(uid)
 
     def _wake(self) -> None:
         if self._listener is not None:
-            self._listener.woken()
-        dirty, settling = self.roster.dirty, self.roster.settling
+            self._listener.flush()
+        changed, owners_changed = self.cache.changed, self.cache.owners_changed
         if not self._acting:
-            dirty.clear()
-            settling.clear()
+            changed.clear()
+            owners_changed.clear()
             return
-        if dirty or self.roster.waiting.news:
+        if changed or self.cache.pending_pods.gated_changed:
             self._gates.wake()
-        while dirty:
-            self._queue.add(dirty.pop())
+        while changed:
+            self._queue.add(changed.pop())
         now = self._clock.now()
-        while settling:
-            uid = settling.pop()
+        while owners_changed:
+            uid = owners_changed.pop()
             self._queue.add_at(uid, max(now + STATUS_DEBOUNCE, self._written.get(uid, float("-inf")) + STATUS_INTERVAL))
 
     # Reconciliation
 
-    async def _process_item(self, uid: Uid) -> Instant | None:
+    async def _process(self, uid: Uid) -> Instant | None:
         """Reconcile one reservation; return when it is due again after a failure."""
-        found = self.roster.get(uid)
+        found = self.cache.get(uid)
         name = found[0].metadata.name if found is not None else uid
         reconcile_id.set(f"reservation {name}")
         delay = None
@@ -284,70 +284,72 @@ class ReservationLoop:
             return
         await self._reread_unbound_pods(uid)
         for _ in range(MAX_ROUNDS):
-            view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices, now=self._clock.now())
+            view = self.cache.view(
+                uid, nodes=self._nodes.objects, supports_claims=self._supports_claims, now=self._clock.now()
+            )
             if view is None:
                 return
-            if view.node_gone and not await self._gone(view.reservation.status.node_name):
+            if view.node_gone and not await self._is_node_gone(view.reservation.status.node_name):
                 view = msgspec.structs.replace(view, node_gone=False)
             wall = self._clock.wall()
             plan = lifecycle.decide(view, now=wall.timestamp())
             try:
                 for action in plan.actions:
-                    await self._do(uid, action)
+                    await self._apply(uid, action)
             except StalePodError as error:
-                await self._ask(uid, GetPod(key=error.key, uid=error.uid))
+                await self._read_pod(uid, GetPod(key=error.key, uid=error.uid))
                 continue
             except Conflict:
-                await self._look(uid)
+                await self._refresh(uid)
                 continue
-            self.roster.record_shortage(uid, wall.timestamp() if plan.short else None)
-            self._sleep(uid, plan, wall=wall)
-            if view.expected:
-                self._queue.add_at(uid, self.roster.expected_bound_until(uid))
+            self.cache.record_shortage(uid, wall.timestamp() if plan.has_shortage else None)
+            self._schedule_next(uid, plan, wall=wall)
+            if view.expected_pods:
+                self._queue.add_at(uid, self.cache.expected_bound_until(uid))
             if not any(isinstance(action, PatchReservationStatus | GetPod) for action in plan.actions):
                 return
 
-    async def _gone(self, node: str) -> bool:
+    async def _is_node_gone(self, node: str) -> bool:
         """Return whether a node is missing from a live list, too; the watch may lag behind a node just created."""
         only = Selection(fields=f"metadata.name={node}")
         pages = [page async for page in self._client.list_pages(NODES, PartialObjectMetadata, selection=only)]
         return not any(page.items for page in pages)
 
-    def _sleep(self, uid: Uid, plan: ReservationPlan, *, wall: datetime) -> None:
+    def _schedule_next(self, uid: Uid, plan: ReservationPlan, *, wall: datetime) -> None:
         now = self._clock.now()
         if plan.wake_at != NEVER:
             self._queue.add_at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP))
-        again, _ = self.roster.ask_again(uid)
-        self._queue.add_at(uid, again)
+        reread_at, _ = self.cache.unbound_pods(uid)
+        self._queue.add_at(uid, reread_at)
 
     async def _reread_unbound_pods(self, uid: Uid) -> None:
-        again, consumers = self.roster.ask_again(uid)
+        again, pods = self.cache.unbound_pods(uid)
         if again <= self._clock.now():
-            for each in consumers:
-                await self._ask(uid, GetPod(key=each.key, uid=each.uid))
+            for each in pods:
+                await self._read_pod(uid, GetPod(key=each.key, uid=each.uid))
 
-    async def _do(self, uid: Uid, action: lifecycle.ReservationAction) -> None:
+    async def _apply(self, uid: Uid, action: lifecycle.ReservationAction) -> None:
         match action:
             case PatchReservationStatus():
-                await self._write(uid, action)
+                await self._patch_status(uid, action)
             case CreatePlaceholder():
-                await self._make(uid, action)
+                await self._create_placeholder(uid, action)
             case DeletePlaceholder():
                 try:
                     await self._client.delete(PODS, action.key, uid=action.uid, grace_seconds=0, within=self._within())
                 except (NotFound, Conflict):
                     return
             case GetPod():
-                await self._ask(uid, action)
+                await self._read_pod(uid, action)
             case DeleteReservation():
-                await self._remove(uid)
+                await self._delete_reservation(uid)
             case (
                 NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate() | ClearReservationAllocated()
             ):
-                await self._giving.do(self._known(uid)[0], action)
+                await self._writer.apply(self._get(uid)[0], action)
 
-    async def _write(self, uid: Uid, action: PatchReservationStatus) -> None:
-        reservation, version = self._known(uid)
+    async def _patch_status(self, uid: Uid, action: PatchReservationStatus) -> None:
+        reservation, version = self._get(uid)
         answer = await self._client.merge_patch(
             RESERVATIONS,
             ("", reservation.metadata.name),
@@ -360,10 +362,10 @@ class ReservationLoop:
         )
         self._written[uid] = self._clock.now()
         self._observe(answer)
-        for told in action.told:
-            self._tell(answer.metadata, told)
+        for event in action.events:
+            self._record_event(answer.metadata, event)
 
-    async def _make(self, uid: Uid, action: CreatePlaceholder) -> None:
+    async def _create_placeholder(self, uid: Uid, action: CreatePlaceholder) -> None:
         manifest: Mapping[str, Any] = action.manifest
         try:
             made = await self._client.create(
@@ -379,12 +381,12 @@ class ReservationLoop:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
                 raise
             self._queue.add_at(uid, self._clock.now() + self._refusals.next_delay(uid, CREATE_BACKOFF))
-            self.roster.refused(uid, error.message)
+            self.cache.record_create_error(uid, error.message)
             return
         self._refusals.forget(uid)
-        self.roster.observe_pod(made)
+        self.cache.observe_pod(made)
 
-    async def _ask(self, uid: Uid, action: GetPod) -> None:
+    async def _read_pod(self, uid: Uid, action: GetPod) -> None:
         try:
             pod: SchedulerPod | None = await self._client.get(PODS, action.key, SchedulerPod)
         except NotFound:
@@ -392,18 +394,18 @@ class ReservationLoop:
         if pod is not None and pod.metadata.uid != action.uid:
             pod = None
         now = self._clock.now()
-        self.roster.answer(uid, action.uid, pod, now=now)
-        self._queue.add_at(uid, self.roster.eligible_from(action.uid))
+        self.cache.observe_live_pod(uid, action.uid, pod, now=now)
+        self._queue.add_at(uid, self.cache.eligible_from(action.uid))
 
-    async def _remove(self, uid: Uid) -> None:
-        reservation, _ = self._known(uid)
+    async def _delete_reservation(self, uid: Uid) -> None:
+        reservation, _ = self._get(uid)
         try:
             await self._client.delete(RESERVATIONS, ("", reservation.metadata.name), uid=uid, within=self._within())
         except (NotFound, Conflict):
             return
 
-    async def _look(self, uid: Uid) -> None:
-        known = self.roster.get(uid)
+    async def _refresh(self, uid: Uid) -> None:
+        known = self.cache.get(uid)
         if known is None:
             return
         try:
@@ -425,44 +427,44 @@ class ReservationLoop:
         if before.get("message") == text:
             return
         now = rfc3339(self._clock.wall())
-        told = {
+        condition = {
             "type": CONDITION_READABLE,
             "status": "False",
             "reason": ReservationReason.INVALID.value,
             "message": text,
         }
-        told |= {"lastProbeTime": now, "lastTransitionTime": before.get("lastTransitionTime", now)}
+        condition |= {"lastProbeTime": now, "lastTransitionTime": before.get("lastTransitionTime", now)}
         rest = [each for each in conditions if each.get("type") != CONDITION_READABLE]
         await self._client.merge_patch(
             RESERVATIONS,
             ("", obj.metadata.name),
-            {"status": {"conditions": [*rest, told]}},
+            {"status": {"conditions": [*rest, condition]}},
             model=PartialObjectMetadata,
             subresource="status",
             uid=obj.metadata.uid,
             within=self._within(),
         )
-        self._tell(
+        self._record_event(
             obj.metadata,
-            ReservationEvent(reason=ReservationReason.INVALID, text=text, severity=EventType.WARNING),
+            ReservationEvent(reason=ReservationReason.INVALID, message=text, type=EventType.WARNING),
         )
 
-    def _known(self, uid: Uid) -> tuple[Any, str]:
-        found = self.roster.get(uid)
+    def _get(self, uid: Uid) -> tuple[Any, str]:
+        found = self.cache.get(uid)
         if found is None:
             raise _ReservationGoneError(uid)
         return found
 
-    def _tell(self, metadata: ObjectMeta, told: ReservationEvent) -> None:
-        level = logging.WARNING if told.severity is EventType.WARNING else logging.INFO
-        _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason.value})
+    def _record_event(self, metadata: ObjectMeta, event: ReservationEvent) -> None:
+        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
+        _log.log(level, "reservation %s: %s", metadata.name, event.message, extra={"reason": event.reason.value})
         self._recorder.record(
             EventRecord(
                 regarding=Regarding.of(RESERVATIONS, metadata),
-                reason=told.reason.value,
+                reason=event.reason.value,
                 action=ACTION,
-                note=told.text,
-                severity=told.severity,
+                note=event.message,
+                severity=event.type,
             )
         )
 

@@ -16,7 +16,7 @@ from dra.model.scheduling import SchedulerPod
 
 class _PendingPod(Struct, frozen=True):
     pod: SchedulerPod
-    claimant: PodInfo | None
+    info: PodInfo | None
     """None if an annotation of the pod cannot be parsed: no reservation admits the pod then."""
 
 
@@ -24,53 +24,53 @@ class PendingPods:
     """The cache of pods without a node; each update returns the reservations that it affects."""
 
     def __init__(self) -> None:
-        self.news = False
+        self.gated_changed = False
         """Whether a pod with our scheduling gate was added or changed."""
         self._pods: dict[Uid, _PendingPod] = {}
-        self._holdings: dict[Uid, ReservationInfo] = {}
-        self._candidates = OwnerIndex()
+        self._reservations: dict[Uid, ReservationInfo] = {}
+        self._owner_index = OwnerIndex()
         self._naming: dict[Uid, set[Uid]] = {}
 
     def observe(self, pod: SchedulerPod) -> set[Uid]:
         """Add or update a pod; return the affected reservations."""
         uid = pod.metadata.uid
-        concerned = set(self.candidates(uid))
+        affected = set(self.candidates(uid))
         self._pods.pop(uid, None)
         if not pod.spec.node_name and not pod.terminal:
             try:
-                claimant: PodInfo | None = PodInfo.from_pod(pod)
+                info: PodInfo | None = PodInfo.from_pod(pod)
             except MalformedAnnotationError:
-                claimant = None
-            self._pods[uid] = _PendingPod(pod=pod, claimant=claimant)
-            self.news |= well_known.SCHEDULING_GATE in pod.gates
-        return concerned | set(self.candidates(uid)) | self.reservations_naming(uid)
+                info = None
+            self._pods[uid] = _PendingPod(pod=pod, info=info)
+            self.gated_changed |= well_known.SCHEDULING_GATE in pod.gates
+        return affected | set(self.candidates(uid)) | self.reservations_naming(uid)
 
     def forget(self, uid: Uid) -> set[Uid]:
         """Forget a deleted pod; return the affected reservations."""
-        concerned = set(self.candidates(uid)) | self.reservations_naming(uid)
+        affected = set(self.candidates(uid)) | self.reservations_naming(uid)
         self._pods.pop(uid, None)
-        return concerned
+        return affected
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> set[Uid]:
         """Add or update a reservation; return the affected reservations."""
-        holding = reservation_info.from_reservation(reservation)
-        before = self._holdings.get(uid)
-        self._name(before.current_owners if before is not None else frozenset(), holding.current_owners, uid)
-        self._holdings[uid] = holding
-        self._candidates.update(holding)
+        info = reservation_info.from_reservation(reservation)
+        before = self._reservations.get(uid)
+        self._update_naming(before.current_owners if before is not None else frozenset(), info.current_owners, uid)
+        self._reservations[uid] = info
+        self._owner_index.update(info)
         return self._competing_reservations(uid)
 
     def forget_reservation(self, uid: Uid) -> set[Uid]:
         """Forget a deleted reservation; return the other affected reservations."""
-        concerned = self._competing_reservations(uid) - {uid}
-        before = self._holdings.pop(uid, None)
-        self._name(before.current_owners if before is not None else frozenset(), frozenset(), uid)
-        self._candidates.remove(uid)
-        return concerned
+        affected = self._competing_reservations(uid) - {uid}
+        before = self._reservations.pop(uid, None)
+        self._update_naming(before.current_owners if before is not None else frozenset(), frozenset(), uid)
+        self._owner_index.remove(uid)
+        return affected
 
-    def holding(self, uid: Uid) -> ReservationInfo:
+    def reservation(self, uid: Uid) -> ReservationInfo:
         """Return a reservation by uid. Raises KeyError for an unknown uid."""
-        return self._holdings[uid]
+        return self._reservations[uid]
 
     def reservations_naming(self, uid: Uid) -> set[Uid]:
         """Return the reservations whose status names a pod."""
@@ -79,38 +79,34 @@ class PendingPods:
     def candidates(self, uid: Uid) -> tuple[Uid, ...]:
         """Return the reservations whose owners may match a pod."""
         known = self._pods.get(uid)
-        return (
-            tuple(self._candidates.candidates(known.claimant))
-            if known is not None and known.claimant is not None
-            else ()
-        )
+        return tuple(self._owner_index.candidates(known.info)) if known is not None and known.info is not None else ()
 
-    def claimant(self, uid: Uid) -> PodInfo | None:
+    def pod_info(self, uid: Uid) -> PodInfo | None:
         """Return a pending pod as reservations see it; None if unknown or not readable."""
         known = self._pods.get(uid)
-        return known.claimant if known is not None else None
+        return known.info if known is not None else None
 
     def gated(self) -> Iterator[SchedulerPod]:
         """Yield the pods with our scheduling gate."""
         return (each.pod for each in self._pods.values() if well_known.SCHEDULING_GATE in each.pod.gates)
 
-    def applicants(self, uid: Uid) -> Iterator[tuple[SchedulerPod, PodInfo, tuple[Uid, ...]]]:
+    def candidate_pods(self, uid: Uid) -> Iterator[tuple[SchedulerPod, PodInfo, tuple[Uid, ...]]]:
         """Yield pods that wait for capacity and may use the reservation, each with all of its candidates.
 
         Pods that a reservation names already are left out.
         """
         for key, each in self._pods.items():
-            if each.claimant is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
+            if each.info is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
                 continue
-            candidates = tuple(self._candidates.candidates(each.claimant))
+            candidates = tuple(self._owner_index.candidates(each.info))
             if uid in candidates:
-                yield each.pod, each.claimant, candidates
+                yield each.pod, each.info, candidates
 
-    def told(self, uid: Uid, *, but: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
+    def annotated_pods(self, uid: Uid, *, excluding: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
         """Yield pending pods whose annotation names a reservation, except the pods in `but`."""
         for key, each in self._pods.items():
             if (
-                key not in but
+                key not in excluding
                 and allocated_reservation_uid(each.pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
                 == uid
             ):
@@ -120,11 +116,11 @@ class PendingPods:
         """Return the reservations, this one included, that share a candidate pod with it: such a pod chooses again."""
         found = {uid}
         for each in self._pods.values():
-            if each.claimant is not None and uid in (candidates := self._candidates.candidates(each.claimant)):
+            if each.info is not None and uid in (candidates := self._owner_index.candidates(each.info)):
                 found.update(candidates)
         return found
 
-    def _name(self, before: AbstractSet[Uid], after: AbstractSet[Uid], uid: Uid) -> None:
+    def _update_naming(self, before: AbstractSet[Uid], after: AbstractSet[Uid], uid: Uid) -> None:
         for pod in before - after:
             self._naming[pod].discard(uid)
             if not self._naming[pod]:

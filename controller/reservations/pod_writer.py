@@ -32,87 +32,89 @@ class StalePodError(Exception):
 class PodWriter:
     """Patches pods and caches each response at once, since the next step is decided on it."""
 
-    def __init__(self, client: Client, *, roster: ReservationCache, within: Callable[[], float]) -> None:
+    def __init__(self, client: Client, *, cache: ReservationCache, within: Callable[[], float]) -> None:
         """Create the writer; ``within`` returns the timeout of a write in seconds."""
         self._client = client
-        self._roster = roster
+        self._cache = cache
         self._within = within
 
-    async def do(
+    async def apply(
         self,
         reservation: Reservation,
-        move: NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate | ClearReservationAllocated,
+        step: NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate | ClearReservationAllocated,
     ) -> None:
         """Apply one step of the handover to its pod. Raises StalePodError and ApiError."""
         try:
-            match move:
+            match step:
                 case NominatePlaceholder():
-                    await self._nominate(move, reservation.status.node_name)
+                    await self._nominate(step, reservation.status.node_name)
                 case SetReservationAllocated():
-                    await self._welcome(move, reservation)
+                    await self._set_allocated(step, reservation)
                 case RemoveSchedulingGate():
-                    await self.open(move)
+                    await self.remove_gate(step)
                 case ClearReservationAllocated():
-                    await self._mark(
-                        move,
+                    await self._patch_metadata(
+                        step,
                         annotations={well_known.ANNOTATION_RESERVATION_ALLOCATED: None},
                         labels={well_known.LABEL_INSIDE: None},
                     )
-                    await self._nominate(move, None)
+                    await self._nominate(step, None)
         except (NotFound, Conflict) as error:
-            raise StalePodError(move.key, move.uid) from error
+            raise StalePodError(step.key, step.uid) from error
 
-    async def open(self, move: RemoveSchedulingGate) -> None:
+    async def remove_gate(self, step: RemoveSchedulingGate) -> None:
         """Remove our scheduling gate from a pod, and no other gate. Raises NotFound and Conflict."""
-        pod = await self._client.get(PODS, move.key, SchedulerPod)
-        if pod.metadata.uid != move.uid or well_known.SCHEDULING_GATE not in pod.gates:
+        pod = await self._client.get(PODS, step.key, SchedulerPod)
+        if pod.metadata.uid != step.uid or well_known.SCHEDULING_GATE not in pod.gates:
             return
         rest = [{"name": name} for name in pod.gates if name != well_known.SCHEDULING_GATE]
         answer = await self._client.merge_patch(
             PODS,
-            move.key,
+            step.key,
             {"spec": {"schedulingGates": rest or None}},
             model=SchedulerPod,
             resource_version=pod.metadata.resource_version,
-            uid=move.uid,
+            uid=step.uid,
             within=self._within(),
         )
-        self._roster.observe_pod(answer)
+        self._cache.observe_pod(answer)
 
-    async def _welcome(self, move: SetReservationAllocated, reservation: Reservation) -> None:
-        told = {"name": reservation.metadata.name, "uid": reservation.metadata.uid}
-        allocated = {well_known.ANNOTATION_RESERVATION_ALLOCATED: msgspec.json.encode(told).decode()}
-        await self._mark(move, annotations=allocated, labels={well_known.LABEL_INSIDE: move.uid} if move.label else {})
-        if move.nominate:
-            await self._nominate(move, reservation.status.node_name)
+    async def _set_allocated(self, step: SetReservationAllocated, reservation: Reservation) -> None:
+        reference = {"name": reservation.metadata.name, "uid": reservation.metadata.uid}
+        allocated = {well_known.ANNOTATION_RESERVATION_ALLOCATED: msgspec.json.encode(reference).decode()}
+        await self._patch_metadata(
+            step, annotations=allocated, labels={well_known.LABEL_INSIDE: step.uid} if step.label else {}
+        )
+        if step.nominate:
+            await self._nominate(step, reservation.status.node_name)
 
-    async def _mark(
+    async def _patch_metadata(
         self,
-        move: SetReservationAllocated | ClearReservationAllocated,
+        step: SetReservationAllocated | ClearReservationAllocated,
         *,
         annotations: dict[str, Any],
         labels: dict[str, Any],
     ) -> None:
         answer = await self._client.merge_patch(
             PODS,
-            move.key,
+            step.key,
             {"metadata": {"annotations": annotations, **({"labels": labels} if labels else {})}},
             model=SchedulerPod,
-            uid=move.uid,
+            uid=step.uid,
             within=self._within(),
         )
-        self._roster.observe_pod(answer)
+        self._cache.observe_pod(answer)
 
     async def _nominate(
-        self, move: NominatePlaceholder | SetReservationAllocated | ClearReservationAllocated, node: str | None
+        self, step: NominatePlaceholder | SetReservationAllocated | ClearReservationAllocated, node: str | None
     ) -> None:
         answer = await self._client.merge_patch(
             PODS,
-            move.key,
+            step.key,
             {"status": {"nominatedNodeName": node}},
             model=SchedulerPod,
             subresource="status",
-            uid=move.uid,
+            uid=step.uid,
             within=self._within(),
         )
-        self._roster.observe_pod(answer)
+        self._cache.observe_pod(answer)

@@ -60,7 +60,7 @@ def is_reservation_or_pending_pod(pod: SchedulerPod) -> bool:
 
 
 class _UnboundPod(Struct, frozen=True):
-    consumer: AssignedPod
+    pod: AssignedPod
     until: Instant
     """Time of the next live read, computed once for both the queue and the decision: two sums that ought to be equal
     differ by a rounding, and a reservation that is due before its pod would be reconciled again and again at the same
@@ -71,26 +71,26 @@ class _UnboundPod(Struct, frozen=True):
 class ReservationCache:
     """The cache of reservations by uid, and of pods by the reservation that their annotation names."""
 
-    def __init__(self, *, kind: PlaceholderMode = PlaceholderMode.REPLACED) -> None:
-        self.dirty: set[Uid] = set()
+    def __init__(self, *, placeholder_mode: PlaceholderMode = PlaceholderMode.REPLACED) -> None:
+        self.changed: set[Uid] = set()
         """Reservations to reconcile at once."""
-        self.settling: set[Uid] = set()
+        self.owners_changed: set[Uid] = set()
         """Reservations whose owner pods have come or gone: they can wait for further changes."""
-        self.kind = kind
-        self.waiting = PendingPods()
-        self._short: dict[Uid, WallTime] = {}
-        self._passed_over: dict[Uid, Instant] = {}
+        self.placeholder_mode = placeholder_mode
+        self.pending_pods = PendingPods()
+        self._shortages: dict[Uid, WallTime] = {}
+        self._backoffs: dict[Uid, Instant] = {}
         self._reservations: dict[Uid, Reservation] = {}
         self._versions: dict[Uid, str] = {}
         self._pods: dict[Uid, SchedulerPod] = {}
-        self._inside: dict[Uid, dict[Uid, None]] = {}
+        self._pods_by_reservation: dict[Uid, dict[Uid, None]] = {}
         self._placeholders: dict[Uid, dict[Uid, SchedulerPod]] = {}
-        self._asked: dict[Uid, dict[Uid, _UnboundPod]] = {}
-        self._named: dict[Uid, dict[Uid, Instant]] = {}
+        self._unbound: dict[Uid, dict[Uid, _UnboundPod]] = {}
+        self._named_since: dict[Uid, dict[Uid, Instant]] = {}
         """Reservation → since when its status has named each pod."""
-        self._ended: dict[Uid, set[Uid]] = {}
+        self._ended_pods: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
-        self._refused: dict[Uid, str] = {}
+        self._create_errors: dict[Uid, str] = {}
         self._deleted = Tombstones()
         """Deleted pods."""
 
@@ -105,14 +105,14 @@ class ReservationCache:
             return reservation
         self._reservations[uid], self._versions[uid] = reservation, version
         listed = {Uid(each.uid) for each in reservation.status.current_owners}
-        for memory in (self._ended, self._never_bound):
+        for memory in (self._ended_pods, self._never_bound):
             if uid in memory:
                 memory[uid] &= listed
-        named = self._named.get(uid, {})
-        self._named[uid] = {each: named.get(each, now) for each in listed}
-        self.dirty.add(uid)
-        if self.kind is PlaceholderMode.YIELDING:
-            self.dirty |= self.waiting.observe_reservation(uid, reservation)
+        named = self._named_since.get(uid, {})
+        self._named_since[uid] = {each: named.get(each, now) for each in listed}
+        self.changed.add(uid)
+        if self.placeholder_mode is PlaceholderMode.YIELDING:
+            self.changed |= self.pending_pods.observe_reservation(uid, reservation)
         return before
 
     def forget(self, uid: Uid) -> None:
@@ -120,15 +120,15 @@ class ReservationCache:
         for memory in (
             self._reservations,
             self._versions,
-            self._asked,
-            self._named,
-            self._ended,
+            self._unbound,
+            self._named_since,
+            self._ended_pods,
             self._never_bound,
-            self._refused,
-            self._short,
+            self._create_errors,
+            self._shortages,
         ):
             memory.pop(uid, None)
-        self.dirty |= {uid} | self.waiting.forget_reservation(uid)
+        self.changed |= {uid} | self.pending_pods.forget_reservation(uid)
 
     def get(self, uid: Uid) -> tuple[Reservation, str] | None:
         """Return a reservation and its resourceVersion."""
@@ -154,19 +154,19 @@ class ReservationCache:
         uid = pod.metadata.uid
         if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
-            self._refused.pop(reservation, None)
-            self.dirty.add(reservation)
+            self._create_errors.pop(reservation, None)
+            self.changed.add(reservation)
             return
-        if self.kind is PlaceholderMode.YIELDING:
-            self.dirty |= self.waiting.observe(pod)
-        self._look_again(uid, pod)
+        if self.placeholder_mode is PlaceholderMode.YIELDING:
+            self.changed |= self.pending_pods.observe(pod)
+        self._drop_live_read(uid, pod)
         before = self._pods.get(uid)
         self._pods[uid] = pod
-        for said in {_allocated_reservation(each) for each in (before, pod) if each is not None}:
-            if said:
-                self._inside.setdefault(said, {})[uid] = None
-                self._never_bound.get(said, set()).discard(uid)
-                self._mark_owners_changed(said)
+        for allocated in {_allocated_reservation(each) for each in (before, pod) if each is not None}:
+            if allocated:
+                self._pods_by_reservation.setdefault(allocated, {})[uid] = None
+                self._never_bound.get(allocated, set()).discard(uid)
+                self._mark_owners_changed(allocated)
 
     def _is_outdated(self, pod: SchedulerPod) -> bool:
         uid, reservation = pod.metadata.uid, placeholders.reservation_uid_of(pod.metadata)
@@ -175,7 +175,7 @@ class ReservationCache:
         outdated = known is not None and is_older(pod.metadata.resource_version, known.metadata.resource_version)
         return outdated or uid in self._deleted
 
-    def homeless(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
+    def without_node(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
         """Return the reservations whose node is not among the given nodes."""
         placed = ((uid, each.status.node_name) for uid, each in self._reservations.items())
         return tuple(uid for uid, node in placed if node and ("", node) not in nodes)
@@ -192,22 +192,22 @@ class ReservationCache:
         if reservation is not None:
             known = self._placeholders.get(reservation, {})
             if known.pop(uid, None) is not None:
-                self.dirty.add(reservation)
+                self.changed.add(reservation)
             if not known:
                 self._placeholders.pop(reservation, None)
             return
-        self.dirty |= self.waiting.forget(uid)
-        self._look_again(uid, None)
-        self._passed_over.pop(uid, None)
+        self.changed |= self.pending_pods.forget(uid)
+        self._drop_live_read(uid, None)
+        self._backoffs.pop(uid, None)
         self._pods.pop(uid, None)
-        for said, inside in list(self._inside.items()):
-            if uid in inside:
-                del inside[uid]
+        for allocated, assigned in list(self._pods_by_reservation.items()):
+            if uid in assigned:
+                del assigned[uid]
                 if certain:  # otherwise a live read follows
-                    self._ended.setdefault(said, set()).add(uid)
-                self._mark_owners_changed(said)
-                if not inside:
-                    del self._inside[said]
+                    self._ended_pods.setdefault(allocated, set()).add(uid)
+                self._mark_owners_changed(allocated)
+                if not assigned:
+                    del self._pods_by_reservation[allocated]
 
     def _mark_owners_changed(self, uid: Uid) -> None:
         """Mark a reservation for reconciliation after an owner pod has come or gone.
@@ -216,155 +216,156 @@ class ReservationCache:
         """
         reservation = self._reservations.get(uid)
         shared = reservation is not None and not statuses.names_owner_before_binding(reservation)
-        (self.settling if shared and self.kind is PlaceholderMode.REPLACED else self.dirty).add(uid)
+        (self.owners_changed if shared and self.placeholder_mode is PlaceholderMode.REPLACED else self.changed).add(uid)
 
-    def _look_again(self, uid: Uid, pod: SchedulerPod | None) -> None:
+    def _drop_live_read(self, uid: Uid, pod: SchedulerPod | None) -> None:
         """Drop the live reads of a pod that was unbound when it was read and has since been bound or deleted."""
         if pod is not None and not pod.spec.node_name:
             return
-        for reservation, asked in self._asked.items():
-            if asked.pop(uid, None) is not None:
-                self.dirty.add(reservation)
+        for reservation, unbound in self._unbound.items():
+            if unbound.pop(uid, None) is not None:
+                self.changed.add(reservation)
 
-    def answer(self, uid: Uid, asked: Uid, pod: SchedulerPod | None, *, now: Instant) -> None:
+    def observe_live_pod(self, uid: Uid, pod_uid: Uid, pod: SchedulerPod | None, *, now: Instant) -> None:
         """Record the live read of a pod that a reservation's status names; None: no pod with this uid exists."""
         found = self._reservations.get(uid)
-        before = self._asked.get(uid, {}).pop(asked, None)
+        before = self._unbound.get(uid, {}).pop(pod_uid, None)
         if found is None:
             return
         if pod is None or pod.terminal:
-            self._ended.setdefault(uid, set()).add(asked)
+            self._ended_pods.setdefault(uid, set()).add(pod_uid)
         elif pod.spec.node_name == found.status.node_name:
-            if asked in self._pods:
-                self._pods[asked] = pod
-                self._inside.setdefault(uid, {})[asked] = None
+            if pod_uid in self._pods:
+                self._pods[pod_uid] = pod
+                self._pods_by_reservation.setdefault(uid, {})[pod_uid] = None
             else:  # our watch may never show the pod, nor its end
-                inside = AssignedPod(uid=asked, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod))
-                self._asked.setdefault(uid, {})[asked] = _UnboundPod(consumer=inside, until=now + BINDING_TIMEOUT)
+                assigned = AssignedPod(uid=pod_uid, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod))
+                self._unbound.setdefault(uid, {})[pod_uid] = _UnboundPod(pod=assigned, until=now + BINDING_TIMEOUT)
         elif pod.spec.node_name or (before is not None and now >= before.until):
-            self._never_bound.setdefault(uid, set()).add(asked)
+            self._never_bound.setdefault(uid, set()).add(pod_uid)
             if not pod.spec.node_name:
-                self._passed_over[asked] = now + BACKOFF_AFTER_UNUSED
+                self._backoffs[pod_uid] = now + BACKOFF_AFTER_UNUSED
         else:
-            if self.kind is PlaceholderMode.YIELDING:
-                self._pods[asked] = pod
-            consumer = AssignedPod(
-                uid=asked, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod), under_way=True
+            if self.placeholder_mode is PlaceholderMode.YIELDING:
+                self._pods[pod_uid] = pod
+            assigned = AssignedPod(
+                uid=pod_uid, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod), binding=True
             )
             until = now + BINDING_TIMEOUT if before is None else before.until
-            self._asked.setdefault(uid, {})[asked] = _UnboundPod(consumer=consumer, until=until)
-        self.dirty.add(uid)
+            self._unbound.setdefault(uid, {})[pod_uid] = _UnboundPod(pod=assigned, until=until)
+        self.changed.add(uid)
 
     def eligible_from(self, pod: Uid) -> Instant:
         """Return when a pod that did not use its capacity may be admitted again; `NEVER` for any other pod."""
-        return self._passed_over.get(pod, NEVER)
+        return self._backoffs.get(pod, NEVER)
 
-    def ask_again(self, uid: Uid) -> tuple[Instant, tuple[AssignedPod, ...]]:
+    def unbound_pods(self, uid: Uid) -> tuple[Instant, tuple[AssignedPod, ...]]:
         """Return when the unbound pods of a reservation are to be read live again, and these pods."""
-        asked = self._asked.get(uid, {})
+        unbound = self._unbound.get(uid, {})
         return (
-            min((each.until for each in asked.values()), default=NEVER),
-            tuple(each.consumer for each in asked.values()),
+            min((each.until for each in unbound.values()), default=NEVER),
+            tuple(each.pod for each in unbound.values()),
         )
 
     def expected_bound_until(self, uid: Uid) -> Instant:
         """Return when the last pod that the status names is overdue to be shown as bound; `NEVER` if it names none."""
-        return max(self._named.get(uid, {}).values(), default=NEVER) + BINDING_EXPECTED
+        return max(self._named_since.get(uid, {}).values(), default=NEVER) + BINDING_EXPECTED
 
-    def refused(self, uid: Uid, text: str) -> None:
+    def record_create_error(self, uid: Uid, text: str) -> None:
         """Record the error with which the API server rejected the placeholder."""
-        if self._refused.get(uid) != text:  # the same error again changes nothing: the creation is retried later
-            self._refused[uid] = text
-            self.dirty.add(uid)
+        if self._create_errors.get(uid) != text:  # the same error again changes nothing: the creation is retried later
+            self._create_errors[uid] = text
+            self.changed.add(uid)
 
     def record_shortage(self, uid: Uid, since: WallTime | None) -> None:
         """Record since when placeholders have lacked part of the capacity; None: they lack nothing."""
         if since is None:
-            self._short.pop(uid, None)
+            self._shortages.pop(uid, None)
         else:
-            self._short.setdefault(uid, since)
+            self._shortages.setdefault(uid, since)
 
     def view(
-        self, uid: Uid, *, nodes: Mapping[Key, Node], devices: bool = False, now: Instant = 0.0
+        self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool = False, now: Instant = 0.0
     ) -> ReservationView | None:
         """Return everything that decisions about a reservation read; `nodes` are the existing nodes.
 
-        `devices` is whether the claims of its template can be held.
+        `supports_claims` is whether the claims of its template can be held.
         """
-        found = self._view(uid, nodes=nodes, devices=devices)
-        if found is not None and self.kind is PlaceholderMode.REPLACED:
-            named = {each for each, since in self._named.get(uid, {}).items() if now < since + BINDING_EXPECTED}
-            seen = {each.uid for each in found.consumers}
-            found = msgspec.structs.replace(found, expected=frozenset(named - seen))
+        found = self._view(uid, nodes=nodes, supports_claims=supports_claims)
+        if found is not None and self.placeholder_mode is PlaceholderMode.REPLACED:
+            named = {each for each, since in self._named_since.get(uid, {}).items() if now < since + BINDING_EXPECTED}
+            seen = {each.uid for each in found.assigned_pods}
+            found = msgspec.structs.replace(found, expected_pods=frozenset(named - seen))
         if (
             found is None
-            or self.kind is PlaceholderMode.REPLACED
+            or self.placeholder_mode is PlaceholderMode.REPLACED
             or found.reservation.status.phase is not ReservationPhase.AVAILABLE
         ):
             return found
+        owners = {Uid(each.uid) for each in found.reservation.status.current_owners}
         return msgspec.structs.replace(
             found,
-            applicants=self._applicants(uid, nodes=nodes, now=now),
-            strays=tuple(self.waiting.told(uid, but={Uid(o.uid) for o in found.reservation.status.current_owners})),
+            candidate_pods=self._candidate_pods(uid, nodes=nodes, now=now),
+            stale_pods=tuple(self.pending_pods.annotated_pods(uid, excluding=owners)),
         )
 
     def may_remove_gate(self, pod: SchedulerPod, *, nodes: Mapping[Key, Node]) -> bool:
         """Return whether no reservation is expected to admit a pod that waits behind our scheduling gate."""
-        if not placeholder_handover.waits_for_capacity(pod) or self.waiting.reservations_naming(pod.metadata.uid):
+        if not placeholder_handover.waits_for_capacity(pod) or self.pending_pods.reservations_naming(pod.metadata.uid):
             return False
-        claimant = self.waiting.claimant(pod.metadata.uid)
-        if claimant is None or claimant.affinity is not None:
+        pod_info = self.pending_pods.pod_info(pod.metadata.uid)
+        if pod_info is None or pod_info.affinity is not None:
             return False
-        for uid in self.waiting.candidates(pod.metadata.uid):
+        for uid in self.pending_pods.candidates(pod.metadata.uid):
             reservation = self._reservations[uid]
             if reservation.status.phase not in TERMINAL_PHASES and not reservation.status.node_name:
-                if owner_matching.matches_any_owner(reservation.spec.owners, claimant):
+                if owner_matching.matches_any_owner(reservation.spec.owners, pod_info):
                     return False
-            elif self._can_admit(uid, pod, claimant, nodes=nodes, ask=placeholder_handover.can_admit_later):
+            elif self._can_admit(uid, pod, pod_info, nodes=nodes, check=placeholder_handover.can_admit_later):
                 return False
         return True
 
-    def _view(self, uid: Uid, *, nodes: Mapping[Key, Node], devices: bool) -> ReservationView | None:
+    def _view(self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool) -> ReservationView | None:
         reservation = self._reservations.get(uid)
         if reservation is None:
             return None
         node = reservation.status.node_name
-        consumers = self._consumers(uid, reservation)
-        seen = {each.uid for each in consumers}
+        assigned_pods = self._assigned_pods(uid, reservation)
+        seen = {each.uid for each in assigned_pods}
         _, name = placeholders.placeholder_key(reservation)
         placed = self._placeholders.get(uid, {}).values()
         first = next((each for each in placed if each.metadata.name == name), None)
-        where = node or (first.spec.node_name if first is not None else "")
+        node_name = node or (first.spec.node_name if first is not None else "")
         listed = [Uid(each.uid) for each in reservation.status.current_owners]
         return ReservationView(
             reservation=reservation,
             node_gone=bool(node) and ("", node) not in nodes,
             placeholder=first,
-            others=tuple(each for each in placed if each is not first),
-            consumers=consumers,
-            ended=frozenset(self._ended.get(uid, ())),
+            other_placeholders=tuple(each for each in placed if each is not first),
+            assigned_pods=assigned_pods,
+            ended_pods=frozenset(self._ended_pods.get(uid, ())),
             never_bound=frozenset(self._never_bound.get(uid, ())),
-            asked=tuple(each.consumer for key, each in self._asked.get(uid, {}).items() if key not in seen),
-            refused=self._refused.get(uid, ""),
-            devices=devices,
-            placeholders=self.kind,
-            home=nodes.get(("", where)),
+            unbound_pods=tuple(each.pod for key, each in self._unbound.get(uid, {}).items() if key not in seen),
+            create_error=self._create_errors.get(uid, ""),
+            supports_claims=supports_claims,
+            placeholders=self.placeholder_mode,
+            node=nodes.get(("", node_name)),
             pods={key: self._pods[key] for key in (*listed, *seen) if key in self._pods},
-            shortage_since=self._short.get(uid),
+            shortage_since=self._shortages.get(uid),
         )
 
-    def _applicants(self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant) -> tuple[SchedulerPod, ...]:
+    def _candidate_pods(self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant) -> tuple[SchedulerPod, ...]:
         """Return the pods that choose this reservation first, of all reservations that admit them now."""
         found = []
-        for pod, claimant, candidates in self.waiting.applicants(uid):
-            if self._passed_over.get(pod.metadata.uid, 0.0) > now:
+        for pod, pod_info, candidates in self.pending_pods.candidate_pods(uid):
+            if self._backoffs.get(pod.metadata.uid, 0.0) > now:
                 continue
             ranked = sorted(candidates, key=self._rank)
             first = next(
                 (
                     r
                     for r in ranked
-                    if self._can_admit(r, pod, claimant, nodes=nodes, ask=placeholder_handover.can_admit)
+                    if self._can_admit(r, pod, pod_info, nodes=nodes, check=placeholder_handover.can_admit)
                 ),
                 None,
             )
@@ -376,27 +377,27 @@ class ReservationCache:
         self,
         uid: Uid,
         pod: SchedulerPod,
-        claimant: PodInfo,
+        pod_info: PodInfo,
         *,
         nodes: Mapping[Key, Node],
-        ask: placeholder_handover.AdmissionCheck,
+        check: placeholder_handover.AdmissionCheck,
     ) -> bool:
-        view = self._view(uid, nodes=nodes, devices=False)
-        if view is None or view.home is None or view.reservation.status.phase is not ReservationPhase.AVAILABLE:
+        view = self._view(uid, nodes=nodes, supports_claims=False)
+        if view is None or view.node is None or view.reservation.status.phase is not ReservationPhase.AVAILABLE:
             return False
-        there = lifecycle.reservation_state(view)
-        return placeholder_handover.matches_node(pod, view.home) and ask(
-            there, self.waiting.holding(uid), claimant, node=view.home
+        state = lifecycle.reservation_state(view)
+        return placeholder_handover.matches_node(pod, view.node) and check(
+            state, self.pending_pods.reservation(uid), pod_info, node=view.node
         )
 
     def _rank(self, uid: Uid) -> tuple[bool, int, str]:
-        holding = self.waiting.holding(uid)
-        return (not holding.order, holding.order, holding.name)
+        info = self.pending_pods.reservation(uid)
+        return (not info.order, info.order, info.name)
 
-    def _consumers(self, uid: Uid, reservation: Reservation) -> tuple[AssignedPod, ...]:
+    def _assigned_pods(self, uid: Uid, reservation: Reservation) -> tuple[AssignedPod, ...]:
         listed = {each.uid for each in reservation.status.current_owners}
         found = []
-        for each in self._inside.get(uid, ()):
+        for each in self._pods_by_reservation.get(uid, ()):
             pod = self._pods[each]
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue

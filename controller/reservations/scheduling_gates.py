@@ -26,9 +26,9 @@ _log: Final = logging.getLogger(__name__)
 class SchedulingGateRemover:
     """Removes our scheduling gate from pods that no reservation will admit."""
 
-    def __init__(self, giving: PodWriter, *, roster: ReservationCache, nodes: Reflector[Any], clock: Clock) -> None:
-        self._giving = giving
-        self._roster = roster
+    def __init__(self, writer: PodWriter, *, cache: ReservationCache, nodes: Reflector[Any], clock: Clock) -> None:
+        self._writer = writer
+        self._cache = cache
         self._nodes = nodes
         self._clock = clock
         self._woken = asyncio.Event()
@@ -43,7 +43,7 @@ class SchedulingGateRemover:
             await self._woken.wait()
             await asyncio.sleep(DEBOUNCE)
             self._woken.clear()
-            self._roster.waiting.news = False
+            self._cache.pending_pods.gated_changed = False
             if not await self._round():
                 self._woken.set()
                 await asyncio.sleep(RETRY)
@@ -51,11 +51,11 @@ class SchedulingGateRemover:
     async def _round(self) -> bool:
         """Remove all gates that may be removed; return whether no removal has to be retried."""
         done = True
-        for pod in list(self._roster.waiting.gated()):
-            if self._roster.may_remove_gate(pod, nodes=self._nodes.objects):
+        for pod in list(self._cache.pending_pods.gated()):
+            if self._cache.may_remove_gate(pod, nodes=self._nodes.objects):
                 key = pod.metadata.key
                 try:
-                    await self._giving.open(RemoveSchedulingGate(key=key, uid=pod.metadata.uid))
+                    await self._writer.remove_gate(RemoveSchedulingGate(key=key, uid=pod.metadata.uid))
                 except (NotFound, Conflict):
                     pass  # the watch delivers the change
                 except ApiError as error:

@@ -77,9 +77,9 @@ def draw_pod_stages() -> str:
 def draw_reservation_phases() -> str:
     """Return the diagram of the phases of a Reservation."""
     moves: dict[svg_diagrams.StateTransition, str] = {}
-    for (before, happening), outcome in sorted(TRANSITIONS.items(), key=str):
+    for (before, trigger), outcome in sorted(TRANSITIONS.items(), key=str):
         if before is not outcome.phase:
             move = (before.value, outcome.phase.value)
-            moves[move] = ", ".join(filter(None, (moves.get(move), happening.value)))
+            moves[move] = ", ".join(filter(None, (moves.get(move), trigger.value)))
     ends = sorted((phase.value for phase in TERMINAL_PHASES), reverse=True)
     return svg_diagrams.draw_states(("Pending", "Available", *ends), moves, first=("Pending",), last=ends)

@@ -335,7 +335,7 @@ class ClaimCache:
 
     def watch_reservations(self) -> None:
         """Announce that reservations are observed from now on; all of them are, before the first decision."""
-        self.holders.following = True
+        self.holders.is_enabled = True
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
         """Record a reservation from a list or a watch."""
@@ -344,7 +344,7 @@ class ClaimCache:
 
     def reservation_unreadable(self, uid: Uid) -> None:
         """Record that a reservation exists but cannot be read: its claims stay held."""
-        self._reservations_changed(self.holders.unreadable(uid))
+        self._reservations_changed(self.holders.mark_unreadable(uid))
 
     def forget_reservation(self, uid: Uid) -> None:
         """Forget the reservation with that uid, which is certainly deleted."""
@@ -422,7 +422,7 @@ class ClaimCache:
             pods_on_silent_nodes=self._pods_on_silent_nodes(record) if record.forced else frozenset(),
             history=record.history,
             owning_pod=self._owner(record.claim),
-            holds=self.holders.holds(record.claim),
+            holds=self.holders.holders_of(record.claim),
             observed_bind_horizon=self._bind_latency.bind_horizon(now=now),
         )
 
@@ -488,7 +488,7 @@ class ClaimCache:
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
             return
-        holds = self.holders.holds(record.claim)
+        holds = self.holders.holders_of(record.claim)
         if any(consumer.name == placeholders.placeholder_name(hold.reference.uid) for hold in holds):
             return  # deleted by force once its reservation has its place: a placeholder only pauses, and uses no device
         pod = VanishedPod(consumer.uid, node=node, boot_id=self._nodes.boot_id(node), grace=consumer.grace)
@@ -545,7 +545,7 @@ class ClaimCache:
                 stranger=not over and (other is not None or live_read_at is not None),
                 live_read_at=live_read_at,
                 group=self.workload(WorkloadKey.from_reference(entry, record.key[0])) if entry.is_pod_group else None,
-                holders=self.holders.following,
+                holders=self.holders.is_enabled,
             )
 
     def _owner(self, claim: ResourceClaim) -> OwningPodPhase:

@@ -44,8 +44,8 @@ class ClaimHolder(Struct, frozen=True):
     reference: ConsumerReference
     """The reservation's entry in ``status.reservedFor``."""
 
-    standing: HolderState = HolderState.UNKNOWN
-    owns: bool = False
+    state: HolderState = HolderState.UNKNOWN
+    is_owner: bool = False
     """Whether the claim was made for the reservation, which then is an owner of the claim."""
 
 
@@ -77,60 +77,60 @@ def template_claim_keys(reservation: Reservation) -> frozenset[Key]:
 
 
 class _KnownReservation(Struct, frozen=True):
-    holding: ReservationInfo
-    standing: HolderState
+    info: ReservationInfo
+    state: HolderState
     namespace: str
     """Namespace of the template, and so of the claims that are made for the reservation."""
 
-    named: frozenset[Key]
+    claim_keys: frozenset[Key]
 
 
 class ClaimHolders:
     """The cache of reservations, and of the claims that each of them holds or may hold."""
 
     def __init__(self) -> None:
-        self.following = False
+        self.is_enabled = False
         """Whether reservations are watched; if not, their entries are left to other components."""
 
         self._known: dict[Uid, _KnownReservation] = {}
-        self._gone: dict[Uid, None] = {}
-        self._naming: dict[Key, set[Uid]] = {}
+        self._tombstones: dict[Uid, None] = {}
+        self._reservations_by_claim: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, set[Key]] = {}
         """Claims that have a reservation as an owner, or in ``status.reservedFor``."""
 
     def observe(self, uid: Uid, reservation: Reservation) -> frozenset[Key]:
         """Add or update a reservation; return the claims that it affects."""
         status = reservation.status
-        standing = (
+        state = (
             HolderState.AVAILABLE
             if status.phase is ReservationPhase.AVAILABLE and status.node_name
             else HolderState.PENDING
         )
-        standing = HolderState.OVER if status.phase in TERMINAL_PHASES else standing
+        state = HolderState.OVER if status.phase in TERMINAL_PHASES else state
         namespace, _ = placeholders.placeholder_key(reservation)
         known = _KnownReservation(
-            holding=reservation_info.from_reservation(reservation),
-            standing=standing,
+            info=reservation_info.from_reservation(reservation),
+            state=state,
             namespace=namespace,
-            named=template_claim_keys(reservation),
+            claim_keys=template_claim_keys(reservation),
         )
-        if uid in self._gone or self._known.get(uid) == known:
+        if uid in self._tombstones or self._known.get(uid) == known:
             return _NO_CLAIMS
-        concerned = self._forget(uid)
+        affected = self._forget(uid)
         self._known[uid] = known
-        for key in known.named:
-            self._naming.setdefault(key, set()).add(uid)
-        return concerned | known.named
+        for key in known.claim_keys:
+            self._reservations_by_claim.setdefault(key, set()).add(uid)
+        return affected | known.claim_keys
 
-    def unreadable(self, uid: Uid) -> frozenset[Key]:
+    def mark_unreadable(self, uid: Uid) -> frozenset[Key]:
         """Drop what is known of a reservation that exists and cannot be read; return the claims that this affects."""
         return self._forget(uid)
 
     def forget(self, uid: Uid) -> frozenset[Key]:
         """Record that a reservation is certainly deleted; return the claims that this affects."""
-        self._gone[uid] = None
-        if len(self._gone) > MAX_TOMBSTONES:
-            del self._gone[next(iter(self._gone))]
+        self._tombstones[uid] = None
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
         return self._forget(uid)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
@@ -146,42 +146,40 @@ class ClaimHolders:
         for uid in _holder_uids(claim):
             self._drop(uid, claim.metadata.key)
 
-    def standing(self, uid: Uid) -> HolderState:
+    def state(self, uid: Uid) -> HolderState:
         """Return the state of a reservation."""
-        if uid in self._gone:
+        if uid in self._tombstones:
             return HolderState.OVER
         known = self._known.get(uid)
-        return HolderState.UNKNOWN if known is None else known.standing
+        return HolderState.UNKNOWN if known is None else known.state
 
-    def holding(self, uid: Uid) -> ReservationInfo | None:
+    def reservation(self, uid: Uid) -> ReservationInfo | None:
         """Return a reservation by its uid; None if the uid is unknown."""
         known = self._known.get(uid)
-        return None if known is None else known.holding
+        return None if known is None else known.info
 
     def available(self) -> Iterator[ReservationInfo]:
         """Yield the reservations that hold something on a node."""
-        return (each.holding for each in self._known.values() if each.standing is HolderState.AVAILABLE)
+        return (each.info for each in self._known.values() if each.state is HolderState.AVAILABLE)
 
-    def holds(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
+    def holders_of(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
         """Return the reservations that hold a claim, or held it."""
-        if not self.following:
+        if not self.is_enabled:
             return ()
         found: dict[Uid, ClaimHolder] = {}
-        for each in self.made_for(claim):
+        for each in self.owner_reservations_of(claim):
             found[each.uid] = ClaimHolder(
-                reference=reserved_for_entry(each.name, each.uid), standing=self.standing(each.uid), owns=True
+                reference=reserved_for_entry(each.name, each.uid), state=self.state(each.uid), is_owner=True
             )
-        for uid in sorted(self._naming.get(claim.metadata.key, ())):
+        for uid in sorted(self._reservations_by_claim.get(claim.metadata.key, ())):
             known = self._known[uid]
-            found.setdefault(
-                uid, ClaimHolder(reference=reserved_for_entry(known.holding.name, uid), standing=known.standing)
-            )
+            found.setdefault(uid, ClaimHolder(reference=reserved_for_entry(known.info.name, uid), state=known.state))
         for listed in claim.entries:
             if listed.is_reservation:
-                found.setdefault(listed.uid, ClaimHolder(reference=listed, standing=self.standing(listed.uid)))
+                found.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.uid)))
         return tuple(found.values())
 
-    def made_for(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
+    def owner_reservations_of(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
         """Yield the reservations that a claim was made for, except those with another namespace in the template."""
         for each in owner_reservations(claim):
             known = self._known.get(each.uid)
@@ -190,11 +188,11 @@ class ClaimHolders:
 
     def _forget(self, uid: Uid) -> frozenset[Key]:
         known = self._known.pop(uid, None)
-        for key in known.named if known is not None else ():
-            self._naming[key].discard(uid)
-            if not self._naming[key]:
-                del self._naming[key]
-        return frozenset(self._claims.get(uid, ())) | (known.named if known is not None else _NO_CLAIMS)
+        for key in known.claim_keys if known is not None else ():
+            self._reservations_by_claim[key].discard(uid)
+            if not self._reservations_by_claim[key]:
+                del self._reservations_by_claim[key]
+        return frozenset(self._claims.get(uid, ())) | (known.claim_keys if known is not None else _NO_CLAIMS)
 
     def _drop(self, uid: Uid, key: Key) -> None:
         keys = self._claims.get(uid)

@@ -171,7 +171,7 @@ def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
 
 
 def _deallocation_cause(view: ClaimView, desired: Desired) -> str:
-    ended = [hold.reference.name for hold in view.holds if hold.standing is HolderState.OVER]
+    ended = [hold.reference.name for hold in view.holds if hold.state is HolderState.OVER]
     if ended:
         return f"Reservation {list_names(ended)} ended and no pod uses the claim"
     workload = str(view.reservation.reference) if view.reservation is not None else ""

@@ -35,11 +35,11 @@ def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desi
     del policy, now
     for hold in view.holds:
         listed = hold.reference.uid in view.listed
-        if hold.standing is HolderState.UNKNOWN:
+        if hold.state is HolderState.UNKNOWN:
             desired = desired.with_lookups(LookUpWorkload(claim=view.key, reference=hold.reference))
-        if hold.standing is HolderState.OVER:
+        if hold.state is HolderState.OVER:
             if (
-                hold.owns
+                hold.is_owner
                 and view.allocation is not None
                 and view.owning_pod not in {OwningPodPhase.PRESENT, OwningPodPhase.UNKNOWN}
             ):
@@ -63,16 +63,16 @@ def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desi
 
 def _has_lost_devices(view: ClaimView, hold: ClaimHolder) -> bool:
     """Return whether an available reservation has no devices; with its placeholder present, news may be on the way."""
-    made = hold.owns and hold.standing is HolderState.AVAILABLE and view.claim.controller is None
+    made = hold.is_owner and hold.state is HolderState.AVAILABLE and view.claim.controller is None
     return made and view.allocation is None and not view.claim.metadata.deleting
 
 
 def _needs_entry(view: ClaimView, hold: ClaimHolder, *, listed: bool) -> bool:
     if view.claim.metadata.deleting:  # the list can only shrink, and this entry goes once no pod consumes
         return listed and view.consuming > 0
-    if hold.standing is HolderState.AVAILABLE:
+    if hold.state is HolderState.AVAILABLE:
         return True
-    if hold.owns:  # generated for this reservation alone: no other pod could have it allocated
+    if hold.is_owner:  # generated for this reservation alone: no other pod could have it allocated
         return not _is_being_placed(view, hold)
     return listed
 
@@ -92,7 +92,7 @@ def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, de
     # up yet, as after a restart, only the uid is known.
     if may_run_without_object(view, now) or view.entries_of(EntryKind.UNKNOWN):
         return desired
-    if view.owning_pod not in _ENDED or not any(h.owns and h.standing is not HolderState.OVER for h in view.holds):
+    if view.owning_pod not in _ENDED or not any(h.is_owner and h.state is not HolderState.OVER for h in view.holds):
         return desired
     owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
     return desired.replace(owners=owners, annotations={**desired.annotations, POD_CLAIM_NAME: None}, urgent=True)
@@ -106,8 +106,8 @@ def generated_claim_rule(view: ClaimView, policy: Policy, now: Instant, desired:
     reservation is over, and never before.
     """
     del now
-    holds = [hold for hold in view.holds if hold.owns]
-    if any(hold.standing is not HolderState.OVER for hold in holds):
+    holds = [hold for hold in view.holds if hold.is_owner]
+    if any(hold.state is not HolderState.OVER for hold in holds):
         return desired
     left = bool(holds) and view.owning_pod in _NO_OWNING_POD and not view.unfinished
     if (

@@ -127,7 +127,7 @@ def _without_pod_groups(view: ClaimView) -> ClaimView:
 def _without_reservations(view: ClaimView) -> ClaimView:
     if EntryKind.RESERVATION not in view.kinds:
         return view
-    return _replace(view, holds=tuple(msgspec.structs.replace(hold, standing=HolderState.OVER) for hold in view.holds))
+    return _replace(view, holds=tuple(msgspec.structs.replace(hold, state=HolderState.OVER) for hold in view.holds))
 
 
 def _without_lost_nodes(view: ClaimView) -> ClaimView:

@@ -7,8 +7,8 @@
 5. An available reservation reports its owner pods. If an extender holds the capacity, it needs no placeholder; in mode
    yielding placeholders stay, and give way to owner pods (`placeholder_handover`).
 
-A pod that the status names stays a consumer until it is *known* to have ended, or never to have been bound: only a live
-read shows that, never its absence from a watch.
+A pod that the status names stays an owner pod until it is *known* to have ended, or never to have been bound: only a
+live read shows that, never its absence from a watch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,15 +51,15 @@ class ReservationEvent(Struct, frozen=True):
     """An Event on the reservation, recorded once the write that it reports has succeeded."""
 
     reason: ReservationReason
-    text: str
-    severity: EventType = EventType.NORMAL
+    message: str
+    type: EventType = EventType.NORMAL
 
 
 class PatchReservationStatus(Struct, frozen=True):
     """Patch the status, on condition that the resourceVersion is the one that was decided on."""
 
     body: Mapping[str, Any]
-    told: tuple[ReservationEvent, ...] = ()
+    events: tuple[ReservationEvent, ...] = ()
 
 
 class CreatePlaceholder(Struct, frozen=True):
@@ -113,30 +113,30 @@ class ReservationView(Struct, frozen=True):
     node_gone: bool = False
     placeholder: SchedulerPod | None = None
     """The placeholder that finds the node."""
-    others: tuple[SchedulerPod, ...] = ()
+    other_placeholders: tuple[SchedulerPod, ...] = ()
     """Further placeholders, in mode yielding."""
-    consumers: tuple[AssignedPod, ...] = ()
+    assigned_pods: tuple[AssignedPod, ...] = ()
     """Observed pods on the reservation's node that are in the reservation and have not finished."""
-    ended: frozenset[Uid] = frozenset()
+    ended_pods: frozenset[Uid] = frozenset()
     """Pods that a live read showed finished or gone."""
     never_bound: frozenset[Uid] = frozenset()
     """Pods that were not bound although they were read live for long enough."""
-    asked: tuple[AssignedPod, ...] = ()
+    unbound_pods: tuple[AssignedPod, ...] = ()
     """Pods that a live read showed not bound yet: their binding may be under way."""
-    expected: frozenset[Uid] = frozenset()
+    expected_pods: frozenset[Uid] = frozenset()
     """Pods that the status named only a moment ago: the watch is about to show their binding."""
-    refused: str = ""
+    create_error: str = ""
     """Error of the API server when the placeholder was to be created; empty if there was none."""
-    devices: bool = False
+    supports_claims: bool = False
     """Whether the claims of the template can be held."""
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
-    home: Node | None = None
+    node: Node | None = None
     """The node of the reservation; without one, the node of its placeholder."""
     pods: Mapping[Uid, SchedulerPod] = {}
     """Observed pods that the status names."""
-    applicants: tuple[SchedulerPod, ...] = ()
+    candidate_pods: tuple[SchedulerPod, ...] = ()
     """Pending pods that no reservation names and whose first choice is this reservation; the most urgent first."""
-    strays: tuple[SchedulerPod, ...] = ()
+    stale_pods: tuple[SchedulerPod, ...] = ()
     """Pending pods whose annotation names this reservation, while its status no longer names the pods."""
     shortage_since: WallTime | None = None
     """Time since which placeholders have lacked part of the capacity; None if they lack nothing."""
@@ -147,7 +147,7 @@ class ReservationPlan(Struct, frozen=True):
 
     actions: tuple[ReservationAction, ...] = ()
     wake_at: WallTime = NEVER
-    short: bool = False
+    has_shortage: bool = False
     """Whether placeholders lack part of the capacity."""
 
 
@@ -167,11 +167,11 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
             actions=(*_delete_placeholders(view), _patch_status(reservation, ended, _expired_event(ended))), wake_at=now
         )
     wake_at = phases.expiration_time(reservation)
-    fault = reservation_info.from_reservation(reservation).parse_error
-    if (told := _sync_readable_condition(reservation, fault, now=now)) is not None:
-        return ReservationPlan(actions=(told,), wake_at=now)
+    parse_error = reservation_info.from_reservation(reservation).parse_error
+    if (update := _sync_readable_condition(reservation, parse_error, now=now)) is not None:
+        return ReservationPlan(actions=(update,), wake_at=now)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
-        actions = () if fault else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
+        actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
     elif view.placeholders is PlaceholderMode.YIELDING:
         return _plan_yielding(view, now=now, wake_at=wake_at)
     else:
@@ -179,96 +179,100 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
     return ReservationPlan(actions=actions, wake_at=wake_at)
 
 
-def _sync_readable_condition(reservation: Reservation, fault: str, *, now: WallTime) -> PatchReservationStatus | None:
-    happening = Trigger.UNREADABLE if fault else Trigger.READABLE
-    status = phases.next_status(reservation.status, happening, now=now, message=fault)
+def _sync_readable_condition(
+    reservation: Reservation, parse_error: str, *, now: WallTime
+) -> PatchReservationStatus | None:
+    trigger = Trigger.UNREADABLE if parse_error else Trigger.READABLE
+    status = phases.next_status(reservation.status, trigger, now=now, message=parse_error)
     if status is None:
         return None
-    told = ReservationEvent(
+    event = ReservationEvent(
         reason=ReservationReason.INVALID,
-        text=f"{fault}; no pod can use the reservation until the field is corrected",
-        severity=EventType.WARNING,
+        message=f"{parse_error}; no pod can use the reservation until the field is corrected",
+        type=EventType.WARNING,
     )
-    return _patch_status(reservation, status, *([told] if fault else []))
+    return _patch_status(reservation, status, *([event] if parse_error else []))
 
 
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation, pod = view.reservation, view.placeholder
-    again: tuple[ReservationAction, ...] = ()
-    if reservation_info.template_resource_claims(reservation) and not view.devices:
-        text, again = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
-    elif pod is None or view.refused:
-        text = view.refused
+    actions: tuple[ReservationAction, ...] = ()
+    if reservation_info.template_resource_claims(reservation) and not view.supports_claims:
+        text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
+    elif pod is None or view.create_error:
+        text = view.create_error
         yielding = view.placeholders is PlaceholderMode.YIELDING
         made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
-        again = (CreatePlaceholder(manifest=made(reservation)),) if pod is None else ()
+        actions = (CreatePlaceholder(manifest=made(reservation)),) if pod is None else ()
     else:
         condition = pod.condition(POD_SCHEDULED)
-        waits = condition is not None and condition.status == "False" and not pod.spec.node_name
-        text = condition.message if condition is not None and waits else ""
+        unschedulable = condition is not None and condition.status == "False" and not pod.spec.node_name
+        text = condition.message if condition is not None and unschedulable else ""
     if not text:
-        return again
+        return actions
     status = phases.next_status(reservation.status, Trigger.UNSCHEDULABLE, now=now, message=text)
     if status is None:
-        return again
-    told = ReservationEvent(reason=ReservationReason.FAILED_SCHEDULING, text=text, severity=EventType.WARNING)
-    return (*again, _patch_status(reservation, status, told))
+        return actions
+    event = ReservationEvent(reason=ReservationReason.FAILED_SCHEDULING, message=text, type=EventType.WARNING)
+    return (*actions, _patch_status(reservation, status, event))
 
 
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation = view.reservation
-    seen = {each.uid for each in view.consumers}
-    known = seen | view.ended | view.never_bound
+    seen = {each.uid for each in view.assigned_pods}
+    known = seen | view.ended_pods | view.never_bound
     missing = {Uid(each.uid): each for each in reservation.status.current_owners if each.uid not in known}
-    under_way = [each for each in view.asked if each.uid in missing]
-    for each in under_way:
+    binding = [each for each in view.unbound_pods if each.uid in missing]
+    for each in binding:
         del missing[each.uid]
     if missing:  # what these pods take is not known either
-        expected = view.expected - reservation_info.pre_allocated_pods(
+        expected_pods = view.expected_pods - reservation_info.pre_allocated_pods(
             reservation
         )  # already running; the annotation follows
-        asked = {uid: each for uid, each in missing.items() if uid not in expected}
-        return tuple(GetPod(key=(each.namespace, each.name), uid=uid) for uid, each in asked.items())
-    status = statuses.synced_status(reservation, (*view.consumers, *under_way), now=now, never_bound=view.never_bound)
+        overdue = {uid: each for uid, each in missing.items() if uid not in expected_pods}
+        return tuple(GetPod(key=(each.namespace, each.name), uid=uid) for uid, each in overdue.items())
+    status = statuses.synced_status(reservation, (*view.assigned_pods, *binding), now=now, never_bound=view.never_bound)
     if status is None:
-        return tuple(_unannotated_owners(view, (*view.consumers, *under_way)))
-    told = []
+        return tuple(_unannotated_owners(view, (*view.assigned_pods, *binding)))
+    events = []
     if status.phase is ReservationPhase.SUCCEEDED:
         names = (
             ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
         )
-        told = [
+        events = [
             ReservationEvent(
                 reason=ReservationReason.SUCCEEDED,
-                text=f"Allocated to {names}; with allocateOnce the reservation takes no other pod",
+                message=f"Allocated to {names}; with allocateOnce the reservation takes no other pod",
             )
         ]
-    return (_patch_status(reservation, status, *told),)
+    return (_patch_status(reservation, status, *events),)
 
 
-def _unannotated_owners(view: ReservationView, consumers: Iterable[AssignedPod]) -> Iterator[SetReservationAllocated]:
+def _unannotated_owners(
+    view: ReservationView, assigned_pods: Iterable[AssignedPod]
+) -> Iterator[SetReservationAllocated]:
     """Yield the pods that the reservation was placed over and whose annotation does not name the reservation yet.
 
     The status names such a pod first, so its annotation can be written after a restart as well.
     """
-    before = reservation_info.pre_allocated_pods(view.reservation)
-    for each in consumers:
+    pre_allocated = reservation_info.pre_allocated_pods(view.reservation)
+    for each in assigned_pods:
         pod = view.pods.get(each.uid)
-        said = (
+        annotated = (
             allocated_reservation_uid(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
             if pod is not None
             else ""
         )
-        if each.uid in before and not each.under_way and said != view.reservation.metadata.uid:
+        if each.uid in pre_allocated and not each.binding and annotated != view.reservation.metadata.uid:
             yield SetReservationAllocated(key=each.key, uid=each.uid, nominate=False, label=False)
 
 
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     """Return the write that places a reservation on the node of its bound placeholder; nothing before the binding."""
     pod = view.placeholder
-    if view.placeholders is not PlaceholderMode.YIELDING or pod is None or view.home is None:
+    if view.placeholders is not PlaceholderMode.YIELDING or pod is None or view.node is None:
         return ()
-    if pod.metadata.deleting or pod.spec.node_name != view.home.metadata.name:
+    if pod.metadata.deleting or pod.spec.node_name != view.node.metadata.name:
         return ()
     if pod.terminal:  # rejected by the kubelet: another node may take it
         return _delete_placeholders(view)
@@ -279,90 +283,90 @@ def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAct
 def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -> ReservationPlan:
     """Return the plan for a reservation whose placeholders stay; the status must be correct before anything else."""
     reservation = view.reservation
-    if known := _sync_owners(view, now=now):
-        return ReservationPlan(actions=known, wake_at=wake_at)
-    there = reservation_state(view)
-    holding = reservation_info.from_reservation(reservation)
-    if view.home is not None and not holding.parse_error:
-        for pod in view.applicants:
-            claimant = PodInfo.from_pod(pod)
-            if placeholder_handover.matches_node(pod, view.home) and placeholder_handover.can_admit(
-                there, holding, claimant, node=view.home
+    if updates := _sync_owners(view, now=now):
+        return ReservationPlan(actions=updates, wake_at=wake_at)
+    state = reservation_state(view)
+    info = reservation_info.from_reservation(reservation)
+    if view.node is not None and not info.parse_error:
+        for pod in view.candidate_pods:
+            pod_info = PodInfo.from_pod(pod)
+            if placeholder_handover.matches_node(pod, view.node) and placeholder_handover.can_admit(
+                state, info, pod_info, node=view.node
             ):
-                consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
-                if (status := statuses.status_with_owner(reservation, consumer)) is not None:
+                owner = AssignedPod(uid=pod_info.uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+                if (status := statuses.status_with_owner(reservation, owner)) is not None:
                     return ReservationPlan(actions=(_patch_status(reservation, status),), wake_at=wake_at)
-    lacking = placeholder_handover.shortage_message(there)
-    told, due = _sync_held_condition(view, lacking, now=now)
-    dismissed = (ClearReservationAllocated(key=each.metadata.key, uid=each.metadata.uid) for each in view.strays)
+    shortage = placeholder_handover.shortage_message(state)
+    updates, due = _sync_held_condition(view, shortage, now=now)
+    cleared = (ClearReservationAllocated(key=each.metadata.key, uid=each.metadata.uid) for each in view.stale_pods)
     return ReservationPlan(
-        actions=(*dismissed, *_as_actions(view, placeholder_handover.plan_handover(there)), *told),
+        actions=(*cleared, *_as_actions(view, placeholder_handover.plan_handover(state)), *updates),
         wake_at=min(wake_at, due),
-        short=bool(lacking),
+        has_shortage=bool(shortage),
     )
 
 
 def reservation_state(view: ReservationView) -> ReservationState:
     """Return the state of a reservation that has its node and keeps its capacity with placeholders."""
     reservation = view.reservation
-    placed = [each for each in (view.placeholder, *view.others) if each is not None]
-    named = [*view.consumers, *view.asked]
+    placeholder_pods = [each for each in (view.placeholder, *view.other_placeholders) if each is not None]
+    owner_pods = [*view.assigned_pods, *view.unbound_pods]
     return ReservationState(
         node=reservation.status.node_name,
-        held=reservation_info.from_reservation(reservation).allocatable,
-        once=reservation.spec.allocate_once,
-        keepers=tuple(map(Placeholder.of, placed)),
-        guests=tuple(_owner_pod(view, each) for each in named),
+        allocatable=reservation_info.from_reservation(reservation).allocatable,
+        allocate_once=reservation.spec.allocate_once,
+        placeholders=tuple(map(Placeholder.from_pod, placeholder_pods)),
+        owner_pods=tuple(_owner_pod(view, each) for each in owner_pods),
     )
 
 
-def _owner_pod(view: ReservationView, consumer: AssignedPod) -> OwnerPod:
-    pod = view.pods.get(consumer.uid)
+def _owner_pod(view: ReservationView, assigned: AssignedPod) -> OwnerPod:
+    pod = view.pods.get(assigned.uid)
     if pod is not None:
-        return OwnerPod.of(pod, inside=Uid(view.reservation.metadata.uid))
-    return OwnerPod(key=consumer.key, uid=consumer.uid, amounts=consumer.amounts, bound=not consumer.under_way)
+        return OwnerPod.from_pod(pod, reservation=Uid(view.reservation.metadata.uid))
+    return OwnerPod(key=assigned.key, uid=assigned.uid, amounts=assigned.amounts, is_bound=not assigned.binding)
 
 
 def _as_actions(
-    view: ReservationView, moves: Iterable[placeholder_handover.HandoverStep]
+    view: ReservationView, steps: Iterable[placeholder_handover.HandoverStep]
 ) -> Iterator[ReservationAction]:
-    taken = {each.metadata.name for each in (view.placeholder, *view.others) if each is not None}
-    for move in moves:
-        match move:
+    taken = {each.metadata.name for each in (view.placeholder, *view.other_placeholders) if each is not None}
+    for step in steps:
+        match step:
             case placeholder_handover.PlaceholderRequest():
                 number = placeholders.next_free_number(view.reservation, taken)
                 taken.add(placeholders.numbered_name(view.reservation, number=number))
-                keeps, standby_for, replaces = move.amounts, move.standby_for, move.replaces
+                requests, standby_for, replaces = step.amounts, step.standby_for, step.replaces
                 made = placeholders.additional_manifest(
-                    view.reservation, number=number, keeps=keeps, standby_for=standby_for, replaces=replaces
+                    view.reservation, number=number, requests=requests, standby_for=standby_for, replaces=replaces
                 )
                 yield CreatePlaceholder(manifest=made)
             case _:
-                yield move
+                yield step
 
 
 def _sync_held_condition(
-    view: ReservationView, lacking: str, *, now: WallTime
+    view: ReservationView, shortage: str, *, now: WallTime
 ) -> tuple[tuple[ReservationAction, ...], WallTime]:
     """Return the write of condition Held, and when to decide again: other pods come and go within a moment."""
     reservation = view.reservation
-    if lacking:
+    if shortage:
         since = now if view.shortage_since is None else view.shortage_since
         if now < since + SHORTAGE_GRACE_PERIOD:
             return (), since + SHORTAGE_GRACE_PERIOD
-    text = f"Other pods use reserved capacity on node {reservation.status.node_name}: {lacking}" if lacking else ""
-    happening = Trigger.LOST if lacking else Trigger.KEPT
-    status = phases.next_status(reservation.status, happening, now=now, message=text)
+    text = f"Other pods use reserved capacity on node {reservation.status.node_name}: {shortage}" if shortage else ""
+    trigger = Trigger.LOST if shortage else Trigger.KEPT
+    status = phases.next_status(reservation.status, trigger, now=now, message=text)
     if status is None:
         return (), NEVER
-    told = ReservationEvent(reason=ReservationReason.TAKEN, text=text, severity=EventType.WARNING)
-    return (_patch_status(reservation, status, *([told] if lacking else [])),), NEVER
+    event = ReservationEvent(reason=ReservationReason.TAKEN, message=text, type=EventType.WARNING)
+    return (_patch_status(reservation, status, *([event] if shortage else [])),), NEVER
 
 
 def _delete_placeholders(view: ReservationView) -> tuple[DeletePlaceholder, ...]:
     return tuple(
         DeletePlaceholder(key=pod.metadata.key, uid=pod.metadata.uid)
-        for pod in (view.placeholder, *view.others)
+        for pod in (view.placeholder, *view.other_placeholders)
         if pod is not None and not pod.metadata.deleting
     )
 
@@ -371,11 +375,11 @@ def _expired_event(status: ReservationStatus) -> ReservationEvent:
     condition = status.condition(phases.CONDITION_READY)
     return ReservationEvent(
         reason=ReservationReason.EXPIRED,
-        text=condition.message if condition is not None else "The reservation has expired",
+        message=condition.message if condition is not None else "The reservation has expired",
     )
 
 
 def _patch_status(
-    reservation: Reservation, status: ReservationStatus, *told: ReservationEvent
+    reservation: Reservation, status: ReservationStatus, *events: ReservationEvent
 ) -> PatchReservationStatus:
-    return PatchReservationStatus(body={"status": statuses.status_patch(reservation.status, status)}, told=told)
+    return PatchReservationStatus(body={"status": statuses.status_patch(reservation.status, status)}, events=events)

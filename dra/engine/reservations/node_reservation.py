@@ -211,6 +211,6 @@ def select_reserved_cpus(
     if count <= 0:
         return NO_CPUS
     among = topology.online if usable is None else usable
-    room = CpuSnapshot(topology=topology, allocatable=among, allocations=())
-    found = take_cpus(room, CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED))
+    free = CpuSnapshot(topology=topology, allocatable=among, allocations=())
+    found = take_cpus(free, CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED))
     return NO_CPUS if isinstance(found, CpuAllocationFailure) else found

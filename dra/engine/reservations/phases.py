@@ -70,7 +70,7 @@ class Transition(NamedTuple):
     """The phase and the conditions that follow a trigger."""
 
     phase: ReservationPhase
-    told: tuple[ConditionUpdate, ...]
+    conditions: tuple[ConditionUpdate, ...]
 
 
 CONDITION_SCHEDULED: Final = "Scheduled"
@@ -114,20 +114,20 @@ TERMINAL_PHASES: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase
 
 
 def next_status(
-    status: ReservationStatus, happening: Trigger, *, now: WallTime, message: str = ""
+    status: ReservationStatus, trigger: Trigger, *, now: WallTime, message: str = ""
 ) -> ReservationStatus | None:
     """Return the status after a trigger; None if nothing changes."""
     phase = ReservationPhase.PENDING if status.phase is ReservationPhase.WAITING else status.phase
-    outcome = TRANSITIONS.get((phase, happening))
+    outcome = TRANSITIONS.get((phase, trigger))
     if outcome is None:
         return None
-    if happening is Trigger.UNSCHEDULABLE and is_condition_true(status, CONDITION_SCHEDULED):
+    if trigger is Trigger.UNSCHEDULABLE and is_condition_true(status, CONDITION_SCHEDULED):
         return None
-    if happening in _RECOVERY_CONDITIONS and status.condition(_RECOVERY_CONDITIONS[happening]) is None:
+    if trigger in _RECOVERY_CONDITIONS and status.condition(_RECOVERY_CONDITIONS[trigger]) is None:
         return None
     conditions = status.conditions
-    for told in outcome.told:
-        conditions = _set_condition(conditions, told, message=message, now=now)
+    for update in outcome.conditions:
+        conditions = _set_condition(conditions, update, message=message, now=now)
     if (outcome.phase, conditions) == (status.phase, status.conditions):
         return None
     return status.model_copy(update={"phase": outcome.phase, "conditions": conditions})
@@ -140,21 +140,21 @@ def is_condition_true(status: ReservationStatus, kind: str) -> bool:
 
 
 def _set_condition(
-    conditions: tuple[ReservationCondition, ...], told: ConditionUpdate, *, message: str, now: WallTime
+    conditions: tuple[ReservationCondition, ...], update: ConditionUpdate, *, message: str, now: WallTime
 ) -> tuple[ReservationCondition, ...]:
     """Return the conditions with one added or replaced.
 
     An unchanged condition is not written again; only a change of its status is a transition.
     """
     moment = datetime.fromtimestamp(int(now), UTC)
-    before = next((each for each in conditions if each.type == told.type), None)
-    if before is not None and (before.status, before.reason, before.message) == (told.status, told.reason, message):
+    before = next((each for each in conditions if each.type == update.type), None)
+    if before is not None and (before.status, before.reason, before.message) == (update.status, update.reason, message):
         return conditions
-    moved = before is None or before.status != told.status
+    moved = before is None or before.status != update.status
     new = ReservationCondition(
-        type=told.type,
-        status=told.status,
-        reason=told.reason.value,
+        type=update.type,
+        status=update.status,
+        reason=update.reason.value,
         message=message,
         last_probe_time=moment,
         last_transition_time=moment if before is None or moved else before.last_transition_time,
@@ -200,7 +200,7 @@ GC_DURATION: Final = 24 * 3600.0
 """Seconds for which an ended reservation stays, so that users can read its status."""
 
 
-def deletion_time(reservation: Reservation, *, node_gone: bool = False, kept: float = GC_DURATION) -> WallTime:
+def deletion_time(reservation: Reservation, *, node_gone: bool = False, retention: float = GC_DURATION) -> WallTime:
     """Return when a reservation is to be deleted; `NEVER` if it has not ended, 0 if its node is gone."""
     status = reservation.status
     if status.phase not in TERMINAL_PHASES or reservation.metadata.deletion_timestamp is not None:
@@ -213,4 +213,4 @@ def deletion_time(reservation: Reservation, *, node_gone: bool = False, kept: fl
         ended = ready.last_probe_time if status.phase is ReservationPhase.SUCCEEDED else ready.last_transition_time
         ended = ended or ready.last_transition_time or ready.last_probe_time
     ended = ended or reservation.metadata.creation_timestamp
-    return NEVER if ended is None else ended.timestamp() + kept
+    return NEVER if ended is None else ended.timestamp() + retention

@@ -47,31 +47,32 @@ class OwnerPod(Struct, frozen=True):
     key: Key
     uid: Uid
     amounts: Amounts
-    bound: bool = False
+    is_bound: bool = False
     nominated: str = ""
-    marked: bool = False
+    is_annotated: bool = False
     """Whether the pod's annotation names the reservation."""
-    labelled: bool = False
+    is_labelled: bool = False
     """Whether the pod has the label by which its standby placeholder's anti-affinity selects it."""
-    gated: bool = False
+    is_gated: bool = False
     """Whether the pod has our scheduling gate."""
-    leaving: bool = False
+    deleting: bool = False
     """Whether the pod is being deleted."""
 
     @classmethod
-    def of(cls, pod: SchedulerPod, *, inside: Uid) -> "OwnerPod":
-        """Return the OwnerPod of a pod that the status of reservation `inside` names."""
+    def from_pod(cls, pod: SchedulerPod, *, reservation: Uid) -> "OwnerPod":
+        """Return the OwnerPod of a pod that the status of a reservation names."""
         meta = pod.metadata
         return cls(
             key=meta.key,
             uid=meta.uid,
             amounts=pod_requests.pod_requests(pod),
-            bound=bool(pod.spec.node_name),
+            is_bound=bool(pod.spec.node_name),
             nominated=pod.status.nominated_node_name,
-            marked=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)) == inside,
-            labelled=(meta.labels or {}).get(well_known.LABEL_INSIDE) == meta.uid,
-            gated=well_known.SCHEDULING_GATE in pod.gates,
-            leaving=meta.deleting,
+            is_annotated=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
+            == reservation,
+            is_labelled=(meta.labels or {}).get(well_known.LABEL_INSIDE) == meta.uid,
+            is_gated=well_known.SCHEDULING_GATE in pod.gates,
+            deleting=meta.deleting,
         )
 
 
@@ -79,11 +80,11 @@ class ReservationState(Struct, frozen=True):
     """The placeholders and owner pods of a reservation that has its node."""
 
     node: str
-    held: Amounts
-    once: bool = False
+    allocatable: Amounts
+    allocate_once: bool = False
     """Whether the reservation ends with its first owner pod (allocateOnce): then there are no standby placeholders."""
-    keepers: tuple[Placeholder, ...] = ()
-    guests: tuple[OwnerPod, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    owner_pods: tuple[OwnerPod, ...] = ()
 
 
 class PlaceholderRequest(Struct, frozen=True):
@@ -132,98 +133,100 @@ HandoverStep: TypeAlias = (
 class AdmissionCheck(Protocol):
     """A check whether a reservation admits a pod: `can_admit` or `can_admit_later`."""
 
-    def __call__(self, there: ReservationState, holding: ReservationInfo, pod: PodInfo, /, *, node: Node) -> bool:
+    def __call__(self, state: ReservationState, info: ReservationInfo, pod: PodInfo, /, *, node: Node) -> bool:
         """Return whether the reservation admits the pod."""
 
 
-def plan_handover(there: ReservationState) -> tuple[HandoverStep, ...]:
+def plan_handover(state: ReservationState) -> tuple[HandoverStep, ...]:
     """Return the next steps, in order; none if placeholders and owner pods are as they should be."""
-    useless = [each for each in there.keepers if each.ended or each.node not in {"", there.node}]
-    drops = _removals(each for each in useless if not each.leaving)
-    own, replaced = _active_placeholders(there), _replaced_placeholders(there)
-    asked, wanted = quantities.total(each.amounts for each in own), target_requests(there)
-    missing, excess = _positive_difference(wanted, asked), _positive_difference(asked, wanted)
-    if missing := missing or _missing_replacements(there, replaced):  # nothing is deleted before that exists
-        return (*drops, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
-    nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(there, own)]
-    turn = _next_deletion(there, replaced)
-    fitting, left = _owners_that_fit(there, own)
-    released = [each for each in fitting if not each.bound and _reserved_part(each.amounts, there.held)]
+    unusable = [each for each in state.placeholders if each.is_terminal or each.node not in {"", state.node}]
+    removals = _removals(each for each in unusable if not each.deleting)
+    own, replaced = _active_placeholders(state), _replaced_placeholders(state)
+    requested, target = quantities.total(each.amounts for each in own), target_requests(state)
+    missing, excess = _positive_difference(target, requested), _positive_difference(requested, target)
+    if missing := missing or _missing_replacements(state, replaced):  # nothing is deleted before that exists
+        return (*removals, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
+    nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(state, own)]
+    deletion = _next_deletion(state, replaced)
+    fitting, left = _owners_that_fit(state, own)
+    released = [each for each in fitting if not each.is_bound and _reserved_part(each.amounts, state.allocatable)]
     served: Sequence[OwnerPod]
     gone: Sequence[Placeholder]
-    if turn.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
-        if not turn.released:  # placeholders are merged: no owner pod gets anything yet
+    if deletion.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
+        if not deletion.released:  # placeholders are merged: no owner pod gets anything yet
             served = ()
-        elif stale := _stale_replacements(turn, changed=bool(excess and left)):
-            return (*drops, *_removals(stale), *_missing_standbys(there))
+        elif stale := _stale_replacements(deletion, changed=bool(excess and left)):
+            return (*removals, *_removals(stale), *_missing_standbys(state))
         else:
-            served = there.guests if left else fitting
-        gone = turn.gone
+            served = state.owner_pods if left else fitting
+        gone = deletion.gone
     elif excess and released:
         # Until these are bound, a placeholder of a new release would take their capacity: nominations do not count
         # against placeholders.
         served, gone = released, ()
     else:
-        way = _plan_release(own, excess)
-        if way.parts or (excess and not way.victims):  # capacity for the owners is still being merged
-            return (*drops, *nominated, *way.parts, *_missing_standbys(there))
-        served, gone = there.guests, way.victims
+        release = _plan_release(own, excess)
+        if release.replacements or (excess and not release.victims):  # capacity for the owners is still being merged
+            return (*removals, *nominated, *release.replacements, *_missing_standbys(state))
+        served, gone = state.owner_pods, release.victims
     return (
-        *drops,
-        *_owners_to_mark(there, served),
+        *removals,
+        *_owners_to_mark(state, served),
         *nominated,
         *_removals(gone),
-        *(RemoveSchedulingGate(key=each.key, uid=each.uid) for each in served if each.gated and not each.bound),
-        *_missing_standbys(there),
+        *(RemoveSchedulingGate(key=each.key, uid=each.uid) for each in served if each.is_gated and not each.is_bound),
+        *_missing_standbys(state),
     )
 
 
-def target_requests(there: ReservationState) -> dict[str, int]:
+def target_requests(state: ReservationState) -> dict[str, int]:
     """Return what placeholders are to request together: what is held minus what owner pods take of it."""
-    return _positive_difference(without_pods(there.held), quantities.total(each.amounts for each in there.guests))
+    return _positive_difference(
+        without_pods(state.allocatable), quantities.total(each.amounts for each in state.owner_pods)
+    )
 
 
-def available_to_owners(there: ReservationState) -> dict[str, int]:
+def available_to_owners(state: ReservationState) -> dict[str, int]:
     """Return what an owner pod can get now: the target requests, as far as bound placeholders cover these."""
-    waiting = quantities.total(each.amounts for each in _active_placeholders(there) if not each.node)
+    waiting = quantities.total(each.amounts for each in _active_placeholders(state) if not each.node)
     bound = quantities.total(
-        each.amounts for each in (*_active_placeholders(there), *_replaced_placeholders(there)) if each.node
+        each.amounts for each in (*_active_placeholders(state), *_replaced_placeholders(state)) if each.node
     )
     return {
         name: min(amount, bound.get(name, 0))
-        for name, amount in _positive_difference(target_requests(there), waiting).items()
+        for name, amount in _positive_difference(target_requests(state), waiting).items()
     }
 
 
-def shortage_message(there: ReservationState) -> str:
+def shortage_message(state: ReservationState) -> str:
     """Return why capacity is not kept, in kube-scheduler's words; empty if it is kept, or that is not known yet."""
-    if _replaced_placeholders(there):
+    if _replaced_placeholders(state):
         return ""
-    return next((each.waits for each in _active_placeholders(there) if each.waits), "")
+    return next((each.unschedulable_message for each in _active_placeholders(state) if each.unschedulable_message), "")
 
 
-def can_admit(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
+def can_admit(state: ReservationState, info: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
     """Return whether a pod may use the reservation and its capacity is there now."""
     if pod.ignores_reservations or filters.check_eligibility(
-        holding, pod, node_labels=node.metadata.labels or {}, new_owner_count=len(there.guests)
+        info, pod, node_labels=node.metadata.labels or {}, new_owner_count=len(state.owner_pods)
     ):
         return False
-    if there.once and there.guests:
+    if state.allocate_once and state.owner_pods:
         return False
-    free, held = available_to_owners(there), without_pods(there.held)
-    return all(amount <= free.get(name, 0) for name, amount in pod.amounts.items() if name in held)
+    free, reserved = available_to_owners(state), without_pods(state.allocatable)
+    return all(amount <= free.get(name, 0) for name, amount in pod.amounts.items() if name in reserved)
 
 
-def can_admit_later(there: ReservationState, holding: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
+def can_admit_later(state: ReservationState, info: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
     """Return whether a pod may use the reservation once all placeholders are on the node."""
-    settled = ReservationState(
-        node=there.node,
-        held=there.held,
-        once=there.once,
-        keepers=(Placeholder(key=("", ""), uid=Uid("all"), amounts=target_requests(there), node=there.node),),
-        guests=there.guests,
+    later = ReservationState(
+        node=state.node,
+        allocatable=state.allocatable,
+        allocate_once=state.allocate_once,
+        placeholders=(Placeholder(key=("", ""), uid=Uid("all"), amounts=target_requests(state), node=state.node),),
+        owner_pods=state.owner_pods,
     )
-    return can_admit(settled, holding, pod, node=node)
+    return can_admit(later, info, pod, node=node)
 
 
 def waits_for_capacity(pod: SchedulerPod) -> bool:
@@ -257,15 +260,15 @@ def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:
     return (-pod.spec.priority, str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
 
 
-def _active_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
+def _active_placeholders(state: ReservationState) -> tuple[Placeholder, ...]:
     """Return the placeholders that count: without those to be replaced, and without standbys of pods inside."""
-    inside = {each.uid for each in there.guests}
-    replaced = {each.uid for each in _replaced_placeholders(there)}
-    return tuple(each for each in _usable(there) if each.standby_for not in inside and each.uid not in replaced)
+    inside = {each.uid for each in state.owner_pods}
+    replaced = {each.uid for each in _replaced_placeholders(state)}
+    return tuple(each for each in _usable(state) if each.standby_for not in inside and each.uid not in replaced)
 
 
-def _replaced_placeholders(there: ReservationState) -> tuple[Placeholder, ...]:
-    usable = _usable(there)
+def _replaced_placeholders(state: ReservationState) -> tuple[Placeholder, ...]:
+    usable = _usable(state)
     gone = set(chain.from_iterable(each.replaces for each in usable))
     return tuple(each for each in usable if each.uid in gone)
 
@@ -274,42 +277,42 @@ class _Deletion(Struct, frozen=True):
     """The deletion that comes next of placeholders whose replacements exist."""
 
     gone: tuple[Placeholder, ...] = ()
-    parts: tuple[Placeholder, ...] = ()
+    replacements: tuple[Placeholder, ...] = ()
     """The replacements."""
     released: dict[str, int] = msgspec.field(default_factory=dict)
     """The capacity that the deletion releases for owner pods."""
 
 
-def _next_deletion(there: ReservationState, replaced: Sequence[Placeholder]) -> _Deletion:
+def _next_deletion(state: ReservationState, replaced: Sequence[Placeholder]) -> _Deletion:
     """Return the next deletion: the one whose replacements are nominated already comes first.
 
     One after the other: if an owner pod does not fit after the first of two deletions, kube-scheduler clears its
     nomination, and the second deletion would release capacity for any pod.
     """
     present = {each.uid for each in replaced}
-    parts = [each for each in _usable(there) if not each.replaces.isdisjoint(present)]
-    if not parts:
+    replacements = [each for each in _usable(state) if not each.replaces.isdisjoint(present)]
+    if not replacements:
         return _Deletion()
-    together = min(parts, key=lambda each: (not each.nominated, each.key)).replaces & present
-    for _ in parts:  # replacements that share a replaced placeholder belong together
-        linked = (each.replaces for each in parts if each.replaces & together)
+    together = min(replacements, key=lambda each: (not each.nominated, each.key)).replaces & present
+    for _ in replacements:  # replacements that share a replaced placeholder belong together
+        linked = (each.replaces for each in replacements if each.replaces & together)
         together = together.union(*linked) & present
     gone = tuple(each for each in replaced if each.uid in together)
-    mine = tuple(each for each in parts if each.replaces & together)
+    own = tuple(each for each in replacements if each.replaces & together)
     released = _positive_difference(
-        quantities.total(each.amounts for each in gone), quantities.total(each.amounts for each in mine)
+        quantities.total(each.amounts for each in gone), quantities.total(each.amounts for each in own)
     )
-    return _Deletion(gone=gone, parts=mine, released=released)
+    return _Deletion(gone=gone, replacements=own, released=released)
 
 
-def _stale_replacements(turn: _Deletion, *, changed: bool) -> tuple[Placeholder, ...]:
+def _stale_replacements(deletion: _Deletion, *, changed: bool) -> tuple[Placeholder, ...]:
     """Return the replacements to plan again; `changed`: no owner pods need just what the deletion would release.
 
     None if one is bound on spare capacity: without the others its part would be requested again, without an end.
     """
-    if any(each.node for each in turn.parts) or not (changed or len(turn.gone) > 1):
+    if any(each.node for each in deletion.replacements) or not (changed or len(deletion.gone) > 1):
         return ()
-    return turn.parts
+    return deletion.replacements
 
 
 def _removals(placeholders: Iterable[Placeholder]) -> tuple[DeletePlaceholder, ...]:
@@ -317,30 +320,30 @@ def _removals(placeholders: Iterable[Placeholder]) -> tuple[DeletePlaceholder, .
 
 
 def _owners_that_fit(
-    there: ReservationState, own: Sequence[Placeholder]
+    state: ReservationState, own: Sequence[Placeholder]
 ) -> tuple[tuple[OwnerPod, ...], dict[str, int]]:
     """Return the owner pods that fit together into what placeholders do not request, and what is left of it.
 
     Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
     """
-    bound = [each for each in there.guests if each.bound]
+    bound = [each for each in state.owner_pods if each.is_bound]
     taken = quantities.total((*(each.amounts for each in own), *(each.amounts for each in bound)))
-    left = _positive_difference(without_pods(there.held), taken)
+    left = _positive_difference(without_pods(state.allocatable), taken)
     served = []
     for each in sorted(
-        (each for each in there.guests if not each.bound), key=lambda each: each.nominated != there.node
+        (each for each in state.owner_pods if not each.is_bound), key=lambda each: each.nominated != state.node
     ):
-        need = _reserved_part(each.amounts, there.held)
+        need = _reserved_part(each.amounts, state.allocatable)
         if not _positive_difference(need, left):
             served.append(each)
             left = _positive_difference(left, need)
     return (*bound, *served), left
 
 
-def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
+def _missing_replacements(state: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
     """Return what replacements of several merged placeholders do not request yet."""
     present = {each.uid for each in replaced}
-    usable = _usable(there)
+    usable = _usable(state)
     # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
     merged = frozenset[str]().union(*(each.replaces for each in usable if len(each.replaces) > 1)) & present
     # A part that is created after some of the merged placeholders are gone names a single one, and counts as well.
@@ -350,14 +353,18 @@ def _missing_replacements(there: ReservationState, replaced: Sequence[Placeholde
     )
 
 
-def _usable(there: ReservationState) -> list[Placeholder]:
-    return [each for each in there.keepers if not each.ended and not each.leaving and each.node in {"", there.node}]
+def _usable(state: ReservationState) -> list[Placeholder]:
+    return [
+        each
+        for each in state.placeholders
+        if not each.is_terminal and not each.deleting and each.node in {"", state.node}
+    ]
 
 
 class _Release(Struct, frozen=True):
     victims: tuple[Placeholder, ...] = ()
     """Placeholders to delete."""
-    parts: tuple[PlaceholderRequest, ...] = ()
+    replacements: tuple[PlaceholderRequest, ...] = ()
     """Placeholders to create first, as replacements."""
 
 
@@ -371,23 +378,25 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
 
     A placeholder with devices is deleted in any case: the reservation itself holds the devices.
     """
-    if devices := [each for each in own if each.devices]:
+    if devices := [each for each in own if each.has_claims]:
         bare = [each for each in devices if not each.amounts]
         same = (PlaceholderRequest(amounts=each.amounts, replaces=(each.uid,)) for each in devices if each.amounts)
-        return _Release(victims=tuple(bare), parts=tuple(same))
+        return _Release(victims=tuple(bare), replacements=tuple(same))
     if not excess:
         return _Release()
     exact = [each for each in own if dict(each.amounts) == dict(excess)]
     if exact:  # a pending one will be on the node in a moment
         return _Release(victims=tuple([each for each in exact if each.node][:1]))
-    there = sorted((each for each in own if each.node), key=lambda each: (sum(each.amounts.values()), each.key))
-    single = next((each for each in there if not _positive_difference(excess, each.amounts)), None)
+    on_node = sorted((each for each in own if each.node), key=lambda each: (sum(each.amounts.values()), each.key))
+    single = next((each for each in on_node if not _positive_difference(excess, each.amounts)), None)
     if single is not None:
         return _Release(
-            parts=(PlaceholderRequest(amounts=_positive_difference(single.amounts, excess), replaces=(single.uid,)),)
+            replacements=(
+                PlaceholderRequest(amounts=_positive_difference(single.amounts, excess), replaces=(single.uid,)),
+            )
         )
     chosen: list[Placeholder] = []
-    for each in reversed(there):
+    for each in reversed(on_node):
         lacking = _positive_difference(excess, quantities.total(one.amounts for one in chosen))
         if any(name in each.amounts for name in lacking):
             chosen.append(each)
@@ -395,42 +404,46 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
     if _positive_difference(excess, together):
         return _Release()  # not all of the excess is on the node
     replaces = tuple(sorted(each.uid for each in chosen))
-    parts = (excess, _positive_difference(together, excess))
-    return _Release(parts=tuple(PlaceholderRequest(amounts=each, replaces=replaces) for each in parts if each))
+    replacements = (excess, _positive_difference(together, excess))
+    return _Release(
+        replacements=tuple(PlaceholderRequest(amounts=each, replaces=replaces) for each in replacements if each)
+    )
 
 
-def _owners_to_mark(there: ReservationState, served: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
+def _owners_to_mark(state: ReservationState, served: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
     for each in served:
-        nominate = not each.bound and each.nominated != there.node
-        label = not there.once and not each.labelled
-        if nominate or label or not each.marked:
+        nominate = not each.is_bound and each.nominated != state.node
+        label = not state.allocate_once and not each.is_labelled
+        if nominate or label or not each.is_annotated:
             yield SetReservationAllocated(key=each.key, uid=each.uid, nominate=nominate, label=label)
 
 
-def _placeholders_to_nominate(there: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
+def _placeholders_to_nominate(state: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
     """Yield pending placeholders that count now, or whose owner pod is being deleted, unless nominated already."""
-    leaving = {each.uid for each in there.guests if each.leaving}
-    heirs = (each for each in _usable(there) if each.standby_for in leaving)
-    return (each for each in (*own, *heirs) if not each.node and each.nominated != there.node)
+    deleting = {each.uid for each in state.owner_pods if each.deleting}
+    standbys = (each for each in _usable(state) if each.standby_for in deleting)
+    return (each for each in (*own, *standbys) if not each.node and each.nominated != state.node)
 
 
-def _missing_standbys(there: ReservationState) -> Iterable[HandoverStep]:
-    if there.once:
+def _missing_standbys(state: ReservationState) -> Iterable[HandoverStep]:
+    if state.allocate_once:
         return
-    inherits = {each.standby_for for each in _usable(there)}
-    for each in there.guests:
+    has_standby = {each.standby_for for each in _usable(state)}
+    for each in state.owner_pods:
         if (
-            each.bound
-            and each.labelled
-            and each.uid not in inherits
-            and (keeps := _reserved_part(each.amounts, there.held))
+            each.is_bound
+            and each.is_labelled
+            and each.uid not in has_standby
+            and (requests := _reserved_part(each.amounts, state.allocatable))
         ):
-            yield PlaceholderRequest(amounts=keeps, standby_for=(each.uid, each.key[0]))
+            yield PlaceholderRequest(amounts=requests, standby_for=(each.uid, each.key[0]))
 
 
-def _reserved_part(taken: Amounts, held: Amounts) -> dict[str, int]:
+def _reserved_part(taken: Amounts, allocatable: Amounts) -> dict[str, int]:
     """Return what an owner pod takes of what is held; nothing beyond that comes back when the pod ends."""
-    return {name: min(amount, held[name]) for name, amount in without_pods(taken).items() if held.get(name)}
+    return {
+        name: min(amount, allocatable[name]) for name, amount in without_pods(taken).items() if allocatable.get(name)
+    }
 
 
 def _positive_difference(one: Amounts, other: Amounts) -> dict[str, int]:

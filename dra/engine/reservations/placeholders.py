@@ -115,14 +115,14 @@ def template_node_name(reservation: Reservation) -> str:
     return name if isinstance(name, str) else ""
 
 
-def placeholder_manifest(reservation: Reservation, *, stays: bool = False) -> dict[str, Any]:
+def placeholder_manifest(reservation: Reservation, *, keeps_capacity: bool = False) -> dict[str, Any]:
     """Return the placeholder of a reservation.
 
     Raises MalformedAmountsError or MalformedAnnotationError if the amounts to hold cannot be read.
 
     With pre-allocation the pod requests 0 of cpu and memory: kube-scheduler counts the running pods whose place the
     reservation is to take, and would reject their node before it calls the extender. The extender checks the amounts.
-    `stays`: the pod keeps the capacity itself, so it always requests what is held.
+    `keeps_capacity`: the pod keeps the capacity itself, so it always requests what is held.
     """
     _, name = placeholder_key(reservation)
     template = reservation.spec.template
@@ -142,12 +142,12 @@ def placeholder_manifest(reservation: Reservation, *, stays: bool = False) -> di
             {**_template_metadata(template, "annotations"), **reservation.metadata.annotations}
         ),
     )
-    if reservation_info.allows_pre_allocation(reservation.spec) and not stays:
+    if reservation_info.allows_pre_allocation(reservation.spec) and not keeps_capacity:
         # Written as 0, not omitted: a ResourceQuota rejects pods without requests, and a LimitRange would set its
         # defaults.
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": dict.fromkeys(("cpu", "memory"), "0")}
-    elif not stays and (used := pod_info.template_host_ports(template)):
+    elif not keeps_capacity and (used := pod_info.template_host_ports(template)):
         (container,) = pod["spec"]["containers"]
         container["ports"] = pod_info.container_ports(used)
     return pod
@@ -211,15 +211,15 @@ def pause_pod_manifest(
     }
 
 
-def _resources(reservation: Reservation, held: Amounts) -> dict[str, Any]:
+def _resources(reservation: Reservation, requests: Amounts) -> dict[str, Any]:
     like = pod_requests.template_quantities(reservation.spec.template)
-    wanted = {
+    texts = {
         name: quantities.format_quantity(amount, like=like.get(name, ""))
-        for name, amount in held.items()
+        for name, amount in requests.items()
         if name != quantities.PODS  # the node counts one of these for each pod
     }
-    whole = {name: text for name, text in wanted.items() if "/" in name or name.startswith("hugepages-")}
-    return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server requires both for these
+    whole = {name: text for name, text in texts.items() if "/" in name or name.startswith("hugepages-")}
+    return {"requests": texts, **({"limits": whole} if whole else {})}  # the API server requires both for these
 
 
 def require_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,20 +255,20 @@ class Placeholder(Struct, frozen=True):
     nominated: str = ""
     standby_for: Uid = Uid("")
     replaces: frozenset[Uid] = frozenset()
-    devices: bool = False
+    has_claims: bool = False
     """Whether the placeholder requests the claims of the template."""
-    ended: bool = False
+    is_terminal: bool = False
     """Whether the kubelet has ended the placeholder; then it takes nothing but its name."""
-    leaving: bool = False
+    deleting: bool = False
     """Whether the placeholder is being deleted."""
-    waits: str = ""
+    unschedulable_message: str = ""
     """Message of kube-scheduler for a placeholder that cannot be scheduled; empty otherwise."""
 
     @classmethod
-    def of(cls, pod: SchedulerPod) -> "Placeholder":
+    def from_pod(cls, pod: SchedulerPod) -> "Placeholder":
         """Return the Placeholder of a placeholder pod."""
         meta, condition = pod.metadata, pod.condition(POD_SCHEDULED)
-        refused = condition is not None and condition.status == "False" and not pod.spec.node_name
+        unschedulable = condition is not None and condition.status == "False" and not pod.spec.node_name
         return cls(
             key=meta.key,
             uid=meta.uid,
@@ -279,10 +279,10 @@ class Placeholder(Struct, frozen=True):
             replaces=frozenset(
                 Uid(uid) for uid in (meta.annotation(well_known.ANNOTATION_REPLACES) or "").split(",") if uid
             ),
-            devices=bool(pod.spec.resource_claims),
-            ended=pod.terminal,
-            leaving=meta.deleting,
-            waits=condition.message if condition is not None and refused else "",
+            has_claims=bool(pod.spec.resource_claims),
+            is_terminal=pod.terminal,
+            deleting=meta.deleting,
+            unschedulable_message=condition.message if condition is not None and unschedulable else "",
         )
 
 
@@ -291,14 +291,14 @@ def is_yielding_placeholder(pod: SchedulerPod) -> bool:
     return pod.spec.priority_class_name == PRIORITY_CLASS
 
 
-def without_pods(held: Amounts) -> dict[str, int]:
+def without_pods(amounts: Amounts) -> dict[str, int]:
     """Return amounts without ``pods`` and without zeros: what placeholders can request."""
-    return {name: amount for name, amount in held.items() if name != quantities.PODS and amount > 0}
+    return {name: amount for name, amount in amounts.items() if name != quantities.PODS and amount > 0}
 
 
 def first_manifest(reservation: Reservation) -> dict[str, Any]:
     """Return the placeholder that finds the node. Raises MalformedAmountsError or MalformedAnnotationError."""
-    made = placeholder_manifest(reservation, stays=True)
+    made = placeholder_manifest(reservation, keeps_capacity=True)
     made["metadata"]["labels"] = {well_known.LABEL_PLACEHOLDER: well_known.TRUE}
     made["metadata"]["annotations"] = {well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name}
     spec = made["spec"]
@@ -312,7 +312,7 @@ def additional_manifest(
     reservation: Reservation,
     *,
     number: int,
-    keeps: Amounts,
+    requests: Amounts,
     standby_for: tuple[Uid, str] | None = None,
     replaces: Iterable[Uid] = (),
 ) -> dict[str, Any]:
@@ -323,18 +323,18 @@ def additional_manifest(
     if standby_for is not None:
         uid, namespace = standby_for
         annotations[well_known.ANNOTATION_STANDBY_FOR] = uid
-        it = {
+        term = {
             "labelSelector": {"matchLabels": {well_known.LABEL_INSIDE: uid}},
             "namespaces": [namespace],
             "topologyKey": _TOPOLOGY_KEY,
         }
-        affinity |= {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [it]}}
+        affinity |= {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if gone := ",".join(sorted(replaces)):
         annotations[well_known.ANNOTATION_REPLACES] = gone
     return pause_pod_manifest(
         reservation,
         name=numbered_name(reservation, number=number),
-        wanted=keeps,
+        wanted=requests,
         spec={
             "affinity": affinity,
             "priorityClassName": PRIORITY_CLASS,

@@ -3,15 +3,15 @@
 A reservation needs what a pod of its template would: free capacity. Reservations of policy Default share no node with
 those of other policies.
 
-With pre-allocation (policy Restricted only) a reservation may also be placed over running pods, which become its
-consumers: their place is reserved while they use it, and kept when they end. Candidates are pods that match an owner by
+With pre-allocation (policy Restricted only) a reservation may also be placed over running pods, which become its owner
+pods: their place is reserved while they use it, and kept when they end. Candidates are pods that match an owner by
 label selector (mode Default) or have the label ``is-pre-allocatable`` (mode Cluster), are in no reservation yet, and
 take at most what the reservation holds of each restricted resource. The pod that fills the reservation best comes
 first; in mode Cluster the priority annotation decides before that, and pods with a host port of the reservation come
 before all others. One pod is chosen, or with ``enableMultiple`` as many as are needed and fit.
 
-A resize: an increase must fit into what is free. A decrease is always possible: what consumers take beyond the
-reservation stays charged.
+A resize: an increase must fit into what is free. A decrease is always possible: what owner pods take beyond the
+reservation stays counted.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
-"""The status of a reservation: its node, what it holds, and its consumers.
+"""The status of a reservation: its node, what it holds, and its owner pods.
 
-``allocated`` is what consumers take of the resources that the reservation holds, even if that is more than it holds.
+``allocated`` is what owner pods take of the resources that the reservation holds, even if that is more than it holds.
 ``currentOwners`` are sorted by uid. With ``allocateOnce`` the first owner pod ends the reservation: in the write that
-names the pod, or when a named pod is gone. A consumer is *under way* while its binding may still fail: the status names
+names the pod, or when a named pod is gone. A pod is *binding* while its binding may still fail: the status names
 it, so that no other pod gets its place, but it has not ended the reservation yet. Pods that were on the node before the
 reservation (pre-allocation) do not end it.
 """
@@ -33,54 +33,54 @@ class AssignedPod(Struct, frozen=True):
     uid: Uid
     key: Key
     amounts: Amounts
-    under_way: bool = False
+    binding: bool = False
     """Whether the binding of the pod may still fail."""
 
     @classmethod
-    def of(cls, pod: PodInfo, *, under_way: bool = False) -> "AssignedPod":
+    def from_pod_info(cls, info: PodInfo, *, binding: bool = False) -> "AssignedPod":
         """Return the AssignedPod of a pod."""
-        return cls(uid=pod.uid, key=pod.key, amounts=pod.amounts, under_way=under_way)
+        return cls(uid=info.uid, key=info.key, amounts=info.amounts, binding=binding)
 
 
 def bound_status(
-    reservation: Reservation, *, node: str, now: WallTime, over: Iterable[AssignedPod] = ()
+    reservation: Reservation, *, node: str, now: WallTime, pre_allocated_pods: Iterable[AssignedPod] = ()
 ) -> ReservationStatus | None:
     """Return the status of a reservation that gets its node; None if it cannot have one any longer.
 
-    `over` are the running pods that the reservation is placed over: its first consumers.
+    `pre_allocated_pods` are the running pods that the reservation is placed over: its first owner pods.
 
     Raises MalformedAmountsError or MalformedAnnotationError if the amounts to hold cannot be read.
     """
     if reservation.metadata.deletion_timestamp is not None:
         return None
-    held = reservation_info.reservation_requests(reservation)
+    requests = reservation_info.reservation_requests(reservation)
     text = f"Capacity is reserved on node {node}"
     found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
     if found is None:
         return None
     like = pod_requests.template_quantities(reservation.spec.template)
-    there = found.model_copy(update={"node_name": node, "allocatable": format_resource_list(held, like=like)})
-    inside = sorted(over, key=lambda each: each.uid)
-    return there if not inside else _with_owners(there, inside)
+    placed = found.model_copy(update={"node_name": node, "allocatable": format_resource_list(requests, like=like)})
+    assigned_pods = sorted(pre_allocated_pods, key=lambda each: each.uid)
+    return placed if not assigned_pods else _with_owners(placed, assigned_pods)
 
 
 def synced_status(
     reservation: Reservation,
-    consumers: Iterable[AssignedPod],
+    assigned_pods: Iterable[AssignedPod],
     *,
     now: WallTime,
     never_bound: AbstractSet[Uid] = frozenset(),
 ) -> ReservationStatus | None:
-    """Return the status for the given consumers; None if the status is up to date.
+    """Return the status for the given pods; None if the status is up to date.
 
     `never_bound` are pods that the status may name although their binding is known to have failed.
     """
     status = reservation.status
     if status.phase is not ReservationPhase.AVAILABLE:
         return None
-    inside = sorted(consumers, key=lambda each: each.uid)
-    found = _with_owners(status, inside)
-    if reservation.spec.allocate_once and _is_used_up(reservation, inside, never_bound):
+    assigned = sorted(assigned_pods, key=lambda each: each.uid)
+    found = _with_owners(status, assigned)
+    if reservation.spec.allocate_once and _is_used_up(reservation, assigned, never_bound):
         message = "An owner pod uses the reservation (allocateOnce)"
         found = next_status(found, Trigger.ALLOCATED, now=now, message=message) or found
     return None if found == status else found
@@ -103,7 +103,7 @@ def names_owner_before_binding(reservation: Reservation) -> bool:
 
 
 def status_with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
-    """Return the status with one more consumer, whose binding is under way; None if it names the pod already."""
+    """Return the status with one more owner pod, which is binding; None if it names the pod already."""
     status = reservation.status
     if any(each.uid == pod.uid for each in status.current_owners):
         return None
@@ -119,7 +119,7 @@ def status_with_owner(reservation: Reservation, pod: AssignedPod) -> Reservation
 
 
 def status_without_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
-    """Return the status without a consumer that was never bound; None if it does not name the pod, or is final."""
+    """Return the status without an owner pod that was never bound; None if it does not name the pod, or is final."""
     status = reservation.status
     rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
     if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
@@ -136,8 +136,8 @@ def resized_status(reservation: Reservation) -> ReservationStatus | None:
     status, wanted = reservation.status, reservation_info.reservation_requests(reservation)
     if status.phase is not ReservationPhase.AVAILABLE or quantities.from_resource_list(status.allocatable) == wanted:
         return None
-    held = format_resource_list(wanted, like=pod_requests.template_quantities(reservation.spec.template))
-    return status.model_copy(update={"allocatable": held})
+    allocatable = format_resource_list(wanted, like=pod_requests.template_quantities(reservation.spec.template))
+    return status.model_copy(update={"allocatable": allocatable})
 
 
 def status_patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
@@ -159,10 +159,10 @@ def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if value != ""}
 
 
-def _with_owners(status: ReservationStatus, inside: Sequence[AssignedPod]) -> ReservationStatus:
-    """Return a status with the given consumers and with what they take."""
-    taken = quantities.total(each.amounts for each in inside)
-    owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside)
+def _with_owners(status: ReservationStatus, assigned_pods: Sequence[AssignedPod]) -> ReservationStatus:
+    """Return a status with the given pods and with what the pods take."""
+    taken = quantities.total(each.amounts for each in assigned_pods)
+    owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in assigned_pods)
     return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
 
 
@@ -172,13 +172,13 @@ def _allocated(status: ReservationStatus, taken: Amounts) -> ResourceQuantities:
     )
 
 
-def format_resource_list(held: Amounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
+def format_resource_list(amounts: Amounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
     """Return amounts as a resource list, in the units of another resource list."""
-    return {name: quantities.format_quantity(amount, like=like.get(name, "")) for name, amount in held.items()}
+    return {name: quantities.format_quantity(amount, like=like.get(name, "")) for name, amount in amounts.items()}
 
 
-def _is_used_up(reservation: Reservation, inside: list[AssignedPod], never_bound: AbstractSet[Uid]) -> bool:
-    before = reservation_info.pre_allocated_pods(reservation)
-    there = {each.uid for each in inside}
-    gone = {Uid(each.uid) for each in reservation.status.current_owners} - there - never_bound
-    return bool(({each.uid for each in inside if not each.under_way} | gone) - before)
+def _is_used_up(reservation: Reservation, assigned_pods: list[AssignedPod], never_bound: AbstractSet[Uid]) -> bool:
+    pre_allocated = reservation_info.pre_allocated_pods(reservation)
+    assigned = {each.uid for each in assigned_pods}
+    gone = {Uid(each.uid) for each in reservation.status.current_owners} - assigned - never_bound
+    return bool(({each.uid for each in assigned_pods if not each.binding} | gone) - pre_allocated)

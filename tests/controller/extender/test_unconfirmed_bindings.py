@@ -20,7 +20,7 @@ async def test_a_read_that_shows_the_pod_bound_ends_the_doubt_before_the_watch_d
         return bound
 
     doubts = UnconfirmedBindings(picture=picture, writing=SimpleNamespace(pod=read), clock=LoopClock(), seconds=2.0)
-    consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+    consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, binding=True)
     doubts.stays(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
     await doubts._read_outcome(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
     seat = picture.accounting.assignment(claimant.uid)

@@ -274,7 +274,7 @@ ALL = {
 
 async def test_nothing_is_given_out_twice():
     seen = Counter()
-    for seed in (*range(FIRST, BEHIND), 382):  # 382: see test_roster
+    for seed in (*range(FIRST, BEHIND), 382):  # 382: see test_reservation_cache
         try:
             await play(seed, seen=seen)
         except AssertionError as error:

@@ -20,61 +20,61 @@ WAITS = SchedulerPod(metadata=ObjectMeta(namespace="default", name="p", uid=P))
 
 
 def test_pods_that_apply_are_told_with_all_reservations_that_they_may_enter():
-    waiting = PendingPods()
+    pending = PendingPods()
     for uid in ("uid-r", "uid-other"):
         found = available(owners=[{"labelSelector": {"matchLabels": {"app": "a"}}}])
         metadata = found.metadata.model_copy(update={"uid": uid})
-        waiting.observe_reservation(Uid(uid), found.model_copy(update={"metadata": metadata}))
+        pending.observe_reservation(Uid(uid), found.model_copy(update={"metadata": metadata}))
     content = {
         "metadata": {"namespace": "default", "name": "p", "uid": P, "labels": {"app": "a"}},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]},
     }
     pod = msgspec.convert(content, SchedulerPod)
-    waiting.observe(pod)
-    ((told, claimant, candidates),) = waiting.applicants(R)
-    assert (told, claimant.uid, set(candidates)) == (pod, P, {R, "uid-other"})
+    pending.observe(pod)
+    ((found_pod, info, candidates),) = pending.candidate_pods(R)
+    assert (found_pod, info.uid, set(candidates)) == (pod, P, {R, "uid-other"})
 
 
 def test_a_pod_that_only_a_read_has_shown_is_in_until_another_read_shows_its_end():
     """Its annotation was taken off, or it came and went while the watch had to begin anew."""
-    roster = ReservationCache()
-    roster.observe(
+    cache = ReservationCache()
+    cache.observe(
         R, "1", available(status={"currentOwners": [{"namespace": "default", "name": "p", "uid": P}]}), now=0.0
     )
-    roster.answer(R, P, replace(WAITS, spec=SchedulerPodSpec(node_name="n")), now=0.0)
-    (inside,) = roster.view(R, nodes={}).asked
-    assert (inside.uid, inside.under_way) == (P, False)
-    assert roster.ask_again(R)[0] < NEVER
-    roster.answer(R, P, None, now=60.0)
-    assert roster.view(R, nodes={}).ended == {P}
-    assert roster.ask_again(R) == (NEVER, ())
+    cache.observe_live_pod(R, P, replace(WAITS, spec=SchedulerPodSpec(node_name="n")), now=0.0)
+    (inside,) = cache.view(R, nodes={}).unbound_pods
+    assert (inside.uid, inside.binding) == (P, False)
+    assert cache.unbound_pods(R)[0] < NEVER
+    cache.observe_live_pod(R, P, None, now=60.0)
+    assert cache.view(R, nodes={}).ended_pods == {P}
+    assert cache.unbound_pods(R) == (NEVER, ())
 
 
 @given(began=st.floats(min_value=0.0, max_value=1e7))
 @example(began=4.1)  # 64.1 - 4.1 is less than 60
 def test_a_pod_that_is_asked_about_again_when_it_is_due_is_not_due_again_at_the_same_instant(began):
     """Else time stands still in a simulation, and a core is busy outside (seed 382 of the histories, once)."""
-    roster = ReservationCache()
-    roster.observe(R, "1", available(), now=0.0)
-    roster.answer(R, P, WAITS, now=began)
-    again, (consumer,) = roster.ask_again(R)
+    cache = ReservationCache()
+    cache.observe(R, "1", available(), now=0.0)
+    cache.observe_live_pod(R, P, WAITS, now=began)
+    again, (consumer,) = cache.unbound_pods(R)
     assert consumer.uid == P
-    roster.answer(R, P, WAITS, now=again)
-    assert roster.ask_again(R) == (NEVER, ())
+    cache.observe_live_pod(R, P, WAITS, now=again)
+    assert cache.unbound_pods(R) == (NEVER, ())
 
 
 def test_nothing_is_left_of_a_reservation_that_is_gone():
-    roster = ReservationCache()
-    roster.observe(R, "1", available(), now=0.0)
-    roster.answer(R, P, WAITS, now=0.0)
-    roster.refused(R, "no such namespace")
-    roster.forget(R)
-    assert (roster.get(R), roster.uids(), roster.view(R, nodes={})) == (None, (), None)
-    assert roster.ask_again(R) == (NEVER, ())
-    assert R in roster.dirty
-    roster.observe(R, "2", available(), now=0.0)
-    seen = roster.view(R, nodes={})
-    assert (seen.asked, seen.refused) == ((), "")
+    cache = ReservationCache()
+    cache.observe(R, "1", available(), now=0.0)
+    cache.observe_live_pod(R, P, WAITS, now=0.0)
+    cache.record_create_error(R, "no such namespace")
+    cache.forget(R)
+    assert (cache.get(R), cache.uids(), cache.view(R, nodes={})) == (None, (), None)
+    assert cache.unbound_pods(R) == (NEVER, ())
+    assert R in cache.changed
+    cache.observe(R, "2", available(), now=0.0)
+    seen = cache.view(R, nodes={})
+    assert (seen.unbound_pods, seen.create_error) == ((), "")
 
 
 def placeholder(uid, *, number=""):
@@ -85,13 +85,13 @@ def placeholder(uid, *, number=""):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first-seen-first", "first-seen-last"])
 def test_the_first_placeholder_is_told_from_its_successors_by_its_name(order):
-    both = (placeholder("first"), placeholder("heir", number="-1"))
-    roster = ReservationCache()
-    roster.observe(Uid("uid-demo"), "1", available(), now=0.0)
+    both = (placeholder("first"), placeholder("standby", number="-1"))
+    cache = ReservationCache()
+    cache.observe(Uid("uid-demo"), "1", available(), now=0.0)
     for each in order:
-        roster.observe_pod(both[each])
-    view = roster.view(Uid("uid-demo"), nodes={})
-    assert (view.placeholder, view.others) == (both[0], (both[1],))
+        cache.observe_pod(both[each])
+    view = cache.view(Uid("uid-demo"), nodes={})
+    assert (view.placeholder, view.other_placeholders) == (both[0], (both[1],))
 
 
 def versioned(pod, version):

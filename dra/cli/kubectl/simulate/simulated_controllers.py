@@ -212,8 +212,8 @@ class SimulatedReservations:
         held = self._cache.accounting.reservation(uid)
         over = ",".join(sorted(held.pre_allocated_pods)) if held is not None else ""
         try:
-            inside = [AssignedPod.of(pod) for pod in self._cache.accounting.owner_pods(uid)]
-            status = statuses.bound_status(known.reservation, node=node, now=self._now, over=inside)
+            inside = [AssignedPod.from_pod_info(pod) for pod in self._cache.accounting.owner_pods(uid)]
+            status = statuses.bound_status(known.reservation, node=node, now=self._now, pre_allocated_pods=inside)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
         if status is None:

@@ -58,7 +58,7 @@ class ClaimOwnerIndex:
 
     def observe_pod(self, pod: Pod) -> None:
         """Record a pod from a list or a watch."""
-        self._put(pod.metadata.uid, claim_owners.owner_from_pod(pod, reservations=self.holders.following))
+        self._put(pod.metadata.uid, claim_owners.owner_from_pod(pod, reservations=self.holders.is_enabled))
 
     def observe_group(self, group: PodGroup) -> None:
         """Record a PodGroup from a list or a watch."""
@@ -207,7 +207,7 @@ class ClaimOwnerIndex:
         for _, claim in sorted(self._held.get(owner.key[0], {}).items()):
             if claim.metadata.deleting:
                 continue
-            for reservation in self.holders.made_for(claim):
+            for reservation in self.holders.owner_reservations_of(claim):
                 if self._is_for(owner, reservation, claim):
                     former = self._former(claim, reservation, is_unfinished)
                     if former is not None:
@@ -216,13 +216,13 @@ class ClaimOwnerIndex:
     def _is_for(self, owner: ClaimOwner, reservation: OwnerReference, claim: ResourceClaim) -> bool:
         if owner.placeholder_of is not None:
             return owner.placeholder_of.uid == reservation.uid
-        holding = self.holders.holding(reservation.uid)
+        holding = self.holders.reservation(reservation.uid)
         return (
             holding is not None
             and owner.pod_info is not None
             and claim.status.allocation is not None
             and owner.node in {"", holding.node}
-            and self.holders.standing(reservation.uid) is HolderState.AVAILABLE
+            and self.holders.state(reservation.uid) is HolderState.AVAILABLE
             and may_consume(holding, owner.pod_info)
         )
 

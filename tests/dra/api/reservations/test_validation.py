@@ -83,7 +83,7 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
         whole["spec"]["template"] = with_(path, junk)
         found = parse_reservation(whole)
         ClaimHolders().observe(Uid("r"), found)
-        plan = lifecycle.decide(ReservationView(reservation=found, devices=True), now=NOW)
+        plan = lifecycle.decide(ReservationView(reservation=found, supports_claims=True), now=NOW)
         told = [each for each in plan.actions if isinstance(each, PatchReservationStatus)]
         placed = [each for each in plan.actions if isinstance(each, CreatePlaceholder)]
         assert len(told) + len(placed) == 1, junk

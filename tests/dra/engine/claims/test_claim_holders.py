@@ -27,7 +27,7 @@ def made(*, owners=None, entries=(), namespace=NAMESPACE, name="c"):
 
 def holders(*seen):
     found = ClaimHolders()
-    found.following = True
+    found.is_enabled = True
     for each in seen:
         found.observe(UID, each)
     return found
@@ -37,7 +37,7 @@ OURS = template({"name": "a", "resourceClaimTemplateName": "t"})
 
 
 @pytest.mark.parametrize(
-    ("seen", "standing"),
+    ("seen", "state"),
     [
         pytest.param([], HolderState.UNKNOWN, id="not-seen"),
         pytest.param([reservation(template=OURS)], HolderState.PENDING, id="new"),
@@ -47,24 +47,24 @@ OURS = template({"name": "a", "resourceClaimTemplateName": "t"})
         pytest.param([available(template=OURS, status={"phase": "Failed"})], HolderState.OVER, id="expired"),
     ],
 )
-def test_standing(seen, standing):
+def test_state(seen, state):
     found = holders(*seen)
-    assert found.holds(made()) == (ClaimHolder(reference=ENTRY, standing=standing, owns=True),)
+    assert found.holders_of(made()) == (ClaimHolder(reference=ENTRY, state=state, is_owner=True),)
     found.forget(UID)
-    assert found.standing(UID) is HolderState.OVER
+    assert found.state(UID) is HolderState.OVER
 
 
 def test_who_is_gone_does_not_come_back_by_an_older_answer():
     found = holders(available(template=OURS))
     found.forget(UID)
     found.observe(UID, available(template=OURS))
-    assert found.standing(UID) is HolderState.OVER
+    assert found.state(UID) is HolderState.OVER
 
 
 def test_who_cannot_be_read_is_in_doubt():
     found = holders(available(template=OURS))
-    found.unreadable(UID)
-    assert found.standing(UID) is HolderState.UNKNOWN
+    found.mark_unreadable(UID)
+    assert found.state(UID) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ def test_who_cannot_be_read_is_in_doubt():
 )
 def test_which_claims_it_holds(found, holds):
     known = holders(available(template=template({"name": "a", "resourceClaimName": "named"})))
-    assert [hold.owns for hold in known.holds(found)] == holds
-    known.following = False
-    assert known.holds(found) == ()
+    assert [hold.is_owner for hold in known.holders_of(found)] == holds
+    known.is_enabled = False
+    assert known.holders_of(found) == ()
 
 
 def test_two_may_name_one_claim_and_one_of_them_go():
     known = holders(available(template=template({"name": "a", "resourceClaimName": "named"})))
     known.observe(Uid("uid-2"), available(template=template({"name": "a", "resourceClaimName": "named"})))
     of = made(owners=[], name="named")
-    assert [hold.reference.uid for hold in known.holds(of)] == ["uid-2", UID]
+    assert [hold.reference.uid for hold in known.holders_of(of)] == ["uid-2", UID]
     known.forget(Uid("uid-2"))
-    assert [hold.reference.uid for hold in known.holds(of)] == [UID]
+    assert [hold.reference.uid for hold in known.holders_of(of)] == [UID]
 
 
 def test_what_happens_to_it_concerns_its_claims_and_no_others():

@@ -37,8 +37,8 @@ ENTRY = claim_holders.reserved_for_entry("r", uid("r"))
 PLACEHOLDER = f"{placeholders.NAME_PREFIX}{uid('r')}"
 
 
-def held(standing=HolderState.AVAILABLE, *, owns=True):
-    return (ClaimHolder(reference=ENTRY, standing=standing, owns=owns),)
+def held(state=HolderState.AVAILABLE, *, is_owner=True):
+    return (ClaimHolder(reference=ENTRY, state=state, is_owner=is_owner),)
 
 
 def made(*, controller=None, **form):
@@ -54,7 +54,7 @@ def made(*, controller=None, **form):
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 @pytest.mark.parametrize(
-    ("standing", "owns", "before", "pods", "stays"),
+    ("state", "is_owner", "before", "pods", "stays"),
     [
         pytest.param(HolderState.AVAILABLE, True, [], [], True, id="available"),
         pytest.param(HolderState.AVAILABLE, False, [], [], True, id="available-and-named"),
@@ -69,9 +69,9 @@ def made(*, controller=None, **form):
         pytest.param(HolderState.UNKNOWN, False, [ENTRY], [], True, id="in-doubt-listed"),
     ],
 )
-def test_a_claim_is_kept_for_its_reservation(standing, owns, before, pods, stays, policy):
-    of = made(list=[*before, *pods]) if owns else claim(list=[*before, *pods])
-    plan = decided(view(of, *pods, holds=held(standing, owns=owns)), policy=policy)
+def test_a_claim_is_kept_for_its_reservation(state, is_owner, before, pods, stays, policy):
+    of = made(list=[*before, *pods]) if is_owner else claim(list=[*before, *pods])
+    plan = decided(view(of, *pods, holds=held(state, is_owner=is_owner)), policy=policy)
     entries = listed(plan) if plan.claim_writes else [str(e) for e in of.entries]
     assert any("reservations" in each for each in entries) is stays
     assert not of_type(plan, Deallocate)
@@ -89,10 +89,10 @@ def test_the_end_of_the_placeholder_and_the_entry_are_one_write():
     assert Code.HELD in codes(plan)
 
 
-@pytest.mark.parametrize("standing", HolderState)
-def test_only_who_is_not_known_is_asked_about(standing):
-    plan = decided(view(made(list=[ENTRY]), holds=held(standing)))
-    asked = [LookUpWorkload(claim=KEY, reference=ENTRY)] if standing is HolderState.UNKNOWN else []
+@pytest.mark.parametrize("state", HolderState)
+def test_only_who_is_not_known_is_asked_about(state):
+    plan = decided(view(made(list=[ENTRY]), holds=held(state)))
+    asked = [LookUpWorkload(claim=KEY, reference=ENTRY)] if state is HolderState.UNKNOWN else []
     assert of_type(plan, LookUpWorkload) == asked
 
 
@@ -128,7 +128,9 @@ def test_who_uses_it_when_the_reservation_is_over_keeps_it():
 
 def test_the_entry_of_a_reservation_that_is_over_goes_at_once_however_lately_the_list_was_written():
     pod, just_written = started("a"), ObservedHistory(written_at=NOON)
-    plan = decided(view(claim(list=[ENTRY, pod]), pod, holds=held(HolderState.OVER, owns=False), history=just_written))
+    plan = decided(
+        view(claim(list=[ENTRY, pod]), pod, holds=held(HolderState.OVER, is_owner=False), history=just_written)
+    )
     assert listed(plan) == ["a"]
 
 
@@ -138,12 +140,12 @@ def test_what_was_made_for_it_goes_with_it(owner):
     assert of_type(plan, DeleteClaim)
     plan = decided(view(made(allocation=None), waiting("a"), holds=held(HolderState.OVER), owning_pod=owner))
     assert not of_type(plan, DeleteClaim)
-    plan = decided(view(claim(list=[ENTRY]), holds=held(HolderState.OVER, owns=False), owning_pod=owner))
+    plan = decided(view(claim(list=[ENTRY]), holds=held(HolderState.OVER, is_owner=False), owning_pod=owner))
     assert not of_type(plan, DeleteClaim)
 
 
 @pytest.mark.parametrize(
-    ("found", "standing", "told"),
+    ("found", "state", "told"),
     [
         pytest.param(made(allocation=None), HolderState.AVAILABLE, [Code.HOLD_LOST], id="lost"),
         pytest.param(made(allocation=None), HolderState.PENDING, [], id="not-placed-yet"),
@@ -151,8 +153,8 @@ def test_what_was_made_for_it_goes_with_it(owner):
         pytest.param(made(list=[ENTRY]), HolderState.AVAILABLE, [], id="held"),
     ],
 )
-def test_an_available_reservation_without_devices_is_told(found, standing, told):
-    assert codes(decided(view(found, holds=held(standing)))) == told
+def test_an_available_reservation_without_devices_is_told(found, state, told):
+    assert codes(decided(view(found, holds=held(state)))) == told
 
 
 def test_with_that_pod_it_goes():
@@ -178,11 +180,11 @@ def test_force_overrides_a_reservation():
 
 
 @pytest.mark.parametrize("owner", [OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE], ids=str)
-@pytest.mark.parametrize("standing", [s for s in HolderState if s is not HolderState.OVER], ids=str)
-def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, standing):
+@pytest.mark.parametrize("state", [s for s in HolderState if s is not HolderState.OVER], ids=str)
+def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, state):
     pod = finished("a")
     of = made(list=[ENTRY, pod], controller="a", annotations={POD_CLAIM_NAME: "gpu"})
-    plan = decided(view(of, pod, holds=held(standing), owning_pod=owner))
+    plan = decided(view(of, pod, holds=held(state), owning_pod=owner))
     (back,) = of_type(plan, PatchMetadata)
     assert back.owners == (RESERVATION,)
     assert dict(back.annotations) == {POD_CLAIM_NAME: None}

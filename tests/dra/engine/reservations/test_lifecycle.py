@@ -59,7 +59,7 @@ def test_why_it_finds_no_place_is_told_in_the_schedulers_words_once():
 
 
 def test_a_refused_placeholder_is_told_and_tried_again():
-    view = ReservationView(reservation=reservation(), refused="exceeded quota: q")
+    view = ReservationView(reservation=reservation(), create_error="exceeded quota: q")
     assert kinds(view) == [CreatePlaceholder, PatchReservationStatus]
     assert status_of(view)["conditions"][0]["message"] == "exceeded quota: q"
 
@@ -84,7 +84,7 @@ def test_what_has_ended_is_deleted_a_day_later():
 
 
 def test_who_is_in_it_is_named_and_for_once_it_is_over_then():
-    view = ReservationView(reservation=available(), consumers=(CONSUMER,))
+    view = ReservationView(reservation=available(), assigned_pods=(CONSUMER,))
     written = status_of(view)
     assert (written["phase"], written["currentOwners"]) == ("Succeeded", [P])
     assert written["allocated"] == {"cpu": "200m", "memory": "400Mi"}
@@ -99,7 +99,7 @@ def test_a_pod_that_is_named_and_not_seen_is_asked_about_before_anything_is_writ
 
 
 def test_a_pod_that_is_known_to_have_ended_is_named_no_more():
-    assert status_of(ReservationView(reservation=listing(), ended=frozenset({Uid("uid-p")}))) == {
+    assert status_of(ReservationView(reservation=listing(), ended_pods=frozenset({Uid("uid-p")}))) == {
         "currentOwners": [],
         "allocated": {"cpu": None},
     }
@@ -107,8 +107,8 @@ def test_a_pod_that_is_known_to_have_ended_is_named_no_more():
 
 def test_a_pod_that_is_not_bound_yet_stays_named_and_ends_nothing():
     once = available(status={"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}})
-    waiting = msgspec.structs.replace(CONSUMER, under_way=True)
-    assert kinds(ReservationView(reservation=once, asked=(waiting,))) == []
+    waiting = msgspec.structs.replace(CONSUMER, binding=True)
+    assert kinds(ReservationView(reservation=once, unbound_pods=(waiting,))) == []
 
 
 def test_a_pod_that_was_never_bound_leaves_it_as_it_was():
@@ -158,5 +158,5 @@ def test_a_template_with_devices_is_not_placed_where_they_cannot_be_held():
         DeletePlaceholder,
         PatchReservationStatus,
     ]
-    (place,) = actions(ReservationView(reservation=reservation(template=template), devices=True))
+    (place,) = actions(ReservationView(reservation=reservation(template=template), supports_claims=True))
     assert place.manifest["spec"]["resourceClaims"] == template["spec"]["resourceClaims"]

@@ -179,7 +179,7 @@ def test_what_owners_take_beyond_is_told_and_what_is_not_held_is_not():
 
 
 def test_one_whose_binding_is_under_way_is_named_and_ends_nothing():
-    status = synced_status(available(), [consumer(under_way=True)], now=CREATED)
+    status = synced_status(available(), [consumer(binding=True)], now=CREATED)
     assert (status.phase, len(status.current_owners)) == (ReservationPhase.AVAILABLE, 1)
     later = available().model_copy(update={"status": status})
     assert synced_status(later, [], now=CREATED, never_bound={Uid("uid-p")}).phase is ReservationPhase.AVAILABLE

@@ -27,12 +27,12 @@ from tests.dra.engine.reservations.examples import holding, of, pod
 NODE = "n"
 
 
-def keeper(name, cpu, *, node=NODE, **fields):
+def placeholder(name, cpu, *, node=NODE, **fields):
     return Placeholder(key=("default", name), uid=Uid(name), amounts=of(cpu), node=node, **fields)
 
 
-def guest(name, cpu, **fields):
-    whole = {"nominated": NODE, "marked": True, "labelled": True} | fields
+def owner_pod(name, cpu, **fields):
+    whole = {"nominated": NODE, "is_annotated": True, "is_labelled": True} | fields
     return OwnerPod(key=("default", name), uid=Uid(name), amounts=of(cpu), **whole)
 
 
@@ -50,7 +50,7 @@ def told(there):
     for move in plan_handover(there):
         match move:
             case PlaceholderRequest(amounts=amounts, standby_for=standby_for, replaces=replaces):
-                of_whom = f" heir of {standby_for[0]}" if standby_for else ""
+                of_whom = f" standby for {standby_for[0]}" if standby_for else ""
                 instead = f" instead of {'+'.join(replaces)}" if replaces else ""
                 found.append(f"keep {amounts['cpu'] // 10**9}{of_whom}{instead}")
             case DeletePlaceholder() | NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate():
@@ -59,122 +59,144 @@ def told(there):
 
 
 @pytest.mark.parametrize(
-    ("keepers", "guests", "expected"),
+    ("placeholders", "owner_pods", "expected"),
     [
-        pytest.param([keeper("a", 6)], [], [], id="all-is-kept"),
+        pytest.param([placeholder("a", 6)], [], [], id="all-is-kept"),
         pytest.param([], [], ["keep 6"], id="what-is-not-kept-is-asked-for"),
-        pytest.param([keeper("a", 4)], [], ["keep 2"], id="so-is-what-is-missing"),
-        pytest.param([keeper("a", 6, ended=True)], [], ["delete a", "keep 6"], id="one-that-its-node-has-ended"),
-        pytest.param([keeper("a", 6, leaving=True)], [], ["keep 6"], id="one-that-is-deleted-by-others"),
-        pytest.param([keeper("a", 6, node="m")], [], ["delete a", "keep 6"], id="one-that-is-elsewhere"),
+        pytest.param([placeholder("a", 4)], [], ["keep 2"], id="so-is-what-is-missing"),
         pytest.param(
-            [keeper("a", 6)],
-            [guest("p", 6, nominated="")],
+            [placeholder("a", 6, is_terminal=True)], [], ["delete a", "keep 6"], id="one-that-its-node-has-ended"
+        ),
+        pytest.param([placeholder("a", 6, deleting=True)], [], ["keep 6"], id="one-that-is-deleted-by-others"),
+        pytest.param([placeholder("a", 6, node="m")], [], ["delete a", "keep 6"], id="one-that-is-elsewhere"),
+        pytest.param(
+            [placeholder("a", 6)],
+            [owner_pod("p", 6, nominated="")],
             ["allocate p", "delete a"],
             id="who-takes-all-is-nominated-before-it-is-free",
         ),
-        pytest.param([keeper("a", 6)], [guest("p", 2)], ["keep 4 instead of a"], id="the-rest-is-asked-for-first"),
         pytest.param(
-            [keeper("a", 6), keeper("b", 4, node="", replaces=frozenset({"a"}))],
-            [guest("p", 2, nominated="", gated=True)],
+            [placeholder("a", 6)], [owner_pod("p", 2)], ["keep 4 instead of a"], id="the-rest-is-asked-for-first"
+        ),
+        pytest.param(
+            [placeholder("a", 6), placeholder("b", 4, node="", replaces=frozenset({"a"}))],
+            [owner_pod("p", 2, nominated="", is_gated=True)],
             ["allocate p", "nominate b", "delete a", "ungate p"],
             id="then-all-are-nominated-then-room-is-made-then-the-gate-opens",
         ),
         pytest.param(
-            [keeper("b", 4, node="", nominated=NODE, replaces=frozenset({"a"}))],
-            [guest("p", 2)],
+            [placeholder("b", 4, node="", nominated=NODE, replaces=frozenset({"a"}))],
+            [owner_pod("p", 2)],
             [],
             id="then-kube-scheduler-has-its-turn",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4)], [guest("p", 2)], ["delete a"], id="one-as-large-as-the-owner-goes-alone"
+            [placeholder("a", 2), placeholder("b", 4)],
+            [owner_pod("p", 2)],
+            ["delete a"],
+            id="one-as-large-as-the-owner-goes-alone",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4)],
-            [guest("p", 5, nominated="")],
+            [placeholder("a", 2), placeholder("b", 4)],
+            [owner_pod("p", 5, nominated="")],
             ["keep 5 instead of a+b", "keep 1 instead of a+b"],
             id="several-are-put-together",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4), keeper("c", 5, node="", replaces=frozenset("ab"))],
-            [guest("p", 5, nominated="")],
+            [placeholder("a", 2), placeholder("b", 4), placeholder("c", 5, node="", replaces=frozenset("ab"))],
+            [owner_pod("p", 5, nominated="")],
             ["keep 1 instead of a+b"],
             id="that-goes-on-after-a-restart",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4), keeper("c", 3, node="", replaces=frozenset("b"))],
-            [guest("p", 1, nominated=""), guest("q", 1, nominated="", gated=True)],
+            [placeholder("a", 2), placeholder("b", 4), placeholder("c", 3, node="", replaces=frozenset("b"))],
+            [owner_pod("p", 1, nominated=""), owner_pod("q", 1, nominated="", is_gated=True)],
             ["allocate p", "nominate c", "delete b"],
             id="another-owner-waits-until-the-first-has-its-room",
         ),
         pytest.param(
-            [keeper("a", 2), keeper("b", 4), keeper("c", 3, node="", replaces=frozenset("b"))],
-            [guest("p", 2, nominated="")],
+            [placeholder("a", 2), placeholder("b", 4), placeholder("c", 3, node="", replaces=frozenset("b"))],
+            [owner_pod("p", 2, nominated="")],
             ["delete c"],
             id="for-another-owner-than-before-it-is-planned-anew",
         ),
         pytest.param(
-            [keeper("a", 3)],
-            [guest("p", 3), guest("q", 2, nominated="")],
+            [placeholder("a", 3)],
+            [owner_pod("p", 3), owner_pod("q", 2, nominated="")],
             [],
             id="nothing-is-released-while-an-owner-whose-capacity-is-free-is-not-bound",
         ),
         pytest.param(
             [
-                keeper("c", 1, replaces=frozenset("ab")),
-                keeper("d", 5),
-                keeper("e", 3, node="", replaces=frozenset("d")),
+                placeholder("c", 1, replaces=frozenset("ab")),
+                placeholder("d", 5),
+                placeholder("e", 3, node="", replaces=frozenset("d")),
             ],
-            [guest("p", 2, nominated="")],
+            [owner_pod("p", 2, nominated="")],
             ["allocate p", "nominate e", "delete d"],
             id="of-what-was-put-together-before-nothing-is-missing",
         ),
         pytest.param(
             [
-                keeper("a", 2),
-                keeper("b", 4),
-                keeper("c", 5, node="", replaces=frozenset("ab")),
-                keeper("d", 1, node="", replaces=frozenset("ab")),
+                placeholder("a", 2),
+                placeholder("b", 4),
+                placeholder("c", 5, node="", replaces=frozenset("ab")),
+                placeholder("d", 1, node="", replaces=frozenset("ab")),
             ],
-            [guest("p", 5, nominated="")],
+            [owner_pod("p", 5, nominated="")],
             ["nominate c", "nominate d", "delete a", "delete b"],
             id="before-the-owner-is-nominated",
         ),
         pytest.param(
-            [keeper("c", 5, node="", nominated=NODE), keeper("d", 1)],
-            [guest("p", 5, nominated="")],
+            [placeholder("c", 5, node="", nominated=NODE), placeholder("d", 1)],
+            [owner_pod("p", 5, nominated="")],
             [],
             id="and-waited-for",
         ),
         pytest.param(
-            [keeper("b", 4)], [guest("p", 2, bound=True)], ["keep 2 heir of p"], id="who-runs-there-has-an-heir"
+            [placeholder("b", 4)],
+            [owner_pod("p", 2, is_bound=True)],
+            ["keep 2 standby for p"],
+            id="who-runs-there-has-a-standby",
         ),
         pytest.param(
-            [keeper("b", 4)],
-            [guest("p", 2, bound=True, labelled=False)],
+            [placeholder("b", 4)],
+            [owner_pod("p", 2, is_bound=True, is_labelled=False)],
             ["allocate p"],
             id="which-must-be-able-to-see-it",
         ),
         pytest.param(
-            [keeper("b", 4), keeper("h", 2, node="", standby_for="p")],
-            [guest("p", 2, bound=True)],
+            [placeholder("b", 4), placeholder("h", 2, node="", standby_for="p")],
+            [owner_pod("p", 2, is_bound=True)],
             [],
             id="which-waits-unnominated",
         ),
         pytest.param(
-            [keeper("b", 4), keeper("h", 2, node="", standby_for="p")],
-            [guest("p", 2, bound=True, leaving=True)],
+            [placeholder("b", 4), placeholder("h", 2, node="", standby_for="p")],
+            [owner_pod("p", 2, is_bound=True, deleting=True)],
             ["nominate h"],
             id="until-its-owner-is-deleted",
         ),
-        pytest.param([keeper("b", 4), keeper("h", 2, node="", standby_for="p")], [], ["nominate h"], id="or-has-ended"),
         pytest.param(
-            [keeper("a", 6, devices=True)], [], ["keep 6 instead of a"], id="with-devices-it-is-replaced-at-once"
+            [placeholder("b", 4), placeholder("h", 2, node="", standby_for="p")], [], ["nominate h"], id="or-has-ended"
+        ),
+        pytest.param(
+            [placeholder("a", 6, has_claims=True)],
+            [],
+            ["keep 6 instead of a"],
+            id="with-devices-it-is-replaced-at-once",
         ),
     ],
 )
-def test_what_comes_next(keepers, guests, expected):
-    assert told(ReservationState(node=NODE, held=of(6), keepers=tuple(keepers), guests=tuple(guests))) == expected
+def test_what_comes_next(placeholders, owner_pods, expected):
+    assert (
+        told(
+            ReservationState(
+                node=NODE, allocatable=of(6), placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
+            )
+        )
+        == expected
+    )
 
 
 def steps_until_rest(there, most=12):
@@ -195,20 +217,20 @@ def steps_until_rest(there, most=12):
                     replaces=frozenset(step.replaces),
                     standby_for=step.standby_for[0] if step.standby_for else Uid(""),
                 )
-                there = msgspec.structs.replace(there, keepers=(*there.keepers, made))
+                there = msgspec.structs.replace(there, placeholders=(*there.placeholders, made))
             elif isinstance(step, DeletePlaceholder):
-                left = tuple(each for each in there.keepers if each.uid != step.uid)
-                there = msgspec.structs.replace(there, keepers=left)
+                left = tuple(each for each in there.placeholders if each.uid != step.uid)
+                there = msgspec.structs.replace(there, placeholders=left)
     return created
 
 
 @pytest.mark.parametrize(
-    ("held", "keepers", "guests"),
+    ("held", "placeholders", "owner_pods"),
     [
         pytest.param(
             of(8),
-            [keeper("b", 6), keeper("c", 4, node="", nominated=NODE, replaces=frozenset("ab"))],
-            [guest("g", 4, nominated="")],
+            [placeholder("b", 6), placeholder("c", 4, node="", nominated=NODE, replaces=frozenset("ab"))],
+            [owner_pod("g", 4, nominated="")],
             id="one-of-two-merged-placeholders-is-gone-and-a-part-is-missing",
         ),
         pytest.param(
@@ -230,41 +252,51 @@ def steps_until_rest(there, most=12):
         ),
     ],
 )
-def test_placeholders_are_not_created_without_an_end(held, keepers, guests):
-    there = ReservationState(node=NODE, held=held, keepers=tuple(keepers), guests=tuple(guests))
+def test_placeholders_are_not_created_without_an_end(held, placeholders, owner_pods):
+    there = ReservationState(
+        node=NODE, allocatable=held, placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
+    )
     assert steps_until_rest(there) <= 3
 
 
-def test_for_once_nobody_inherits_and_nobody_is_labelled():
+def test_for_once_no_standby_is_made_and_nobody_is_labelled():
     there = ReservationState(
         node=NODE,
-        held=of(6),
-        once=True,
-        keepers=(keeper("b", 4),),
-        guests=(guest("p", 2, bound=True, labelled=False),),
+        allocatable=of(6),
+        allocate_once=True,
+        placeholders=(placeholder("b", 4),),
+        owner_pods=(owner_pod("p", 2, is_bound=True, is_labelled=False),),
     )
     assert told(there) == []
 
 
 @pytest.mark.parametrize(
-    ("keepers", "guests", "cpu", "expected"),
+    ("placeholders", "owner_pods", "cpu", "expected"),
     [
-        pytest.param([keeper("a", 6)], [], 6, True, id="all-of-it"),
-        pytest.param([keeper("a", 6)], [], 7, False, id="more-than-there-is"),
-        pytest.param([keeper("a", 6, node="")], [], 1, False, id="what-is-not-on-the-node-cannot-be-given"),
-        pytest.param([keeper("a", 6)], [guest("p", 4)], 3, False, id="what-somebody-else-is-to-get"),
-        pytest.param([keeper("a", 6)], [guest("p", 4)], 2, True, id="what-is-left"),
+        pytest.param([placeholder("a", 6)], [], 6, True, id="all-of-it"),
+        pytest.param([placeholder("a", 6)], [], 7, False, id="more-than-there-is"),
+        pytest.param([placeholder("a", 6, node="")], [], 1, False, id="what-is-not-on-the-node-cannot-be-given"),
+        pytest.param([placeholder("a", 6)], [owner_pod("p", 4)], 3, False, id="what-somebody-else-is-to-get"),
+        pytest.param([placeholder("a", 6)], [owner_pod("p", 4)], 2, True, id="what-is-left"),
     ],
 )
-def test_who_may_have_its_room_now(keepers, guests, cpu, expected):
-    there = ReservationState(node=NODE, held=of(6), keepers=tuple(keepers), guests=tuple(guests))
+def test_who_may_have_its_room_now(placeholders, owner_pods, cpu, expected):
+    there = ReservationState(
+        node=NODE, allocatable=of(6), placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
+    )
     node = Node(metadata=ObjectMeta(name=NODE))
     assert placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="a"), node=node) is expected
     assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="b"), node=node)
 
 
 def test_for_once_the_first_one_is_the_only_one():
-    there = ReservationState(node=NODE, held=of(6), once=True, keepers=(keeper("a", 4),), guests=(guest("p", 2),))
+    there = ReservationState(
+        node=NODE,
+        allocatable=of(6),
+        allocate_once=True,
+        placeholders=(placeholder("a", 4),),
+        owner_pods=(owner_pod("p", 2),),
+    )
     node = Node(metadata=ObjectMeta(name=NODE))
     assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", 1, app="a"), node=node)
 
@@ -325,40 +357,45 @@ class Cluster:
 
     def __init__(self, *, strangers):
         self.numbers = itertools.count()
-        self.keepers = [keeper("first", self.HELD)]
-        self.guests = []
+        self.placeholders = [placeholder("first", self.HELD)]
+        self.owner_pods = []
         self.strangers = [f"s{n}" for n in range(strangers)]
         self.inside = []
         self.events()
 
     @property
     def free(self):
-        taken = sum(cpus(each) for each in self.keepers if each.node)
-        return self.HELD + self.SPARE - taken - sum(cpus(g) for g in self.guests if g.bound) - len(self.inside)
+        taken = sum(cpus(each) for each in self.placeholders if each.node)
+        return self.HELD + self.SPARE - taken - sum(cpus(g) for g in self.owner_pods if g.is_bound) - len(self.inside)
 
     def standing(self):
-        return ReservationState(node=NODE, held=of(self.HELD), keepers=tuple(self.keepers), guests=tuple(self.guests))
+        return ReservationState(
+            node=NODE,
+            allocatable=of(self.HELD),
+            placeholders=tuple(self.placeholders),
+            owner_pods=tuple(self.owner_pods),
+        )
 
     def events(self):
         """Look at all that wait."""
-        for index, each in enumerate(self.keepers):
-            there = any(guest.uid == each.standby_for and guest.bound for guest in self.guests)
-            rivals = sum(cpus(k) for k in self.keepers if k is not each and not k.node and k.nominated)
+        for index, each in enumerate(self.placeholders):
+            there = any(owner.uid == each.standby_for and owner.is_bound for owner in self.owner_pods)
+            rivals = sum(cpus(k) for k in self.placeholders if k is not each and not k.node and k.nominated)
             if not each.node and not there and self.free - rivals >= cpus(each):
-                self.keepers[index] = msgspec.structs.replace(each, node=NODE, waits="")
-        ours = sum(cpus(k) for k in self.keepers if not k.node and k.nominated)
+                self.placeholders[index] = msgspec.structs.replace(each, node=NODE, unschedulable_message="")
+        ours = sum(cpus(k) for k in self.placeholders if not k.node and k.nominated)
         for stranger in list(self.strangers):
-            theirs = sum(cpus(g) for g in self.guests if not g.bound and g.nominated)
+            theirs = sum(cpus(g) for g in self.owner_pods if not g.is_bound and g.nominated)
             if self.free - ours - theirs >= 1:
                 self.strangers.remove(stranger)
                 self.inside.append(stranger)
-        for index, each in enumerate(self.guests):
-            if each.bound or each.gated:
+        for index, each in enumerate(self.owner_pods):
+            if each.is_bound or each.is_gated:
                 continue
-            rivals = sum(cpus(g) for g in self.guests if g is not each and not g.bound and g.nominated)
+            rivals = sum(cpus(g) for g in self.owner_pods if g is not each and not g.is_bound and g.nominated)
             fits = self.free - ours - rivals >= cpus(each)
-            changed = {"bound": True} if fits else {"nominated": ""}
-            self.guests[index] = msgspec.structs.replace(each, **changed)
+            changed = {"is_bound": True} if fits else {"nominated": ""}
+            self.owner_pods[index] = msgspec.structs.replace(each, **changed)
 
     def do(self, move):
         match move:
@@ -367,29 +404,31 @@ class Cluster:
                 standby_for = move.standby_for[0] if move.standby_for else Uid("")
                 cpu = move.amounts["cpu"] // 10**9
                 replaces = frozenset(move.replaces)
-                self.keepers.append(keeper(name, cpu, node="", standby_for=standby_for, replaces=replaces))
+                self.placeholders.append(placeholder(name, cpu, node="", standby_for=standby_for, replaces=replaces))
             case DeletePlaceholder():
-                self.keepers = [each for each in self.keepers if each.uid != move.uid]
+                self.placeholders = [each for each in self.placeholders if each.uid != move.uid]
                 self.events()
             case NominatePlaceholder():
-                self.keepers = [changed(each, move, nominated=NODE) for each in self.keepers]
+                self.placeholders = [changed(each, move, nominated=NODE) for each in self.placeholders]
             case SetReservationAllocated():
-                told = {"marked": True, "labelled": True} | ({"nominated": NODE} if move.nominate else {})
-                self.guests = [changed(each, move, **told) for each in self.guests]
+                told = {"is_annotated": True, "is_labelled": True} | ({"nominated": NODE} if move.nominate else {})
+                self.owner_pods = [changed(each, move, **told) for each in self.owner_pods]
             case RemoveSchedulingGate():
-                self.guests = [changed(each, move, gated=False) for each in self.guests]
+                self.owner_pods = [changed(each, move, is_gated=False) for each in self.owner_pods]
                 self.events()
 
     def admit(self, cpu, *, gated):
         free = available_to_owners(self.standing()).get("cpu", 0) // 10**9
         if cpu <= free:
             name = f"g{next(self.numbers)}"
-            self.guests.append(guest(name, cpu, nominated="", marked=False, labelled=False, gated=gated))
+            self.owner_pods.append(
+                owner_pod(name, cpu, nominated="", is_annotated=False, is_labelled=False, is_gated=gated)
+            )
 
     def end(self, number):
-        bound = [each for each in self.guests if each.bound]
+        bound = [each for each in self.owner_pods if each.is_bound]
         if bound:
-            self.guests.remove(bound[number % len(bound)])
+            self.owner_pods.remove(bound[number % len(bound)])
             self.events()
 
     def settle(self):
@@ -439,7 +478,7 @@ def test_what_is_reserved_is_never_anybody_elses_and_all_of_it_is_kept_again(hap
     there.settle()
     there.events()
     there.settle()
-    assert all(each.bound for each in there.guests)
+    assert all(each.is_bound for each in there.owner_pods)
     assert len(there.inside) == there.SPARE
-    kept = sum(cpus(each) for each in there.keepers if each.node)
-    assert kept + sum(map(cpus, there.guests)) == there.HELD
+    kept = sum(cpus(each) for each in there.placeholders if each.node)
+    assert kept + sum(map(cpus, there.owner_pods)) == there.HELD

@@ -54,7 +54,7 @@ def owner_pod(*entries, name="p", app="a", records=(), annotations=None, **more)
 
 def index(*objects):
     found, claims = ClaimOwnerIndex(), {}
-    found.holders.following = True
+    found.holders.is_enabled = True
     for each in objects:
         if hasattr(each, "model_copy"):
             found.holders.observe(Uid(each.metadata.uid), each)
