@@ -68,17 +68,17 @@ class Life:
     def __init__(self, pods: int) -> None:
         self._pods = pods
         options = PlaneOptions(nodes=NODES, devices=0)
-        self._plane = LocalPlane(options, chance=Random(1))  # noqa: S311 - to be the same each time
+        self._plane = LocalPlane(options, random=Random(1))  # noqa: S311 - to be the same each time
         self._held = Held()
         self._go = asyncio.Event()
-        self._plane.add(components.KUBELETS, self._kubelets)
-        self._plane.add(components.SCHEDULER, self._scheduler)
+        self._plane.add_component(components.KUBELETS, self._kubelets)
+        self._plane.add_component(components.SCHEDULER, self._scheduler)
 
     async def measure(self) -> dict[str, float]:
         """Return the seconds of each stage, and pods a second."""
         found: dict[str, float] = {}
         async with background_task(self._plane.run(), name="plane"), asyncio.timeout(LIMIT):
-            await self._plane.ready()
+            await self._plane.wait_ready()
             began = time.perf_counter()
             await self._prepare()
             await self._stage(found, {"created": lambda: len(self._plane.server.store.snapshot("pods"))})
@@ -133,7 +133,7 @@ class Life:
 
     async def _post(self, path: str, name: str, spec: dict[str, Any]) -> str:
         body = encode({"metadata": {"name": name}, "spec": spec})
-        answer = await self._plane.way("user").handle(
+        answer = await self._plane.handler_for("user").handle(
             Request(method="POST", path=path, body=body, content_type=JSON, timeout=10.0)
         )
         if not isinstance(answer, Response) or answer.status != HTTPStatus.CREATED:

@@ -42,33 +42,35 @@ class CrdControllers:
         """Collections of deleted definitions that wait until their last object is gone."""
         self._reconciling = False
         catalog.add(CUSTOM_RESOURCE_DEFINITIONS)
-        registry.store.follow(self._follow)
+        registry.store.subscribe(self._on_write)
 
-    def _follow(self, collection: str) -> None:
+    def _on_write(self, collection: str) -> None:
         """Reconcile all definitions after a write to one of the followed collections."""
         if self._reconciling or collection not in (CUSTOM_RESOURCE_DEFINITIONS.collection, *self._terminating):
             return
         self._reconciling = True
         try:
-            while sum(self._settle(each) for each in self._all()):  # not any(): each may free a name for another
+            while sum(
+                self._reconcile(each) for each in self._list_definitions()
+            ):  # not any(): each may free a name for another
                 pass
-            self._forget()
+            self._stop_serving_deleted()
         finally:
             self._reconciling = False
 
-    def _all(self) -> Iterator[Object]:
+    def _list_definitions(self) -> Iterator[Object]:
         for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection):
             yield decode(stored.raw)
 
-    def _settle(self, definition: Object) -> bool:
+    def _reconcile(self, definition: Object) -> bool:
         """Reconcile one definition; return whether the definition changed."""
         if "deletionTimestamp" in metadata(definition):
-            return self._clean(definition)
+            return self._delete_instances(definition)
         revision = self._registry.store.revision
-        self._name(definition)
+        self._reconcile_names(definition)
         return self._registry.store.revision != revision
 
-    def _name(self, definition: Object) -> None:
+    def _reconcile_names(self, definition: Object) -> None:
         """Accept the names of a definition or report conflicts in its conditions; serve an established definition."""
         spec, name = definition["spec"], metadata(definition)["name"]
         if (
@@ -77,7 +79,7 @@ class CrdControllers:
         ):
             self._serve(name, definition)
             return
-        taken = self._taken(definition)
+        taken = self._names_in_use(definition)
         accepted, refused = _accepted_names(spec["names"], definition["status"].get("acceptedNames") or {}, taken)
         status: JsonSchemaProps = {**definition["status"], "acceptedNames": accepted}
         now = self._clock.wall()
@@ -93,18 +95,18 @@ class CrdControllers:
                 words = ("NotAccepted", "not all names are accepted")
             holds = not refused
             set_condition(status, _condition("Established", now, reason=words[0], message=words[1], holds=holds))
-        self._write(name, {**definition, "status": status})
+        self._update_status(name, {**definition, "status": status})
         self._serve(name, {**definition, "status": status})
 
-    def _write(self, name: str, definition: Object) -> None:
+    def _update_status(self, name: str, definition: Object) -> None:
         route = Route(CUSTOM_RESOURCE_DEFINITIONS, name=name, subresource=STATUS)
-        self._registry.change(route, lambda old: {**old, "status": definition["status"]})
+        self._registry.update(route, lambda old: {**old, "status": definition["status"]})
 
-    def _taken(self, definition: Object) -> dict[str, set[str]]:
+    def _names_in_use(self, definition: Object) -> dict[str, set[str]]:
         """Return the accepted names of the group's other definitions: names of resources, and names of kinds."""
         resources: set[str] = set()
         named: set[str] = set()
-        for other in self._all():
+        for other in self._list_definitions():
             same = metadata(other)["uid"] == metadata(definition)["uid"]
             if same or other["spec"]["group"] != definition["spec"]["group"]:
                 continue
@@ -127,7 +129,7 @@ class CrdControllers:
             self._catalog.add(kind)
         self._served[name] = (what, made)
 
-    def _clean(self, definition: Object) -> bool:
+    def _delete_instances(self, definition: Object) -> bool:
         """Delete the objects of a definition, then remove its finalizer; return whether the finalizer was removed."""
         name, store = metadata(definition)["name"], self._registry.store
         if CLEANUP_FINALIZER not in (metadata(definition).get("finalizers") or ()):
@@ -148,7 +150,7 @@ class CrdControllers:
             meta["finalizers"] = [each for each in meta["finalizers"] if each != CLEANUP_FINALIZER]
             return old
 
-        self._registry.change(Route(CUSTOM_RESOURCE_DEFINITIONS, name=name), freed)
+        self._registry.update(Route(CUSTOM_RESOURCE_DEFINITIONS, name=name), freed)
         return True
 
     def _storage_kind(self, name: str, definition: Object) -> Kind | None:
@@ -157,7 +159,7 @@ class CrdControllers:
         )
         return made[0] if made else None
 
-    def _forget(self) -> None:
+    def _stop_serving_deleted(self) -> None:
         """Stop serving the kinds of definitions that no longer exist."""
         there = {stored.key.name for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection)}
         for name in [name for name in self._served if name not in there]:
@@ -172,17 +174,17 @@ def _accepted_names(
     accepted: JsonSchemaProps = {"plural": "", "kind": "", **had}
     refused: tuple[str, str] | None = None
     for name in _EXCLUSIVE_NAMES:
-        asked = wanted.get(name, "")
-        if asked == had.get(name, "") or asked not in taken[name]:
-            accepted[name] = asked
+        name_wanted = wanted.get(name, "")
+        if name_wanted == had.get(name, "") or name_wanted not in taken[name]:
+            accepted[name] = name_wanted
         else:
-            refused = (f"{name[0].upper()}{name[1:]}Conflict", f'"{asked}" is already in use')
-    short = [each for each in wanted.get("shortNames") or () if each not in (had.get("shortNames") or ())]
-    clash = [each for each in short if each in taken["shortNames"]]
-    if clash:
-        listed = [f'"{each}" is already in use' for each in clash]
+            refused = (f"{name[0].upper()}{name[1:]}Conflict", f'"{name_wanted}" is already in use')
+    new_short_names = [each for each in wanted.get("shortNames") or () if each not in (had.get("shortNames") or ())]
+    conflicts = [each for each in new_short_names if each in taken["shortNames"]]
+    if conflicts:
+        listed = [f'"{each}" is already in use' for each in conflicts]
         refused = ("ShortNamesConflict", listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")
-    for name in ("categories",) if clash else ("shortNames", "categories"):
+    for name in ("categories",) if conflicts else ("shortNames", "categories"):
         if wanted.get(name):
             accepted[name] = wanted[name]
         else:

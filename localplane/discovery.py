@@ -131,7 +131,7 @@ def _subresource_discovery(kind: Kind, part: Subresource) -> Object:
 
 def _response_kind(kind: Kind, name: str) -> Object:
     """Return the responseKind of a resource; only custom kinds name their group and version."""
-    group, version = (kind.group, kind.version) if kind.custom else ("", "")
+    group, version = (kind.group, kind.version) if kind.is_custom else ("", "")
     return {"group": group, "version": version, "kind": name}
 
 
@@ -170,7 +170,7 @@ _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "c
 
 
 def _verbs(kind: Kind) -> list[str]:
-    return [verb for verb in _CUSTOM_VERBS if verb in kind.verbs] if kind.custom else list(kind.verbs)
+    return [verb for verb in _CUSTOM_VERBS if verb in kind.verbs] if kind.is_custom else list(kind.verbs)
 
 
 def _short_names_and_categories(kind: Kind) -> Object:

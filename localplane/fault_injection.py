@@ -102,7 +102,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     revisions: int = 10
 
     @property
-    def late(self) -> bool:
+    def on_response(self) -> bool:
         """Return whether the fault hits the answer, not the request."""
         return self.after and self.fault in RESPONSE_FAULTS
 
@@ -158,70 +158,72 @@ class _ActiveRule:
     """A rule in force, and how often the rule has matched and fired."""
 
     rule: FaultRule
-    ends: float
-    met: int = 0
+    expires_at: float
+    matched: int = 0
     fired: int = 0
 
 
 class FaultInjector:
     """The fault rules in force; one instance serves all clients of a server."""
 
-    def __init__(self, *, clock: Clock, chance: Random, rules: Iterable[FaultRule] = ()) -> None:
+    def __init__(self, *, clock: Clock, random: Random, rules: Iterable[FaultRule] = ()) -> None:
         self.counts: Counter[Fault] = Counter()
         """Number of times that each fault has happened."""
-        self.crash: Callable[[str], bool] = lambda _: False
+        self.crash_component: Callable[[str], bool] = lambda _: False
         """Ends a component by name and returns whether the component is known; set by the supervisor."""
-        self.revision: Callable[[], int] = lambda: 0
+        self.current_revision: Callable[[], int] = lambda: 0
         """Returns the current revision of the server; set by the owner of the server."""
         self._clock = clock
-        self._chance = chance
-        self._standing: list[_ActiveRule] = []
+        self._random = random
+        self._active_rules: list[_ActiveRule] = []
         self.set(rules)
 
     @property
     def rules(self) -> list[FaultRule]:
         """Return the rules in force that may still fire."""
-        return [each.rule for each in self._standing if not self._over(each)]
+        return [each.rule for each in self._active_rules if not self._is_over(each)]
 
     def set(self, rules: Iterable[FaultRule]) -> None:
         """Replace all rules in force."""
-        self._standing.clear()
+        self._active_rules.clear()
         self.add(*rules)
 
     def add(self, *rules: FaultRule) -> None:
         """Add rules to the rules in force."""
         now = self._clock.now()
         for rule in rules:
-            self._standing.append(_ActiveRule(rule, now + rule.lasting if rule.lasting is not None else float("inf")))
+            self._active_rules.append(
+                _ActiveRule(rule, now + rule.lasting if rule.lasting is not None else float("inf"))
+            )
 
-    def draw(self, component: str, call: RequestInfo, *, but: frozenset[Fault] = frozenset()) -> list[FaultRule]:
+    def draw(self, component: str, call: RequestInfo, *, excluding: frozenset[Fault] = frozenset()) -> list[FaultRule]:
         """Return the rules that fire for a request, or for a block of an open watch."""
-        possible = [each for each in self._standing if each.rule.fault not in but]
+        possible = [each for each in self._active_rules if each.rule.fault not in excluding]
         return [each.rule for each in possible if self._should_fire(each, component, call)]
 
-    def length(self, rule: FaultRule) -> float:
+    def draw_delay(self, rule: FaultRule) -> float:
         """Return the seconds of a delay, drawn from the range of its rule."""
-        return self._chance.uniform(0.0, rule.seconds)
+        return self._random.uniform(0.0, rule.seconds)
 
     def _should_fire(self, each: _ActiveRule, component: str, call: RequestInfo) -> bool:
         rule = each.rule
         if not (
             call.verb in VERBS_OF_FAULT[rule.fault]
-            and not self._over(each)
+            and not self._is_over(each)
             and fnmatchcase(component, rule.component)
             and fnmatchcase(call.verb, rule.verb)
             and fnmatchcase(call.resource, rule.resource)
         ):
             return False
-        each.met += 1
-        if each.met < rule.nth or self._chance.random() >= rule.probability:
+        each.matched += 1
+        if each.matched < rule.nth or self._random.random() >= rule.probability:
             return False
         each.fired += 1
         self.counts[rule.fault] += 1
         return True
 
-    def _over(self, each: _ActiveRule) -> bool:
-        return self._clock.now() >= each.ends or (each.rule.times is not None and each.fired >= each.rule.times)
+    def _is_over(self, each: _ActiveRule) -> bool:
+        return self._clock.now() >= each.expires_at or (each.rule.times is not None and each.fired >= each.rule.times)
 
 
 class FaultyHandler:
@@ -231,7 +233,7 @@ class FaultyHandler:
         self._server = server
         self._faults = faults
         self._component = component
-        self._late = BackgroundTasks()
+        self._late_requests = BackgroundTasks()
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer a request, or raise `Unreachable` as a failing network does."""
@@ -239,21 +241,21 @@ class FaultyHandler:
         if call is None or (call.verb not in WATCH_VERBS and not self._faults.rules):
             return await self._server.handle(request)
         rules = self._faults.draw(
-            self._component, call, but=WATCH_STREAM_FAULTS if call.verb == "watch" else frozenset()
+            self._component, call, excluding=WATCH_STREAM_FAULTS if call.verb == "watch" else frozenset()
         )
-        before, after = [rule for rule in rules if not rule.late], [rule for rule in rules if rule.late]
-        patience = await self._delay_request(request, before)
-        if failed := await self._fail(request, call, before):
+        before, after = [rule for rule in rules if not rule.on_response], [rule for rule in rules if rule.on_response]
+        remaining = await self._delay_request(request, before)
+        if failed := await self._injected_failure(request, call, before):
             return failed
-        answer = await self._ask(request, call, stale=next((r for r in before if r.fault is Fault.STALE), None))
-        if isinstance(answer, WatchResponse):
-            return WatchResponse(self._blocks(answer.blocks, request, call))
-        await self._delay_response(request, after, patience)
-        return await self._fail(request, call, after) or answer
+        response = await self._send(request, call, stale=next((r for r in before if r.fault is Fault.STALE), None))
+        if isinstance(response, WatchResponse):
+            return WatchResponse(self._faulty_blocks(response.blocks, request, call))
+        await self._delay_response(request, after, remaining)
+        return await self._injected_failure(request, call, after) or response
 
     async def close(self) -> None:
         """Cancel the late requests that have not reached the server yet."""
-        await self._late.close()
+        await self._late_requests.close()
 
     async def _delay_request(self, request: Request, rules: Sequence[FaultRule]) -> float:
         """Delay a request; return the seconds that remain until its client times out."""
@@ -266,25 +268,27 @@ class FaultyHandler:
             await asyncio.sleep(seconds)
         return request.timeout - seconds
 
-    async def _delay_response(self, request: Request, rules: Sequence[FaultRule], patience: float) -> None:
+    async def _delay_response(self, request: Request, rules: Sequence[FaultRule], remaining: float) -> None:
         """Delay an answer, until its client times out at the latest."""
         seconds = self._total_delay(rules)
         if seconds:
-            await asyncio.sleep(min(seconds, patience))
-        if seconds >= patience:
+            await asyncio.sleep(min(seconds, remaining))
+        if seconds >= remaining:
             raise _timeout_error(request)
 
     def _total_delay(self, rules: Sequence[FaultRule]) -> float:
-        return sum(self._faults.length(rule) for rule in rules if rule.fault is Fault.DELAY)
+        return sum(self._faults.draw_delay(rule) for rule in rules if rule.fault is Fault.DELAY)
 
     def _deliver_after_timeout(self, request: Request, seconds: float) -> None:
         async def arrive() -> Response | WatchResponse:
             await asyncio.sleep(seconds)
             return await self._server.handle(request)
 
-        self._late.start(arrive(), name=f"late {request.method} {request.path}")
+        self._late_requests.start(arrive(), name=f"late {request.method} {request.path}")
 
-    async def _fail(self, request: Request, call: RequestInfo, rules: Sequence[FaultRule]) -> Response | None:
+    async def _injected_failure(
+        self, request: Request, call: RequestInfo, rules: Sequence[FaultRule]
+    ) -> Response | None:
         """Return or raise the failure that the rules inject; None if the rules inject none."""
         for rule in rules:
             match rule.fault:
@@ -299,21 +303,21 @@ class FaultyHandler:
                 case Fault.LOST:
                     raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
                 case Fault.CRASH:
-                    if self._faults.crash(self._component):
+                    if self._faults.crash_component(self._component):
                         await asyncio.get_running_loop().create_future()  # never resolved: this task is being cancelled
                     raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
                 case _:
                     pass
         return None
 
-    async def _ask(self, request: Request, call: RequestInfo, *, stale: FaultRule | None) -> Response | WatchResponse:
+    async def _send(self, request: Request, call: RequestInfo, *, stale: FaultRule | None) -> Response | WatchResponse:
         if stale is None or request.query.get("resourceVersion") != "0":
             return await self._server.handle(request)
         return await self._stale_response(request, call, stale) or await self._server.handle(request)
 
     async def _stale_response(self, request: Request, call: RequestInfo, stale: FaultRule) -> Response | None:
         """Return the answer of `stale.revisions` ago; None if that revision is compacted or the answer was an error."""
-        past = {"resourceVersion": str(max(1, self._faults.revision() - stale.revisions))}
+        past = {"resourceVersion": str(max(1, self._faults.current_revision() - stale.revisions))}
         query = {**request.query, **past, "resourceVersionMatch": "Exact"}
         path = request.path
         if call.verb == "get":
@@ -330,16 +334,16 @@ class FaultyHandler:
         one = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"], **found["items"][0]}
         return Response(answer.status, answer.headers, encode(one))
 
-    async def _blocks(
+    async def _faulty_blocks(
         self, blocks: AsyncGenerator[bytes], request: Request, call: RequestInfo
     ) -> AsyncGenerator[bytes]:
         """Yield the blocks of a watch until a fault ends the watch."""
         async with aclosing(blocks) as coming:
             async for block in coming:
-                for rule in self._faults.draw(self._component, call, but=frozenset(Fault) - WATCH_STREAM_FAULTS):
+                for rule in self._faults.draw(self._component, call, excluding=frozenset(Fault) - WATCH_STREAM_FAULTS):
                     match rule.fault:
                         case Fault.DELAY:
-                            await asyncio.sleep(self._faults.length(rule))
+                            await asyncio.sleep(self._faults.draw_delay(rule))
                         case Fault.END:
                             return
                         case Fault.EXPIRED:

@@ -19,22 +19,24 @@ class FieldManager:
     def __init__(self, codecs: CodecFactory) -> None:
         self._codecs = codecs
 
-    def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
+    def update_managed_fields(
+        self, route: Route, new: Object, old: Object | None, *, options: WriteOptions, time: datetime
+    ) -> None:
         """Record in the new object the manager of each changed field; server-side apply has recorded its own."""
-        if writing.apply:
+        if options.is_apply:
             return
         if old is None:
             metadata(new).pop(_MANAGED_FIELDS, None)
             return
         part = route.subresource
-        author = FieldManagerIdentity(
-            manager=writing.manager or "unknown",
+        identity = FieldManagerIdentity(
+            manager=options.field_manager or "unknown",
             api_version=route.kind.api_version,
             subresource=part.name if part is not None else "",
-            time=rfc3339(at),
+            time=rfc3339(time),
             has_status_subresource=route.kind.subresource("status") is not None,
         )
-        server_side_apply.update_managed_fields(new, old, self._codecs.of(route.kind).schema, author)
+        server_side_apply.update_managed_fields(new, old, self._codecs.for_kind(route.kind).schema, identity)
 
 
 def keep_managed_fields(mutate: Mutation) -> Mutation:

@@ -69,9 +69,9 @@ async def serve_https(
     """
     token = token or secrets.token_urlsafe(24)
     certificate = certificates.generate_self_signed(name=name, address=LOOPBACK, now=SYSTEM.wall())
-    front = _HttpAdapter(handle, token)
+    adapter = _HttpAdapter(handle, token)
     server = web.Server(
-        front.answer,
+        adapter.handle,
         handler_cancellation=True,  # a disconnected client ends its watch
         max_line_size=_MAX_LINE_BYTES,
         max_field_size=_MAX_LINE_BYTES,
@@ -88,10 +88,10 @@ async def serve_https(
         write_private_file(kubeconfig, _kubeconfig(name, url, certificate.certificate, token).encode())
         yield ServerEndpoint(url=url, kubeconfig=kubeconfig, token=token)
     finally:
-        open_ways = [each.transport for each in server.connections if each.transport is not None]
+        transports = [each.transport for each in server.connections if each.transport is not None]
         await runner.cleanup()
-        for way in open_ways:  # close() waits for the peer's TLS shutdown, which may never come
-            way.abort()
+        for transport in transports:  # close() waits for the peer's TLS shutdown, which may never come
+            transport.abort()
         await asyncio.sleep(0)
 
 
@@ -102,53 +102,53 @@ class _HttpAdapter:
         self._handle = handle
         self._authorization = f"Bearer {token}".encode()
 
-    async def answer(self, asked: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, http_request: web.BaseRequest) -> web.StreamResponse:
         """Authenticate and answer one HTTP request."""
         try:
-            self._authenticate(asked)
-            request = await _to_request(asked)
+            self._authenticate(http_request)
+            request = await _to_request(http_request)
             answer = await self._handle(request)
-        except status_errors.StatusError as refusal:
-            answer = refusal.response
+        except status_errors.StatusError as error:
+            answer = error.response
         except Unreachable:
-            return _abort_connection(asked)
+            return _abort_connection(http_request)
         except Exception:  # noqa: BLE001 - the server lives on
-            _log.exception("%s %s", asked.method, asked.path)
+            _log.exception("%s %s", http_request.method, http_request.path)
             answer = status_errors.internal_error("the request cannot be answered; see the log of the server").response
         if isinstance(answer, WatchResponse):
-            return await _stream_watch(asked, answer)
+            return await _stream_watch(http_request, answer)
         response = web.Response(status=answer.status, headers=answer.headers, body=answer.body)
-        if asked.content.is_eof():
+        if http_request.content.is_eof():
             return response
         response.force_close()  # the rest of the body is not read
         return response
 
-    def _authenticate(self, asked: web.BaseRequest) -> None:
-        given = asked.headers.get("Authorization")
-        if given is None and asked.path.startswith(_ANONYMOUS_PATHS):
+    def _authenticate(self, http_request: web.BaseRequest) -> None:
+        given = http_request.headers.get("Authorization")
+        if given is None and http_request.path.startswith(_ANONYMOUS_PATHS):
             return
         if given is None or not hmac.compare_digest(given.encode(errors="replace"), self._authorization):
             raise status_errors.unauthorized()
 
 
-async def _to_request(asked: web.BaseRequest) -> Request:
+async def _to_request(http_request: web.BaseRequest) -> Request:
     return Request(
-        method=asked.method,
-        path=asked.rel_url.raw_path,
-        query={name: asked.query.getone(name) for name in asked.query},
-        body=await _read_body(asked) if asked.can_read_body else None,
-        content_type=asked.headers.get("Content-Type"),
-        accept=asked.headers.get("Accept", JSON),
-        agent=asked.headers.get("User-Agent", ""),
+        method=http_request.method,
+        path=http_request.rel_url.raw_path,
+        query={name: http_request.query.getone(name) for name in http_request.query},
+        body=await _read_body(http_request) if http_request.can_read_body else None,
+        content_type=http_request.headers.get("Content-Type"),
+        accept=http_request.headers.get("Accept", JSON),
+        agent=http_request.headers.get("User-Agent", ""),
         timeout=60.0,
     )
 
 
-async def _read_body(asked: web.BaseRequest) -> bytes:
+async def _read_body(http_request: web.BaseRequest) -> bytes:
     chunks, size = [], 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
-            async for chunk in asked.content.iter_any():
+            async for chunk in http_request.content.iter_any():
                 size += len(chunk)
                 if size > MAX_BODY_BYTES:
                     raise status_errors.request_entity_too_large(MAX_BODY_BYTES)
@@ -160,28 +160,28 @@ async def _read_body(asked: web.BaseRequest) -> bytes:
     return b"".join(chunks)
 
 
-async def _stream_watch(asked: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
+async def _stream_watch(http_request: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
     """Write the blocks of a watch until the watch ends, the client disconnects, or the client reads too slowly."""
     response = web.StreamResponse(headers={"Content-Type": watch.content_type})
     response.enable_chunked_encoding()
     async with aclosing(watch.blocks) as blocks:
-        await response.prepare(asked)
+        await response.prepare(http_request)
         try:
             async for block in blocks:
                 async with asyncio.timeout(WRITE_TIMEOUT):
                     await response.write(block)  # waits while the socket's buffer is full
             await response.write_eof()
         except (TimeoutError, Unreachable):
-            _abort_connection(asked)
+            _abort_connection(http_request)
         except ConnectionError:
             pass
     return response
 
 
-def _abort_connection(asked: web.BaseRequest) -> web.StreamResponse:
+def _abort_connection(http_request: web.BaseRequest) -> web.StreamResponse:
     """Abort the connection without sending a response."""
-    if asked.transport is not None:
-        asked.transport.abort()
+    if http_request.transport is not None:
+        http_request.transport.abort()
     return web.Response()
 
 

@@ -41,14 +41,14 @@ def read_chunk(
     store: Store, collection: str, selection: SelectionPredicate, options: ListOptions, *, custom: bool
 ) -> ListChunk:
     """Return a chunk of a list; the store has reached `options.revision`. Raises `StatusError` 400 and 410."""
-    token = _decode_continue(options) if options.token else None
+    token = _decode_continue(options) if options.continue_token else None
     at = _chunk_revision(store, options, token)
     start = _start_key(token.start, namespace=selection.namespace) if token is not None else None
     try:
         snapshot = store.snapshot(collection, namespace=selection.namespace, at=at)
     except CompactedError:
         raise _expired_continue_token(token) from None
-    found = snapshot if selection.whole else [each for each in snapshot if each in selection]
+    found = snapshot if selection.is_whole_namespace else [each for each in snapshot if each in selection]
     if start is not None:
         found = [each for each in found if (each.key.namespace, each.key.name) > start]
     meta: Object = {"resourceVersion": str(at)}
@@ -59,7 +59,7 @@ def read_chunk(
         found = found[: options.limit]
         last = found[-1].key
         meta["continue"] = _encode_continue(at, last.namespace, last.name, namespace=selection.namespace)
-        if not selection.selects:
+        if not selection.has_selector:
             meta["remainingItemCount"] = remaining
     return ListChunk(found, meta)
 
@@ -67,13 +67,13 @@ def read_chunk(
 def _chunk_revision(store: Store, options: ListOptions, token: _ContinueToken | None) -> int:
     if token is not None:
         return store.revision if token.revision == _LATEST_REVISION else token.revision
-    return options.revision if options.exact and options.revision is not None else store.revision
+    return options.revision if options.is_exact and options.revision is not None else store.revision
 
 
 def _decode_continue(options: ListOptions) -> _ContinueToken:
     if options.revision:
         raise status_errors.bad_request("specifying resource version is not allowed when using continue")
-    raw = options.token + "=" * (-len(options.token) % 4)
+    raw = options.continue_token + "=" * (-len(options.continue_token) % 4)
     try:
         found = msgspec.json.decode(base64.b64decode(raw, altchars=b"-_", validate=True), type=_ContinueToken)
     except (ValueError, msgspec.DecodeError) as error:
@@ -115,5 +115,5 @@ def _expired_continue_token(token: _ContinueToken | None) -> StatusError:
         "modified, or deleted between the time the first chunk was returned and now may show up in the list."
     )
     inconsistent = msgspec.json.encode(_ContinueToken(_TOKEN_VERSION, _LATEST_REVISION, token.start))
-    refusal.meta = {"continue": base64.urlsafe_b64encode(inconsistent).decode().rstrip("=")}
+    refusal.metadata = {"continue": base64.urlsafe_b64encode(inconsistent).decode().rstrip("=")}
     return refusal

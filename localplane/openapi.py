@@ -49,7 +49,7 @@ class OpenApiService:
     def __init__(
         self,
         catalog: Catalog,
-        structures: BuiltinSchemas,
+        builtin_schemas: BuiltinSchemas,
         *,
         release: Release,
         definitions: Callable[[], Iterable[Object]],
@@ -57,35 +57,35 @@ class OpenApiService:
         """Create the service; `definitions` returns all stored CustomResourceDefinitions."""
         self._release: Final = release
         self._catalog: Final = catalog
-        self._structures: Final = structures
+        self._builtin_schemas: Final = builtin_schemas
         self._definitions: Final = definitions
-        self._made: Final[dict[str, tuple[str, bytes]]] = {}
-        self._made_of_v2: Final[dict[str, tuple[str, bytes]]] = {}
+        self._cached_documents: Final[dict[str, tuple[str, bytes]]] = {}
+        self._cached_v2_documents: Final[dict[str, tuple[str, bytes]]] = {}
         """Digest and document of OpenAPI v2 by media type."""
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """Return the index or a document of OpenAPI v3; raises `StatusError`."""
         if request.method != "GET":
             raise status_errors.method_not_allowed()
-        place = request.path.strip("/").removeprefix(V3_PATH).strip("/")
+        path = request.path.strip("/").removeprefix(V3_PATH).strip("/")
         kinds = dict(self._documents())
-        if not place:
+        if not path:
             paths = {
                 each: {"serverRelativeURL": f"/{V3_PATH}/{each}?hash={self._hash(found)}"}
                 for each, found in kinds.items()
             }
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, encode({"paths": paths}))
-        if place not in kinds:
+        if path not in kinds:
             return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
         if JSON not in request.accept and "*/*" not in request.accept and request.accept:
             return Response(406, {"content-type": "text/plain; charset=utf-8"}, b"only application/json is served\n")
-        digest = self._hash(kinds[place])
-        known = self._made.get(place)
-        if known is None or known[0] != digest:
-            known = self._made[place] = digest, encode(self._document(place, kinds[place]))
-        return Response(200, {"content-type": JSON, "etag": f'"{digest}"'}, known[1])
+        digest = self._hash(kinds[path])
+        cached = self._cached_documents.get(path)
+        if cached is None or cached[0] != digest:
+            cached = self._cached_documents[path] = digest, encode(self._document(path, kinds[path]))
+        return Response(200, {"content-type": JSON, "etag": f'"{digest}"'}, cached[1])
 
-    def answer_v2(self, request: Request) -> Response:
+    def respond_v2(self, request: Request) -> Response:
         """Return the document of OpenAPI v2, as protobuf if the client accepts protobuf; raises `StatusError`."""
         if request.method != "GET":
             raise status_errors.method_not_allowed()
@@ -95,14 +95,14 @@ class OpenApiService:
         media_type = openapi_v2_protobuf.MEDIA_TYPE if binary else JSON
         documents = dict(self._documents())
         digest = hashlib.sha512("".join(map(self._hash, documents.values())).encode()).hexdigest().upper()
-        known = self._made_of_v2.get(media_type)
-        if known is None or known[0] != digest:
-            made = openapi_v2.from_openapi_v3(self._document(place, kinds) for place, kinds in documents.items())
-            known = self._made_of_v2[media_type] = (
+        cached = self._cached_v2_documents.get(media_type)
+        if cached is None or cached[0] != digest:
+            document = openapi_v2.from_openapi_v3(self._document(path, kinds) for path, kinds in documents.items())
+            cached = self._cached_v2_documents[media_type] = (
                 digest,
-                openapi_v2_protobuf.encode_document(made) if binary else encode(made),
+                openapi_v2_protobuf.encode_document(document) if binary else encode(document),
             )
-        return Response(200, {"content-type": media_type, "etag": f'"{digest}"'}, known[1])
+        return Response(200, {"content-type": media_type, "etag": f'"{digest}"'}, cached[1])
 
     def _documents(self) -> Iterator[tuple[str, list[Kind]]]:
         """Yield the kinds of each group and version."""
@@ -116,53 +116,55 @@ class OpenApiService:
         for kind in kinds:
             parts = ",".join(part.name for part in kind.subresources)
             digest.update(f"{kind.group}/{kind.version}/{kind.plural}/{kind.name}/{parts}".encode())
-            digest.update(encode(self._custom(kind) if kind.custom else sorted(self._structures.definitions)))
+            digest.update(
+                encode(self._custom_schema(kind) if kind.is_custom else sorted(self._builtin_schemas.definitions))
+            )
         return digest.hexdigest().upper()
 
-    def _document(self, place: str, kinds: list[Kind]) -> Object:
+    def _document(self, path: str, kinds: list[Kind]) -> Object:
         paths: Object = {}
         schemas: Object = {}
         for name in _COMMON_DEFINITIONS:
-            self._collect(name, schemas)
+            self._add_definition(name, schemas)
         for kind in kinds:
             name = self._schema_name(kind)
-            if kind.custom:
-                schemas[name] = self._custom(kind)
+            if kind.is_custom:
+                schemas[name] = self._custom_schema(kind)
             else:
-                self._collect(name, schemas)
+                self._add_definition(name, schemas)
             schemas.setdefault(f"{name}List", _list_schema(kind, name))
-            paths |= dict(_paths(place, kind, name))
+            paths |= dict(_paths(path, kind, name))
             for part in kind.subresources:
-                if part.kind and (inner := self._structures.name(part.group, part.version, part.kind)):
-                    self._collect(inner, schemas)
+                if part.kind and (inner := self._builtin_schemas.name(part.group, part.version, part.kind)):
+                    self._add_definition(inner, schemas)
         info = {"title": "Kubernetes", "version": str(self._release)}
         return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
     def _schema_name(self, kind: Kind) -> str:
         """Return the name of a kind's schema; for a custom kind the reversed group comes first, as upstream."""
-        found = None if kind.custom else self._structures.name(kind.group, kind.version, kind.name)
+        found = None if kind.is_custom else self._builtin_schemas.name(kind.group, kind.version, kind.name)
         return found or ".".join([*reversed(kind.group.split(".")), kind.version, kind.name])
 
-    def _collect(self, name: str, schemas: Object) -> None:
+    def _add_definition(self, name: str, schemas: Object) -> None:
         """Add a definition and all definitions that it refers to."""
         waiting = [name]
         while waiting:
             each = waiting.pop()
-            if each not in schemas and each in self._structures.definitions:
-                schemas[each] = self._described(each)
+            if each not in schemas and each in self._builtin_schemas.definitions:
+                schemas[each] = self._describe_definition(each)
                 waiting.extend(_referenced_definitions(schemas[each]))
 
-    def _described(self, name: str) -> Object:
-        about, fields = descriptions.describe_type(name)
-        shown: Object = _without_go_types(self._structures.definitions[name])
+    def _describe_definition(self, name: str) -> Object:
+        description, fields = descriptions.describe_type(name)
+        shown: Object = _without_go_types(self._builtin_schemas.definitions[name])
         for field, each in shown.get("properties", {}).items():
             target = next(iter(_referenced_definitions(each)), "")
             text = fields.get(field) or (target and descriptions.describe_type(target)[0])
             if text:
                 each["description"] = text
-        return ({"description": about} if about else {}) | shown
+        return ({"description": description} if description else {}) | shown
 
-    def _custom(self, kind: Kind) -> Object:
+    def _custom_schema(self, kind: Kind) -> Object:
         """Return the schema of a custom kind from its definition, with the fields that all objects have."""
         for definition in self._definitions():
             spec = definition["spec"]
@@ -220,10 +222,10 @@ def _referenced_definitions(schema: Any) -> Iterator[str]:  # noqa: ANN401 - JSO
             yield from _referenced_definitions(each)
 
 
-def _paths(place: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
+def _paths(path: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
     """Yield the paths of a kind, each with its operations."""
-    whole = f"/{place}/{kind.plural}"
-    inside = f"/{place}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else whole
+    whole = f"/{path}/{kind.plural}"
+    inside = f"/{path}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else whole
     namespace = [_NAMESPACE_PARAMETER] if kind.namespaced else []
     many = [
         each for each in (("get", "list"), ("post", "create"), ("delete", "deletecollection")) if each[1] in kind.verbs
@@ -260,7 +262,7 @@ def _operations(
         about["responses"] = {"200": {"description": "OK", "content": {JSON: {"schema": {"$ref": REF_PREFIX + shown}}}}}
         if verb == "patch":
             about["parameters"] = [*_WRITE_PARAMETERS, _FORCE_PARAMETER]
-            formats = [APPLY_PATCH, JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH])]
+            formats = [APPLY_PATCH, JSON_PATCH, MERGE_PATCH, *([] if kind.is_custom else [STRATEGIC_PATCH])]
             patch = {"schema": {"$ref": f"{REF_PREFIX}{_META_V1}Patch"}}
             about["requestBody"] = {"content": dict.fromkeys(formats, patch), "required": True}
         elif verb in ("create", "update"):

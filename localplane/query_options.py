@@ -29,17 +29,17 @@ _FIELD_MANAGER_MAX_LENGTH: Final = 128
 class ListOptions:
     """Options of a list or a watch: meta/v1 ListOptions."""
 
-    labels: str = ""
-    fields: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
     watch: bool = False
-    bookmarks: bool = False
-    initial_events: bool | None = None
+    allow_watch_bookmarks: bool = False
+    send_initial_events: bool | None = None
     revision: int | None = None
     """The requested resourceVersion: None for the newest, 0 for any."""
-    exact: bool = False
-    timeout: float | None = None
+    is_exact: bool = False
+    timeout_seconds: float | None = None
     limit: int = 0
-    token: str = ""
+    continue_token: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,68 +47,77 @@ class WriteOptions:
     """Options of a write: meta/v1 CreateOptions, UpdateOptions and PatchOptions."""
 
     dry_run: bool = False
-    manager: str = ""
-    validation: FieldValidation = FieldValidation.WARN
+    field_manager: str = ""
+    field_validation: FieldValidation = FieldValidation.WARN
     force: bool = False
-    apply: bool = False
+    is_apply: bool = False
     """Whether the write is a server-side apply."""
 
 
 def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
     """Return the options of a list or a watch; raises `StatusError`."""
     watch = parse_boolean(query, "watch") or False
-    initial = parse_boolean(query, "sendInitialEvents")
-    match, text, token = (query.get(name, "") for name in ("resourceVersionMatch", "resourceVersion", "continue"))
+    send_initial_events = parse_boolean(query, "sendInitialEvents")
+    match, text, continue_token = (
+        query.get(name, "") for name in ("resourceVersionMatch", "resourceVersion", "continue")
+    )
     found = (
-        _validate_watch_options(match, initial, token) if watch else _validate_list_options(match, text, initial, token)
+        _validate_watch_options(match, send_initial_events, continue_token)
+        if watch
+        else _validate_list_options(match, text, send_initial_events, continue_token)
     )
     _raise_if_invalid("ListOptions", found)
     limit = parse_integer(query, "limit") or 0
     revision = _parse_resource_version(text, resource=resource if watch else "")
     return ListOptions(
-        labels=query.get("labelSelector", ""),
-        fields=query.get("fieldSelector", ""),
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
         watch=watch,
-        bookmarks=parse_boolean(query, "allowWatchBookmarks") or False,
-        initial_events=initial,
+        allow_watch_bookmarks=parse_boolean(query, "allowWatchBookmarks") or False,
+        send_initial_events=send_initial_events,
         revision=revision,
-        exact=bool(revision) and (match == _MATCH_EXACT or (not match and limit > 0)),
-        timeout=parse_integer(query, "timeoutSeconds"),
+        is_exact=bool(revision) and (match == _MATCH_EXACT or (not match and limit > 0)),
+        timeout_seconds=parse_integer(query, "timeoutSeconds"),
         limit=max(0, limit),
-        token=token,
+        continue_token=continue_token,
     )
 
 
-def _validate_list_options(match: str, revision: str, initial: bool | None, token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
+def _validate_list_options(
+    match: str,
+    revision: str,
+    send_initial_events: bool | None,  # noqa: FBT001 - three-valued
+    continue_token: str,
+) -> list[FieldError]:
     found, path = [], "resourceVersionMatch"
     if match:
         if not revision:
             found.append(field_errors.forbidden(path, f"{path} is forbidden unless resourceVersion is provided"))
-        if token:
+        if continue_token:
             found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
         if match not in (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN):
             found.append(field_errors.not_supported(path, match, (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN, "")))
         if match == _MATCH_EXACT and revision == "0":
             found.append(field_errors.forbidden(path, f'{path} "exact" is forbidden for resourceVersion "0"'))
-    if initial is not None:
+    if send_initial_events is not None:
         found.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return found
 
 
-def _validate_watch_options(match: str, initial: bool | None, token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
+def _validate_watch_options(match: str, send_initial_events: bool | None, continue_token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
     found, path = [], "resourceVersionMatch"
-    if initial is not None and match != _MATCH_NOT_OLDER_THAN:
+    if send_initial_events is not None and match != _MATCH_NOT_OLDER_THAN:
         found.append(
             field_errors.forbidden(path, f"sendInitialEvents requires setting {path} to {_MATCH_NOT_OLDER_THAN}")
         )
     if match:
-        if initial is None:
+        if send_initial_events is None:
             found.append(
                 field_errors.forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided")
             )
         if match != _MATCH_NOT_OLDER_THAN:
             found.append(field_errors.not_supported(path, match, (_MATCH_NOT_OLDER_THAN,)))
-        if token:
+        if continue_token:
             found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
     return found
 
@@ -155,10 +164,10 @@ def write_options(query: QueryParameters, *, verb: str, apply: bool | None = Non
     _raise_if_invalid(f"{verb}Options", found)
     return WriteOptions(
         dry_run=bool(query.get("dryRun")),
-        manager=manager,
-        validation=FieldValidation(validation or FieldValidation.WARN),
+        field_manager=manager,
+        field_validation=FieldValidation(validation or FieldValidation.WARN),
         force=parse_boolean(query, "force") or False,
-        apply=apply or False,
+        is_apply=apply or False,
     )
 
 
@@ -171,24 +180,26 @@ def delete_options(query: QueryParameters, body: Object) -> tuple[DeleteOptions,
         seconds, orphan = parse_integer(query, "gracePeriodSeconds"), parse_boolean(query, "orphanDependents")
         policy, dry_run = query.get("propagationPolicy"), bool(query.get("dryRun"))
         _raise_if_invalid("DeleteOptions", _validate_dry_run(query) + _validate_propagation_policy(policy, orphan))
-        return DeleteOptions(grace_seconds=seconds, propagation=policy, orphan=orphan), dry_run
+        return DeleteOptions(grace_period_seconds=seconds, propagation_policy=policy, orphan_dependents=orphan), dry_run
     try:
-        given = msgspec.convert(body, _DeleteOptionsBody)
+        decoded = msgspec.convert(body, _DeleteOptionsBody)
     except msgspec.ValidationError as error:
         raise status_errors.bad_request(f"DeleteOptions cannot be handled: {error}") from None
-    wanted = given.preconditions or _Preconditions()
-    found = [field_errors.not_supported("dryRun", given.dryRun, ("All",))] if set(given.dryRun or ()) - {"All"} else []
+    preconditions = decoded.preconditions or _Preconditions()
+    found = (
+        [field_errors.not_supported("dryRun", decoded.dryRun, ("All",))] if set(decoded.dryRun or ()) - {"All"} else []
+    )
     _raise_if_invalid(
-        "DeleteOptions", found + _validate_propagation_policy(given.propagationPolicy, given.orphanDependents)
+        "DeleteOptions", found + _validate_propagation_policy(decoded.propagationPolicy, decoded.orphanDependents)
     )
-    asked = DeleteOptions(
-        grace_seconds=given.gracePeriodSeconds,
-        propagation=given.propagationPolicy,
-        orphan=given.orphanDependents,
-        uid=wanted.uid,
-        revision=wanted.resourceVersion,
+    options = DeleteOptions(
+        grace_period_seconds=decoded.gracePeriodSeconds,
+        propagation_policy=decoded.propagationPolicy,
+        orphan_dependents=decoded.orphanDependents,
+        uid=preconditions.uid,
+        resource_version=preconditions.resourceVersion,
     )
-    return asked, bool(given.dryRun) or bool(query.get("dryRun"))
+    return options, bool(decoded.dryRun) or bool(query.get("dryRun"))
 
 
 class _Preconditions(msgspec.Struct):
@@ -217,8 +228,8 @@ def _validate_propagation_policy(policy: str | None, orphan: bool | None) -> lis
 
 
 def _validate_dry_run(query: QueryParameters) -> list[FieldError]:
-    asked = query.get("dryRun", "")
-    return [] if asked in ("", "All") else [field_errors.not_supported("dryRun", [asked], ("All",))]
+    value = query.get("dryRun", "")
+    return [] if value in ("", "All") else [field_errors.not_supported("dryRun", [value], ("All",))]
 
 
 def _raise_if_invalid(kind: str, found: list[FieldError]) -> None:

@@ -69,7 +69,9 @@ class _ObjectMeta(msgspec.Struct):
 class ManagedFieldsUpdater(Protocol):
     """Maintains ``metadata.managedFields`` of written objects."""
 
-    def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
+    def update_managed_fields(
+        self, route: Route, new: Object, old: Object | None, *, options: WriteOptions, time: datetime
+    ) -> None:
         """Record in the new object the manager of each changed field."""
         ...
 
@@ -77,11 +79,11 @@ class ManagedFieldsUpdater(Protocol):
 class Registry:
     """The registry of all objects: applies the rules of the API to each read and write."""
 
-    def __init__(self, store: Store, *, clock: Clock, chance: Random) -> None:
+    def __init__(self, store: Store, *, clock: Clock, random: Random) -> None:
         self.store = store
         self._clock = clock
-        self._chance = chance
-        self.ownership: ManagedFieldsUpdater | None = None
+        self._random = random
+        self.field_manager: ManagedFieldsUpdater | None = None
         """Updater of ``managedFields``; None leaves the field as it is."""
 
     def get(self, route: Route) -> StoredObject:
@@ -95,14 +97,14 @@ class Registry:
         """Return whether an object of the route's name exists."""
         return self.store.get(self._key(route)) is not None
 
-    def create(self, route: Route, obj: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+    def create(self, route: Route, obj: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
         """Create an object; return the stored bytes."""
         kind = route.kind
         if kind.is_virtual:
-            return self._answer(kind, obj)
+            return self._create_virtual(kind, obj)
         self._check_metadata(kind, obj)
-        obj = kind.stored(obj)
-        namespace = self._place(route, obj)
+        obj = kind.to_storage(obj)
+        namespace = self._ensure_namespace(route, obj)
         meta = metadata(obj)
         if meta.get("resourceVersion") not in (None, "", "0"):
             raise status_errors.bad_request("resourceVersion should not be set on objects to be created")
@@ -110,143 +112,147 @@ class Registry:
             meta.pop(system, None)
         if not (meta.get("name") or meta.get("generateName")):
             raise self._missing_name_error(kind, obj)
-        key = self._name(kind, meta, namespace)
+        key = self._generate_key(kind, meta, namespace)
         if namespace:
             self._check_namespace(kind, key)
-        meta["uid"] = str(UUID(int=self._chance.getrandbits(128), version=4))
+        meta["uid"] = str(UUID(int=self._random.getrandbits(128), version=4))
         meta["creationTimestamp"] = rfc3339(self._clock.wall())
-        if kind.generations:
+        if kind.has_generation:
             meta["generation"] = 1
         kind.strategy.default(obj)
-        kind.strategy.stamp(obj, self._clock.wall())
+        kind.strategy.set_times(obj, self._clock.wall())
         kind.strategy.prepare_for_create(obj)
         causes = [*kind.strategy.admit(obj, self), *objectmeta.validate(kind, obj), *kind.strategy.validate(obj)]
-        self._refuse(kind, key.name, causes)
+        self._raise_if_invalid(kind, key.name, causes)
         if self.store.get(key) is not None:
             raise status_errors.already_exists(kind.plural, kind.group, key.name)
-        self._own(route, obj, None, writing)
-        return encode(obj) if writing.dry_run else self._put(key, obj).raw
+        self._update_managed_fields(route, obj, None, options)
+        return encode(obj) if options.dry_run else self._write(key, obj).raw
 
-    def change(self, route: Route, mutate: Mutation, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+    def update(self, route: Route, mutate: Mutation, *, options: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
         """Update or patch an object or its subresource; return the stored bytes, the old ones after a no-op."""
-        kind, stored, part = route.kind, self.get(route), route.subresource
+        kind, stored, subresource = route.kind, self.get(route), route.subresource
         old = decode(stored.raw)
-        if part is None or part is STATUS:
-            new = mutate(decode(kind.shown(stored.raw)))
+        if subresource is None or subresource is STATUS:
+            new = mutate(decode(kind.from_storage(stored.raw)))
             self._check_metadata(kind, new)
-            new = kind.stored(new)
+            new = kind.to_storage(new)
             self._check_identity(route, new, old)
         else:
-            new, shown = decode(stored.raw), mutate(part.read(decode(stored.raw)))
+            new, shown = decode(stored.raw), mutate(subresource.read(decode(stored.raw)))
             self._check_metadata(kind, shown)
             self._check_identity(route, shown, old)
-            part.write(new, shown)
+            subresource.write(new, shown)
         meta, before = metadata(new), metadata(old)
         for system in _SYSTEM_METADATA:
             if system in before:
                 meta[system] = before[system]
             else:
                 meta.pop(system, None)
-        self._prepare(route, new, old)
+        self._prepare_for_update(route, new, old)
         metadata(new)["resourceVersion"] = before["resourceVersion"]
-        if kind.generations and _counted_by_generation(kind, new) != _counted_by_generation(kind, old):
+        if kind.has_generation and _counted_by_generation(kind, new) != _counted_by_generation(kind, old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
-        check = kind.strategy.validate_update if part is None or part is STATUS else part.validate
-        self._refuse(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
+        check = kind.strategy.validate_update if subresource is None or subresource is STATUS else subresource.validate
+        self._raise_if_invalid(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
         if new == old:
             return stored.raw
-        self._own(route, new, old, writing)
-        if writing.dry_run:
+        self._update_managed_fields(route, new, old, options)
+        if options.dry_run:
             return encode(new)
         if "deletionTimestamp" in before and self._can_be_removed(kind, new):
             last = encode(new)  # with the previous revision, as upstream: this version was never stored
-            self._remove(stored.key, new)
+            self._delete(stored.key, new)
             return last
-        return self._put(stored.key, new).raw
+        return self._write(stored.key, new).raw
 
-    def _prepare(self, route: Route, new: Object, old: Object) -> None:
+    def _prepare_for_update(self, route: Route, new: Object, old: Object) -> None:
         """Let the strategy of the kind prepare a changed object."""
-        strategy, part, owners = route.kind.strategy, route.subresource, metadata(new).get("managedFields")
+        strategy, subresource, managed_fields = (
+            route.kind.strategy,
+            route.subresource,
+            metadata(new).get("managedFields"),
+        )
         strategy.default(new)
-        strategy.stamp(new, self._clock.wall())
-        if part is STATUS:
+        strategy.set_times(new, self._clock.wall())
+        if subresource is STATUS:
             strategy.prepare_for_status_update(new, old)
-        elif part is None:
+        elif subresource is None:
             strategy.prepare_for_update(new, old)
             strategy.set_update_times(new, old, self._clock.wall())
-        if owners is not None:  # also for a status update, which keeps the old metadata
-            metadata(new)["managedFields"] = owners
+        if managed_fields is not None:  # also for a status update, which keeps the old metadata
+            metadata(new)["managedFields"] = managed_fields
 
-    def delete(self, route: Route, deletion: DeleteOptions, *, dry_run: bool = False) -> tuple[bytes, bool]:
+    def delete(self, route: Route, options: DeleteOptions, *, dry_run: bool = False) -> tuple[bytes, bool]:
         """Delete an object; return its bytes, and False while the object waits for finalizers or its grace period."""
         kind, stored = route.kind, self.get(route)
         obj = decode(stored.raw)
         meta = metadata(obj)
-        self._check_preconditions(route, meta, deletion)
-        asked = deletion.grace_seconds
-        grace = kind.strategy.grace_seconds(obj, asked if asked is None or asked >= 0 else 1)
-        finalizers = _finalizers_after_delete(meta.get("finalizers") or [], deletion, usually=kind.propagation)
-        if grace == 0 and not finalizers and not kind.strategy.held(obj):
-            return (stored.raw if dry_run else self._remove(stored.key, obj)), True
+        self._check_preconditions(route, meta, options)
+        requested = options.grace_period_seconds
+        grace = kind.strategy.grace_period_seconds(obj, requested if requested is None or requested >= 0 else 1)
+        finalizers = _finalizers_after_delete(meta.get("finalizers") or [], options, default=kind.propagation_policy)
+        if grace == 0 and not finalizers and not kind.strategy.blocks_deletion(obj):
+            return (stored.raw if dry_run else self._delete(stored.key, obj)), True
         if finalizers != (meta.get("finalizers") or []):
             meta["finalizers"] = finalizers
         if "deletionTimestamp" not in meta or grace < meta.get("deletionGracePeriodSeconds", 0):
-            began = self._clock.wall()
+            began_at = self._clock.wall()
             if "deletionTimestamp" in meta:  # a shorter grace period also counts from the first request
                 ends = datetime.fromisoformat(meta["deletionTimestamp"])
-                began = ends - timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
-            meta["deletionTimestamp"] = rfc3339(began + timedelta(seconds=grace))
+                began_at = ends - timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
+            meta["deletionTimestamp"] = rfc3339(began_at + timedelta(seconds=grace))
             meta["deletionGracePeriodSeconds"] = grace
-            kind.strategy.deleting(obj)
+            kind.strategy.begin_deletion(obj)
             if meta.get("generation"):
                 meta["generation"] += 1
         if obj == decode(stored.raw):
             return stored.raw, False
-        return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
+        return (encode(obj) if dry_run else self._write(stored.key, obj).raw), False
 
-    def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+    def get_object(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
         """Return an object for admission, None if there is none."""
         found = self.store.get(ObjectKey(collection, namespace, name))
         return None if found is None else decode(found.raw)
 
-    def every(self, collection: str) -> Iterable[Object]:
+    def list_objects(self, collection: str) -> Iterable[Object]:
         """Return all objects of a kind, for admission."""
         return [decode(each.raw) for each in self.store.snapshot(collection)]
 
-    def act(self, route: Route, body: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> None:
+    def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> None:
         """Perform the action of a POST to a subresource, such as pods/binding or pods/eviction."""
-        part, stored = route.subresource, self.get(route)
-        assert part is not None  # noqa: S101 - the server routes
+        subresource, stored = route.subresource, self.get(route)
+        assert subresource is not None  # noqa: S101 - the server routes
         old, new = decode(stored.raw), decode(stored.raw)
-        deletion = part.act(new, body, now=self._clock.wall())
-        self._refuse(route.kind, route.name, part.validate(new, old))
-        if new != old and not writing.dry_run:
-            self._own(route, new, old, writing)
-            self._put(stored.key, new)
-        if deletion is not None:
-            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
+        delete_options = subresource.create(new, body, now=self._clock.wall())
+        self._raise_if_invalid(route.kind, route.name, subresource.validate(new, old))
+        if new != old and not options.dry_run:
+            self._update_managed_fields(route, new, old, options)
+            self._write(stored.key, new)
+        if delete_options is not None:
+            self.delete(Route(route.kind, route.namespace, route.name), delete_options, dry_run=options.dry_run)
 
-    async def reached(self, revision: int, *, within: float) -> None:
+    async def wait_for_revision(self, revision: int, *, within: float) -> None:
         """Wait until the store has reached a revision; raises `StatusError` 504 after `within` seconds."""
         try:
             async with asyncio.timeout(within):
-                await self.store.reach(revision)
+                await self.store.wait_for_revision(revision)
         except TimeoutError:
             raise status_errors.too_large_resource_version(revision, self.store.revision) from None
 
-    def _answer(self, kind: Kind, obj: Object) -> bytes:
+    def _create_virtual(self, kind: Kind, obj: Object) -> bytes:
         """Return an object of a virtual kind with its computed status; nothing is stored."""
         obj.setdefault("metadata", {})
         kind.strategy.default(obj)
         kind.strategy.prepare_for_create(obj)
-        self._refuse(kind, "", kind.strategy.validate(obj))
+        self._raise_if_invalid(kind, "", kind.strategy.validate(obj))
         return encode(obj)
 
     @staticmethod
     def _key(route: Route) -> ObjectKey:
         return ObjectKey(route.kind.collection, route.namespace, route.name)
 
-    def _place(self, route: Route, obj: Object) -> str:
+    def _ensure_namespace(self, route: Route, obj: Object) -> str:
         """Set and return the namespace of a new object; raises `StatusError` if it contradicts the request."""
         meta = obj.setdefault("metadata", {})
         if not route.kind.namespaced:
@@ -269,14 +275,14 @@ class Registry:
         cause = FieldError(FieldErrorType.REQUIRED, "metadata.name", "Required value: name or generateName is required")
         return status_errors.invalid(kind.name, kind.group, "", [cause, *kind.strategy.validate(obj)])
 
-    def _name(self, kind: Kind, meta: Object, namespace: str) -> ObjectKey:
+    def _generate_key(self, kind: Kind, meta: Object, namespace: str) -> ObjectKey:
         """Return the key of a new object; generate the name if the object has none."""
         if meta.get("name"):
             return ObjectKey(kind.collection, namespace, meta["name"])
         prefix = meta["generateName"]
         for _ in range(_MAX_NAME_GENERATION_ATTEMPTS):
             meta["name"] = prefix[:_MAX_GENERATED_PREFIX] + "".join(
-                self._chance.choices(_NAME_ALPHABET, k=_RANDOM_LENGTH)
+                self._random.choices(_NAME_ALPHABET, k=_RANDOM_LENGTH)
             )
             key = ObjectKey(kind.collection, namespace, meta["name"])
             if self.store.get(key) is None:
@@ -305,9 +311,9 @@ class Registry:
         if b'"deletionTimestamp"' in found.raw and "deletionTimestamp" in metadata(decode(found.raw)):
             raise status_errors.namespace_terminating(kind.plural, kind.group, key.name, key.namespace)
 
-    def _own(self, route: Route, new: Object, old: Object | None, writing: WriteOptions) -> None:
-        if self.ownership is not None:
-            self.ownership.note(route, new, old, writing=writing, at=self._clock.wall())
+    def _update_managed_fields(self, route: Route, new: Object, old: Object | None, options: WriteOptions) -> None:
+        if self.field_manager is not None:
+            self.field_manager.update_managed_fields(route, new, old, options=options, time=self._clock.wall())
 
     def _check_identity(self, route: Route, new: Object, old: Object) -> None:
         """Refuse a change of another name, namespace, uid or resourceVersion than the stored object has."""
@@ -331,10 +337,10 @@ class Registry:
         if meta.get("resourceVersion") not in (None, "", "0", before["resourceVersion"]):
             raise status_errors.object_modified(kind.plural, kind.group, route.name)
 
-    def _check_preconditions(self, route: Route, meta: Object, deletion: DeleteOptions) -> None:
+    def _check_preconditions(self, route: Route, meta: Object, options: DeleteOptions) -> None:
         for what, wanted, found in (
-            ("UID", deletion.uid, meta["uid"]),
-            ("ResourceVersion", deletion.revision, meta["resourceVersion"]),
+            ("UID", options.uid, meta["uid"]),
+            ("ResourceVersion", options.resource_version, meta["resourceVersion"]),
         ):
             if wanted is not None and wanted != found:
                 name = f"{what} in precondition: {wanted}, {what} in object meta: {found}"
@@ -343,20 +349,24 @@ class Registry:
                 )
 
     @staticmethod
-    def _refuse(kind: Kind, name: str, causes: list[FieldError]) -> None:
+    def _raise_if_invalid(kind: Kind, name: str, causes: list[FieldError]) -> None:
         if causes:
             raise status_errors.invalid(kind.name, kind.group, name, causes)
 
     @staticmethod
     def _can_be_removed(kind: Kind, obj: Object) -> bool:
         meta = metadata(obj)
-        return not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds") and not kind.strategy.held(obj)
+        return (
+            not meta.get("finalizers")
+            and not meta.get("deletionGracePeriodSeconds")
+            and not kind.strategy.blocks_deletion(obj)
+        )
 
-    def _put(self, key: ObjectKey, obj: Object) -> StoredObject:
+    def _write(self, key: ObjectKey, obj: Object) -> StoredObject:
         metadata(obj)["resourceVersion"] = str(self.store.next_revision)
         return self.store.put(key, encode(obj))
 
-    def _remove(self, key: ObjectKey, obj: Object) -> bytes:
+    def _delete(self, key: ObjectKey, obj: Object) -> bytes:
         metadata(obj)["resourceVersion"] = str(self.store.next_revision)
         return self.store.remove(key, encode(obj)).raw
 
@@ -367,16 +377,16 @@ _PROPAGATION_FINALIZERS: Final = {"Foreground": _FOREGROUND_FINALIZER, "Orphan":
 """Finalizers that the garbage collector processes, by deletion propagation policy."""
 
 
-def _finalizers_after_delete(present: list[str], deletion: DeleteOptions, *, usually: str) -> list[str]:
+def _finalizers_after_delete(present: list[str], options: DeleteOptions, *, default: str) -> list[str]:
     """Return the finalizers of a deleted object; the policy of the request overrides present finalizers."""
-    if deletion.propagation is not None:
-        wanted = _PROPAGATION_FINALIZERS.get(deletion.propagation)
-    elif deletion.orphan is not None:
-        wanted = _ORPHAN_FINALIZER if deletion.orphan else None
+    if options.propagation_policy is not None:
+        wanted = _PROPAGATION_FINALIZERS.get(options.propagation_policy)
+    elif options.orphan_dependents is not None:
+        wanted = _ORPHAN_FINALIZER if options.orphan_dependents else None
     elif any(each in _PROPAGATION_FINALIZERS.values() for each in present):
         return present
     else:
-        wanted = _PROPAGATION_FINALIZERS.get(usually)
+        wanted = _PROPAGATION_FINALIZERS.get(default)
     rest = [each for each in present if each not in _PROPAGATION_FINALIZERS.values()]
     return [*rest, wanted] if wanted else rest
 
@@ -389,5 +399,5 @@ def _counted_by_generation(kind: Kind, obj: Object) -> Object:
 
     The status counts only for a kind without a status subresource.
     """
-    besides = _UNCOUNTED_FIELDS | {STATUS.name} if STATUS in kind.subresources else _UNCOUNTED_FIELDS
-    return {name: value for name, value in obj.items() if name not in besides}
+    uncounted = _UNCOUNTED_FIELDS | {STATUS.name} if STATUS in kind.subresources else _UNCOUNTED_FIELDS
+    return {name: value for name, value in obj.items() if name not in uncounted}

@@ -26,15 +26,15 @@ class Representation(Protocol):
     key: str
     """Cache key, equal for representations with equal output; empty if each watch needs its own representation."""
 
-    def one(self, raw: bytes) -> bytes:
+    def encode_object(self, raw: bytes) -> bytes:
         """Return the representation of one object."""
         ...
 
-    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+    def encode_list(self, raws: Sequence[bytes], meta: Object) -> bytes:
         """Return the representation of a list with its metadata."""
         ...
 
-    def mark(self, obj: Object) -> bytes:
+    def encode_bookmark(self, obj: Object) -> bytes:
         """Return the representation of a bookmark, an object without contents."""
         ...
 
@@ -46,17 +46,17 @@ class FullObjects:
         self._kind = kind
         self.key = f"whole {kind.api_version}"
 
-    def one(self, raw: bytes) -> bytes:
+    def encode_object(self, raw: bytes) -> bytes:
         """Return the object in the version of its kind."""
-        return self._kind.shown(raw)
+        return self._kind.from_storage(raw)
 
-    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+    def encode_list(self, raws: Sequence[bytes], meta: Object) -> bytes:
         """Return a list of the kind's list type."""
-        shown = raws if self._kind.form is None else [self.one(raw) for raw in raws]
+        shown = raws if self._kind.converter is None else [self.encode_object(raw) for raw in raws]
         head = {"kind": self._kind.list_kind, "apiVersion": self._kind.api_version, "metadata": meta}
         return _encode_list(head, shown)
 
-    def mark(self, obj: Object) -> bytes:
+    def encode_bookmark(self, obj: Object) -> bytes:
         """Return the bookmark as it is."""
         return encode(obj)
 
@@ -66,21 +66,21 @@ class PartialMetadata:
 
     def __init__(self, version: str) -> None:
         self.key = f"metadata {version}"
-        self._about = {"apiVersion": f"{_GROUP}/{version}"}
-        self._head = encode({"kind": "PartialObjectMetadata"} | self._about)[:-1] + b',"metadata":'
+        self._type_meta = {"apiVersion": f"{_GROUP}/{version}"}
+        self._head = encode({"kind": "PartialObjectMetadata"} | self._type_meta)[:-1] + b',"metadata":'
 
-    def one(self, raw: bytes) -> bytes:
+    def encode_object(self, raw: bytes) -> bytes:
         """Return the metadata of an object, copied without decoding."""
         return b"".join((self._head, bytes(_metadata_decoder.decode(raw).metadata), b"}"))
 
-    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+    def encode_list(self, raws: Sequence[bytes], meta: Object) -> bytes:
         """Return a PartialObjectMetadataList, the same for every kind."""
-        head = {"kind": "PartialObjectMetadataList"} | self._about | {"metadata": meta}
-        return _encode_list(head, [self.one(raw) for raw in raws])
+        head = {"kind": "PartialObjectMetadataList"} | self._type_meta | {"metadata": meta}
+        return _encode_list(head, [self.encode_object(raw) for raw in raws])
 
-    def mark(self, obj: Object) -> bytes:
+    def encode_bookmark(self, obj: Object) -> bytes:
         """Return the partial metadata of a bookmark."""
-        return self.one(encode(obj))
+        return self.encode_object(encode(obj))
 
 
 class _RawMetadata(msgspec.Struct):
@@ -110,33 +110,33 @@ class TableConvertor:
         self._include = include
         self._now = now
         self._columns: tuple[PrinterColumn, ...] = kind.columns or _DEFAULT_COLUMNS
-        self._named = False
+        self._columns_sent = False
 
-    def one(self, raw: bytes) -> bytes:
+    def encode_object(self, raw: bytes) -> bytes:
         """Return a table of one row; the first table of a watch names the columns."""
         revision = _resource_version_decoder.decode(raw).metadata.revision
-        table = self._table([raw], {"resourceVersion": revision}, named=not self._named)
-        self._named = True
+        table = self._table([raw], {"resourceVersion": revision}, with_columns=not self._columns_sent)
+        self._columns_sent = True
         return table
 
-    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+    def encode_list(self, raws: Sequence[bytes], meta: Object) -> bytes:
         """Return a table with a row for each object."""
-        return self._table(raws, {name: value for name, value in meta.items() if value}, named=True)
+        return self._table(raws, {name: value for name, value in meta.items() if value}, with_columns=True)
 
-    def mark(self, obj: Object) -> bytes:
+    def encode_bookmark(self, obj: Object) -> bytes:
         """Return a table without rows."""
-        return self._table([], {"resourceVersion": obj["metadata"]["resourceVersion"]}, named=False)
+        return self._table([], {"resourceVersion": obj["metadata"]["resourceVersion"]}, with_columns=False)
 
-    def _table(self, raws: Iterable[bytes], meta: Object, *, named: bool) -> bytes:
+    def _table(self, raws: Iterable[bytes], meta: Object, *, with_columns: bool) -> bytes:
         head: Object = {"kind": "Table", "apiVersion": self._version, "metadata": meta}
-        head["columnDefinitions"] = [_column_definition(column) for column in self._columns] if named else None
+        head["columnDefinitions"] = [_column_definition(column) for column in self._columns] if with_columns else None
         now = self._now()
         head["rows"] = [self._row(raw, now) for raw in raws]
         return encode(head)
 
     def _row(self, raw: bytes, now: datetime) -> Object:
         obj = decode(raw)
-        computed = self._kind.strategy.cells(obj, now=now)
+        computed = self._kind.strategy.table_cells(obj, now=now)
         cells = [
             printer_cell(column, obj, now) if column.path else computed.get(column.name, _name_cell(column, obj))
             for column in self._columns
@@ -145,9 +145,9 @@ class TableConvertor:
             case "None":
                 return {"cells": cells}
             case "Object":
-                return {"cells": cells, "object": msgspec.Raw(self._kind.shown(raw))}
+                return {"cells": cells, "object": msgspec.Raw(self._kind.from_storage(raw))}
             case _:
-                return {"cells": cells, "object": msgspec.Raw(self._metadata.one(raw))}
+                return {"cells": cells, "object": msgspec.Raw(self._metadata.encode_object(raw))}
 
 
 def _name_cell(column: PrinterColumn, obj: Object) -> str | None:
@@ -204,7 +204,7 @@ def _age_cell(value: Any, now: datetime) -> str | None:  # noqa: ANN401 - JSON
 
 
 def negotiate_representation(
-    kind: Kind, accept: str, *, include: str, many: bool, now: Callable[[], datetime]
+    kind: Kind, accept: str, *, include: str, is_list: bool, now: Callable[[], datetime]
 ) -> Representation:
     """Return the first representation that a client accepts; raises `StatusError` 406.
 
@@ -214,16 +214,16 @@ def negotiate_representation(
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in (JSON, "*/*", "application/*", ""):
             continue
-        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
-        shape, version = asked.get("as"), asked.get("v", "v1")
-        if shape is None:
+        options = dict(parameter.partition("=")[::2] for parameter in parameters)
+        representation, version = options.get("as"), options.get("v", "v1")
+        if representation is None:
             return FullObjects(kind)
-        if asked.get("g", _GROUP) != _GROUP or version not in _VERSIONS:
+        if options.get("g", _GROUP) != _GROUP or version not in _VERSIONS:
             continue
-        if shape == "Table":
+        if representation == "Table":
             if include not in _INCLUDE_OBJECT_POLICIES:
                 raise status_errors.bad_request(f'unrecognized includeObject value: "{include}"')
             return TableConvertor(kind, version, include=include, now=now)
-        if shape == ("PartialObjectMetadataList" if many else "PartialObjectMetadata"):
+        if representation == ("PartialObjectMetadataList" if is_list else "PartialObjectMetadata"):
             return PartialMetadata(version)
     raise status_errors.not_acceptable((JSON,))

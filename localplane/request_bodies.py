@@ -33,7 +33,7 @@ def decode_delete_options(request: Request, codecs: CodecFactory) -> Object:
     try:
         match negotiate_content_type(request):
             case protobuf.MEDIA_TYPE:
-                value: Any = protobuf.parse_protobuf(request.body, codecs.structures.definition(DELETE_OPTIONS))
+                value: Any = protobuf.parse_protobuf(request.body, codecs.builtin_schemas.definition(DELETE_OPTIONS))
             case parsed if parsed == YAML_MEDIA_TYPE:
                 value = body_parser.parse_yaml(request.body)[0]
             case _:
@@ -44,7 +44,7 @@ def decode_delete_options(request: Request, codecs: CodecFactory) -> Object:
         kind, version = (value or {}).get("kind"), (value or {}).get("apiVersion")
         if kind not in (None, "", "DeleteOptions"):
             raise status_errors.bad_request(f'no kind "{kind}" is registered for version "{version}" {SCHEME_LOCATION}')
-        return go_decoder.struct_decoder(codecs.structures.definition(DELETE_OPTIONS)).read(value, "", [])
+        return go_decoder.struct_decoder(codecs.builtin_schemas.definition(DELETE_OPTIONS)).read(value, "", [])
     except (BodySyntaxError, protobuf.ProtobufDecodeError) as error:
         raise status_errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     except (UnmarshalTypeError, ScalarDecodeError) as error:

@@ -27,7 +27,7 @@ def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
             pass
         case _:
             return False
-    return any((kind.group, kind.version, kind.custom) == (group, version, False) for kind in catalog)
+    return any((kind.group, kind.version, kind.is_custom) == (group, version, False) for kind in catalog)
 
 
 def resolve_path(path: str, catalog: Catalog) -> Route | None:

@@ -42,7 +42,7 @@ class AttributeCache:
         found = self._labels.get(stored)
         if found is None:
             found = _labels_decoder.decode(stored.raw).metadata.labels or {}
-            self._labels.keep(stored, found)
+            self._labels.put(stored, found)
         return found
 
     def fields(self, kind: Kind, stored: StoredObject) -> Labels:
@@ -50,8 +50,8 @@ class AttributeCache:
         found = self._fields.get(stored)
         if found is None:
             names = {"metadata.name": stored.key.name, "metadata.namespace": stored.key.namespace}
-            found = names | dict(kind.strategy.fields(decode(stored.raw)))
-            self._fields.keep(stored, found)
+            found = names | dict(kind.strategy.selectable_fields(decode(stored.raw)))
+            self._fields.put(stored, found)
         return found
 
 
@@ -59,31 +59,31 @@ class _RevisionCache:
     """A bounded cache of labels or fields by revision."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
+        self._entries: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
 
     def get(self, stored: StoredObject) -> Labels | None:
-        raw, found = self._kept.get(stored.revision, (b"", None))
+        raw, found = self._entries.get(stored.revision, (b"", None))
         return found if raw is stored.raw else None
 
-    def keep(self, stored: StoredObject, value: Labels) -> None:
-        self._kept[stored.revision] = (stored.raw, value)
-        if len(self._kept) > _ATTRIBUTE_CACHE_SIZE:
-            self._kept.popitem(last=False)
+    def put(self, stored: StoredObject, value: Labels) -> None:
+        self._entries[stored.revision] = (stored.raw, value)
+        if len(self._entries) > _ATTRIBUTE_CACHE_SIZE:
+            self._entries.popitem(last=False)
 
 
 class SelectionPredicate:
     """A predicate that selects objects of a collection, of one namespace or all, by label and field selectors."""
 
-    def __init__(self, route: Route, facets: AttributeCache, *, labels: str, fields: str) -> None:
+    def __init__(self, route: Route, attributes: AttributeCache, *, labels: str, fields: str) -> None:
         self._kind = route.kind
         self.namespace = route.namespace
         self._name = route.name
-        self._facets = facets
+        self._attributes = attributes
         self._selector: Selector = parse_selectors(route.kind, labels, fields)
         self.key = (route.kind.collection, route.namespace, route.name, labels, fields)
-        self.selects = bool(self._selector)
+        self.has_selector = bool(self._selector)
         """Whether there is a label or field selector."""
-        self.whole = not (self._name or self._selector)
+        self.is_whole_namespace = not (self._name or self._selector)
         """Whether all objects of the namespace are selected."""
 
     def __contains__(self, stored: StoredObject) -> bool:
@@ -92,27 +92,27 @@ class SelectionPredicate:
             return False
         if not self._selector:
             return True
-        labels = self._facets.labels(stored) if self._selector.labels else {}
-        fields = self._facets.fields(self._kind, stored) if self._selector.fields else {}
+        labels = self._attributes.labels(stored) if self._selector.labels else {}
+        fields = self._attributes.fields(self._kind, stored) if self._selector.fields else {}
         return self._selector.matches(labels, fields)
 
-    def change(self, event: WatchCacheEvent) -> tuple[WatchEventType, StoredObject] | None:
+    def to_watch_event(self, event: WatchCacheEvent) -> tuple[WatchEventType, StoredObject] | None:
         """Return the event as a watch of the selection sees it, None if the watch does not see the event.
 
         An object that begins to match is ADDED; an object that no longer matches is DELETED.
         """
         if not self._selector:
-            return (event.change, event.now) if event.now in self else None
-        was = event.before is not None and event.before in self
-        is_ = event.change is not WatchEventType.DELETED and event.now in self
+            return (event.type, event.object) if event.object in self else None
+        was = event.previous is not None and event.previous in self
+        is_ = event.type is not WatchEventType.DELETED and event.object in self
         match was, is_:
             case False, True:
-                return WatchEventType.ADDED, event.now
+                return WatchEventType.ADDED, event.object
             case True, True:
-                return WatchEventType.MODIFIED, event.now
+                return WatchEventType.MODIFIED, event.object
             case True, False:
-                assert event.before is not None  # noqa: S101 - it was selected
-                return WatchEventType.DELETED, _deleted_object(event.before, event.now)
+                assert event.previous is not None  # noqa: S101 - it was selected
+                return WatchEventType.DELETED, _deleted_object(event.previous, event.object)
             case _:
                 return None
 

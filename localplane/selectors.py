@@ -123,8 +123,8 @@ def _parse_requirement(words: _Lexer) -> Requirement:
         token, key = words.take()
     if token is not _Token.IDENTIFIER:
         raise SelectorSyntaxError(f"found '{key}', expected: identifier")
-    if faults := name_validation.qualified_name(key):
-        raise SelectorSyntaxError(f"key: Invalid value: {format_value(key)}: {'; '.join(faults)}")
+    if errors := name_validation.qualified_name(key):
+        raise SelectorSyntaxError(f"key: Invalid value: {format_value(key)}: {'; '.join(errors)}")
     if words.peek()[0] in (_Token.END, _Token.COMMA):
         return (lambda labels: key not in labels) if negated else (lambda labels: key in labels)
     token, text = words.take(operator=True)
@@ -155,8 +155,8 @@ def _comparison_requirement(key: str, token: _Token, values: set[str]) -> Requir
             )
         return _numeric_requirement(key, bound, greater=token is _Token.GREATER)
     for index, value in enumerate(sorted(values)):
-        if faults := name_validation.label_value(value):
-            raise SelectorSyntaxError(f"values[{index}]: Invalid value: {format_value(value)}: {'; '.join(faults)}")
+        if errors := name_validation.label_value(value):
+            raise SelectorSyntaxError(f"values[{index}]: Invalid value: {format_value(value)}: {'; '.join(errors)}")
     if token in (_Token.NOT_IN, _Token.NOT_EQUALS):
         return lambda labels: labels.get(key) not in values
     return lambda labels: labels.get(key) in values
@@ -218,7 +218,7 @@ def parse_field_selector(kind: Kind, text: str) -> tuple[Requirement, ...]:
     """Return the requirements of a field selector."""
     if not text:
         return ()
-    known = {*_METADATA_FIELDS, *kind.strategy.fields(_EMPTY_OBJECT)}
+    known = {*_METADATA_FIELDS, *kind.strategy.selectable_fields(_EMPTY_OBJECT)}
     found = []
     for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
         parts = re.fullmatch(r"((?:\\.|[^=!\\])*?)(!=|==|=)(.*)", term, re.DOTALL)
@@ -226,7 +226,7 @@ def parse_field_selector(kind: Kind, text: str) -> tuple[Requirement, ...]:
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
         name, operator, value = parts[1], parts[2], _unescape(parts[3])
         if name not in known:
-            if kind.custom or len(known) > len(_METADATA_FIELDS):
+            if kind.is_custom or len(known) > len(_METADATA_FIELDS):
                 raise SelectorSyntaxError(f"field label not supported: {name}")
             listed = ", ".join(f'"{each}"' for each in _METADATA_FIELDS)
             raise SelectorSyntaxError(f'"{name}" is not a known field selector: only {listed}')

@@ -75,16 +75,19 @@ class ApiServer:
         api: Dialect = Dialect.KEP,
         release: Release = NEWEST,
         clock: Clock = SYSTEM,
-        chance: Random | None = None,
+        random: Random | None = None,
     ) -> None:
         self.release = release
         self.catalog = Catalog(builtin_kinds(release))
-        self.pages: dict[str, NonResourceHandler] = {}
+        self.non_resource_handlers: dict[str, NonResourceHandler] = {}
         """Handlers of non-resource paths by first segments, without outer slashes: ``openapi/v3``."""
-        documents = OpenApiService(
+        openapi_service = OpenApiService(
             self.catalog, load_builtin_schemas(api), release=release, definitions=self._definitions
         )
-        self.pages |= {openapi.V3_PATH: documents.answer, openapi.V2_PATH: documents.answer_v2}
+        self.non_resource_handlers |= {
+            openapi.V3_PATH: openapi_service.respond,
+            openapi.V2_PATH: openapi_service.respond_v2,
+        }
         self.not_enforced = [
             *health.NOT_ENFORCED,
             *(f"{what}: {why}" for what, why in storage_only.NOT_ENFORCED.items()),
@@ -92,34 +95,34 @@ class ApiServer:
         """Rules that ``/readyz?verbose`` lists as not enforced; a component that omits a rule adds a line."""
         self.store = Store()
         self._clock = clock
-        self._chance = chance or Random()  # noqa: S311 - names and uids
-        self._facets = AttributeCache()
-        self._blocks = watch_server.EncodedBlockCache()
+        self._random = random or Random()  # noqa: S311 - names and uids
+        self._attributes = AttributeCache()
+        self._block_cache = watch_server.EncodedBlockCache()
         self._codecs = CodecFactory(api)
-        self.registry = Registry(self.store, clock=clock, chance=self._chance)
-        self.registry.ownership = FieldManager(self._codecs)
+        self.registry = Registry(self.store, clock=clock, random=self._random)
+        self.registry.field_manager = FieldManager(self._codecs)
         CrdControllers(self.registry, self.catalog, clock=clock)
         for each in self.catalog:
-            self.store.open(each.collection)
+            self.store.start_history(each.collection)
         for obj in (
             *map(core.new_namespace, SYSTEM_NAMESPACES),
             *map(deepcopy, priority_classes.SYSTEM_PRIORITY_CLASSES),
         ):
-            kind = self.catalog.of(obj)
+            kind = self.catalog.kind_of(obj)
             assert kind is not None  # noqa: S101 - built in
             if self.store.get(ObjectKey(kind.collection, "", obj["metadata"]["name"])) is None:
                 self.registry.create(Route(kind), obj)
 
     def _definitions(self) -> Iterable[Object]:
-        return self.registry.every("customresourcedefinitions.apiextensions.k8s.io")
+        return self.registry.list_objects("customresourcedefinitions.apiextensions.k8s.io")
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer a request; no input of a client raises an exception."""
         try:
             route = routes.resolve_path(request.path, self.catalog)
-            return await self._answer(route, request) if route else self._handle_non_resource(request)
-        except StatusError as refusal:
-            return refusal.response
+            return await self._handle_resource(route, request) if route else self._handle_non_resource(request)
+        except StatusError as error:
+            return error.response
         except RecursionError:  # nothing was written: the write is the last step of a request
             return status_errors.bad_request("the object is nested too deeply").response
 
@@ -131,13 +134,13 @@ class ApiServer:
             return found
         segments = request.path.strip("/").split("/")
         for end in range(len(segments), 0, -1):
-            if page := self.pages.get("/".join(segments[:end])):
-                return page(request)
+            if handler := self.non_resource_handlers.get("/".join(segments[:end])):
+                return handler(request)
         if routes.is_under_builtin_version(request.path, self.catalog):
             raise status_errors.resource_not_found()
         return health.plain_text(404, "404 page not found\n")
 
-    async def _answer(self, route: Route, request: Request) -> Response | WatchResponse:  # noqa: PLR0911 - one for each verb
+    async def _handle_resource(self, route: Route, request: Request) -> Response | WatchResponse:  # noqa: PLR0911 - one for each verb
         verb = _request_verb(route, request)
         match verb:
             case "list" | "watch":
@@ -157,88 +160,92 @@ class ApiServer:
 
     async def _get(self, route: Route, request: Request) -> Response:
         if revision := query_options.parse_resource_version(request.query.get("resourceVersion", "")):
-            await self.registry.reached(revision, within=REVISION_TIMEOUT)
+            await self.registry.wait_for_revision(revision, within=REVISION_TIMEOUT)
         raw = self.registry.get(route).raw
-        part = route.subresource
-        if part is not None and part.kind:
-            return _json_response(200, encode(part.read(decode(raw))))
-        return _json_response(200, self._shape(route, request).one(raw))
+        subresource = route.subresource
+        if subresource is not None and subresource.kind:
+            return _json_response(200, encode(subresource.read(decode(raw))))
+        return _json_response(200, self._representation(route, request).encode_object(raw))
 
     async def _list(self, route: Route, request: Request) -> Response | WatchResponse:
         kind = route.kind
-        asked = query_options.list_options(request.query, resource=kind.label)
-        selection = self._selection(route, asked)
-        shape = self._shape(route, request, many=not asked.watch)
-        if asked.revision and (asked.initial_events or not asked.watch):
-            await self.registry.reached(asked.revision, within=min(asked.timeout or REVISION_TIMEOUT, REVISION_TIMEOUT))
-        if asked.watch:
-            watching = watch_server.WatchServer(
+        options = query_options.list_options(request.query, resource=kind.group_resource)
+        selection = self._selection(route, options)
+        representation = self._representation(route, request, is_list=not options.watch)
+        if options.revision and (options.send_initial_events or not options.watch):
+            await self.registry.wait_for_revision(
+                options.revision, within=min(options.timeout_seconds or REVISION_TIMEOUT, REVISION_TIMEOUT)
+            )
+        if options.watch:
+            watch = watch_server.WatchServer(
                 store=self.store,
-                shared=self._blocks,
+                block_cache=self._block_cache,
                 kind=kind,
                 selection=selection,
-                shape=shape,
-                options=asked,
-                lasts=asked.timeout or WATCH_TIMEOUT * (1 + self._chance.random()),
+                representation=representation,
+                options=options,
+                timeout_seconds=options.timeout_seconds or WATCH_TIMEOUT * (1 + self._random.random()),
             )
-            return WatchResponse(watching.blocks())
-        page = list_chunks.read_chunk(self.store, kind.collection, selection, asked, custom=kind.custom)
-        return _json_response(200, shape.many([each.raw for each in page.items], page.meta))
+            return WatchResponse(watch.blocks())
+        chunk = list_chunks.read_chunk(self.store, kind.collection, selection, options, custom=kind.is_custom)
+        return _json_response(200, representation.encode_list([each.raw for each in chunk.items], chunk.meta))
 
     def _create(self, route: Route, request: Request) -> Response:
-        writing = _write_options(request, "Create")
-        obj, warnings = self._object(route, request, writing)
+        options = _write_options(request, "Create")
+        obj, warnings = self._decode_body(route, request, options)
         if route.kind is BINDINGS:  # the legacy form of pods/binding
             route = Route(PODS, route.namespace, str((obj.get("metadata") or {}).get("name", "")), POD_BINDING)
         if route.subresource is not None:
-            self.registry.act(route, obj, writing=writing)
+            self.registry.create_subresource(route, obj, options=options)
             return _json_response(201, encode(_CREATED_STATUS), warnings)
-        shape = self._shape(route, request)
+        representation = self._representation(route, request)
         warnings += route.kind.strategy.warnings(obj)
-        raw = self.registry.create(route, obj, writing=writing)
-        return _json_response(201, route.kind.shown(raw) if route.kind.is_virtual else shape.one(raw), warnings)
+        raw = self.registry.create(route, obj, options=options)
+        return _json_response(
+            201, route.kind.from_storage(raw) if route.kind.is_virtual else representation.encode_object(raw), warnings
+        )
 
     def _update(self, route: Route, request: Request) -> Response:
-        writing = _write_options(request, "Update")
-        obj, warnings = self._object(route, request, writing)
+        options = _write_options(request, "Update")
+        obj, warnings = self._decode_body(route, request, options)
         meta = _require_name(route, obj)
-        must_name_version = route.kind.custom or not route.kind.allow_unconditional_update
+        must_name_version = route.kind.is_custom or not route.kind.allow_unconditional_update
         if must_name_version and not meta.get("resourceVersion") and self.registry.exists(route):
             cause = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            cause = FieldError(cause.fault, cause.field, cause.message.replace("0", "0x0", 1))
+            cause = FieldError(cause.type, cause.field, cause.message.replace("0", "0x0", 1))
             raise status_errors.invalid(route.kind.name, route.kind.group, route.name, [cause])
         warnings += route.kind.strategy.warnings(obj) if route.subresource is None else []
-        return self._changed(route, request, lambda _: obj, writing, warnings)
+        return self._update_object(route, request, lambda _: obj, options, warnings)
 
     def _patch(self, route: Route, request: Request) -> Response:
         kind, media_type, codec = route.kind, request_bodies.content_type_of(request), self._codec(route)
-        make = patch_types.find_patch_type(media_type, kind)
-        writing = _write_options(request, "Patch", apply=media_type == APPLY_PATCH)
+        patch_type = patch_types.find_patch_type(media_type, kind)
+        options = _write_options(request, "Patch", apply=media_type == APPLY_PATCH)
         body, warnings = patch_types.decode_patch(request.body or b"", media_type)
         patch = PatchRequest(
             body=body,
             kind=kind,
-            part=route.subresource,
-            manager=writing.manager,
-            force=writing.force,
+            subresource=route.subresource,
+            field_manager=options.field_manager,
+            force=options.force,
             codec=codec,
             time=rfc3339(self._clock.wall()),
         )
-        mutate, patched = make(patch), PatchContext(body, strategic=media_type == STRATEGIC_PATCH)
+        mutate, context = patch_type(patch), PatchContext(body, strategic=media_type == STRATEGIC_PATCH)
 
-        def conformed(old: Object) -> Object:
-            new, told = codec.patched(mutate(old), patched, writing.validation)
+        def normalized(old: Object) -> Object:
+            new, new_warnings = codec.decode_patch_result(mutate(old), context, options.field_validation)
             if old:
                 _require_name(route, new)
-            warnings.extend(told)
+            warnings.extend(new_warnings)
             return new
 
-        if writing.apply and route.subresource is None and not self.registry.exists(route):
-            return self._applied(route, request, conformed, writing, warnings)
-        return self._changed(route, request, conformed, writing, warnings)
+        if options.is_apply and route.subresource is None and not self.registry.exists(route):
+            return self._create_by_apply(route, request, normalized, options, warnings)
+        return self._update_object(route, request, normalized, options, warnings)
 
-    def _applied(
-        self, route: Route, request: Request, mutate: Mutation, writing: WriteOptions, warnings: list[str]
+    def _create_by_apply(
+        self, route: Route, request: Request, mutate: Mutation, options: WriteOptions, warnings: list[str]
     ) -> Response:
         """Create the applied object, which does not exist yet."""
         obj = mutate({})
@@ -249,57 +256,69 @@ class ApiServer:
         if uid := meta.get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise status_errors.conflict(route.kind.plural, route.kind.group, route.name, why)
-        shape = self._shape(route, request)
-        return _json_response(201, shape.one(self.registry.create(route, obj, writing=writing)), warnings)
+        representation = self._representation(route, request)
+        return _json_response(
+            201, representation.encode_object(self.registry.create(route, obj, options=options)), warnings
+        )
 
-    def _changed(
-        self, route: Route, request: Request, mutate: Mutation, writing: WriteOptions, warnings: list[str]
+    def _update_object(
+        self, route: Route, request: Request, mutate: Mutation, options: WriteOptions, warnings: list[str]
     ) -> Response:
-        part = route.subresource
-        shape = self._shape(route, request)
-        raw = self.registry.change(route, keep_managed_fields(mutate), writing=writing)
-        body = encode(part.read(decode(raw))) if part is not None and part.kind else shape.one(raw)
+        subresource = route.subresource
+        representation = self._representation(route, request)
+        raw = self.registry.update(route, keep_managed_fields(mutate), options=options)
+        body = (
+            encode(subresource.read(decode(raw)))
+            if subresource is not None and subresource.kind
+            else representation.encode_object(raw)
+        )
         return _json_response(200, body, warnings)
 
     def _delete(self, route: Route, request: Request) -> Response:
-        deletion, dry_run = self._deletion(request)
-        shape = self._shape(route, request)
-        raw, gone = self.registry.delete(route, deletion, dry_run=dry_run)
-        return _json_response(200, _success_status(route, decode(raw)) if gone else shape.one(raw))
+        options, dry_run = self._delete_options(request)
+        representation = self._representation(route, request)
+        raw, deleted = self.registry.delete(route, options, dry_run=dry_run)
+        return _json_response(
+            200, _success_status(route, decode(raw)) if deleted else representation.encode_object(raw)
+        )
 
     def _delete_collection(self, route: Route, request: Request) -> Response:
-        asked = query_options.list_options(request.query, resource=route.kind.label)
-        deletion, dry_run = self._deletion(request)
-        shape = self._shape(route, request, many=True)
-        page = list_chunks.read_chunk(
-            self.store, route.kind.collection, self._selection(route, asked), asked, custom=route.kind.custom
+        list_options = query_options.list_options(request.query, resource=route.kind.group_resource)
+        delete_options, dry_run = self._delete_options(request)
+        representation = self._representation(route, request, is_list=True)
+        chunk = list_chunks.read_chunk(
+            self.store,
+            route.kind.collection,
+            self._selection(route, list_options),
+            list_options,
+            custom=route.kind.is_custom,
         )
-        for each in page.items:
+        for each in chunk.items:
             one = Route(route.kind, each.key.namespace, each.key.name)
-            self.registry.delete(one, deletion, dry_run=dry_run)
-        return _json_response(200, shape.many([each.raw for each in page.items], page.meta))
+            self.registry.delete(one, delete_options, dry_run=dry_run)
+        return _json_response(200, representation.encode_list([each.raw for each in chunk.items], chunk.meta))
 
-    def _object(self, route: Route, request: Request, writing: WriteOptions) -> tuple[Object, list[str]]:
+    def _decode_body(self, route: Route, request: Request, options: WriteOptions) -> tuple[Object, list[str]]:
         media_type = request_bodies.negotiate_content_type(request)
-        return self._codec(route).read(request.body or b"", writing.validation, content_type=media_type)
+        return self._codec(route).decode(request.body or b"", options.field_validation, content_type=media_type)
 
     def _codec(self, route: Route) -> KindCodec:
         """Return the codec of request bodies for an object or its subresource."""
-        part = route.subresource
-        if part is None or not part.kind:
-            return self._codecs.of(route.kind)
-        return self._codecs.built_in(part.group, part.version, part.kind)
+        subresource = route.subresource
+        if subresource is None or not subresource.kind:
+            return self._codecs.for_kind(route.kind)
+        return self._codecs.for_builtin(subresource.group, subresource.version, subresource.kind)
 
-    def _deletion(self, request: Request) -> tuple[DeleteOptions, bool]:
+    def _delete_options(self, request: Request) -> tuple[DeleteOptions, bool]:
         return query_options.delete_options(request.query, request_bodies.decode_delete_options(request, self._codecs))
 
-    def _selection(self, route: Route, asked: ListOptions) -> SelectionPredicate:
-        return SelectionPredicate(route, self._facets, labels=asked.labels, fields=asked.fields)
+    def _selection(self, route: Route, options: ListOptions) -> SelectionPredicate:
+        return SelectionPredicate(route, self._attributes, labels=options.label_selector, fields=options.field_selector)
 
-    def _shape(self, route: Route, request: Request, *, many: bool = False) -> Representation:
+    def _representation(self, route: Route, request: Request, *, is_list: bool = False) -> Representation:
         include = request.query.get("includeObject", "")
         return representations.negotiate_representation(
-            route.kind, request.accept, include=include, many=many, now=self._clock.wall
+            route.kind, request.accept, include=include, is_list=is_list, now=self._clock.wall
         )
 
 
@@ -346,7 +365,7 @@ def _require_name(route: Route, obj: Object) -> Object:
 def _write_options(request: Request, verb: str, *, apply: bool | None = None) -> WriteOptions:
     """Return the options of a write; the field manager defaults to the program in the User-Agent."""
     found = query_options.write_options(request.query, verb=verb, apply=apply)
-    return found if found.manager else replace(found, manager=request.agent.partition("/")[0])
+    return found if found.field_manager else replace(found, field_manager=request.agent.partition("/")[0])
 
 
 def _json_response(status: int, body: bytes, warnings: Sequence[str] = ()) -> Response:

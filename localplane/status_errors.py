@@ -31,7 +31,7 @@ class FieldErrorType(StrEnum):
 class FieldError:
     """An error of one field: ``spec.gpus``, and ``Invalid value: 0: must be …``."""
 
-    fault: FieldErrorType
+    type: FieldErrorType
     field: str
     message: str
 
@@ -45,13 +45,13 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
-        self.meta: Object = {}
+        self.metadata: Object = {}
         """ListMeta of the Status: the ``continue`` token of a 410."""
 
     @property
     def status(self) -> Object:
         """Return the Status object."""
-        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self.meta, "status": "Failure"}
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure"}
         body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
@@ -108,7 +108,7 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> S
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{_group_resource(kind, group)} "{name}" is invalid: {summary}'
-    listed = [{"reason": c.fault.value, "message": c.message, "field": c.field} for c in causes]
+    listed = [{"reason": c.type.value, "message": c.message, "field": c.field} for c in causes]
     return StatusError(422, "Invalid", message, _status_details(name, group, kind) | {"causes": listed})
 
 

@@ -44,9 +44,9 @@ class StoredObject(NamedTuple):
 class WatchCacheEvent(NamedTuple):
     """One write; `now` is the new version, for a deletion the last version with the revision of the deletion."""
 
-    change: WatchEventType
-    now: StoredObject
-    before: StoredObject | None
+    type: WatchEventType
+    object: StoredObject
+    previous: StoredObject | None
 
 
 class CompactedError(Exception):
@@ -68,7 +68,7 @@ class _Collection:
     """Revisions of the events in `history`, for binary search."""
     compacted: int = 0
     """Revision of the last event that was removed from the history."""
-    opened: int = 0
+    created_at_revision: int = 0
     """Revision at which the collection was first used: no watch can have begun earlier."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -76,11 +76,11 @@ class _Collection:
 class Store:
     """The store of all objects of one API server."""
 
-    def __init__(self, *, history: int = EVENT_CAPACITY) -> None:
+    def __init__(self, *, event_capacity: int = EVENT_CAPACITY) -> None:
         self.revision = 1
-        self._history = history
-        self._forgotten = 0
-        self._advanced = asyncio.Event()
+        self._event_capacity = event_capacity
+        self._compacted_revision = 0
+        self._revision_changed = asyncio.Event()
         self._collections: dict[str, _Collection] = {}
         self._subscribers: list[Callable[[str], None]] = []
 
@@ -89,9 +89,9 @@ class Store:
         """Return the revision of the next write; the writer sets the object's resourceVersion to it."""
         return self.revision + 1
 
-    def follow(self, follower: Callable[[str], None]) -> None:
+    def subscribe(self, subscriber: Callable[[str], None]) -> None:
         """Call a function after each write, with the name of the collection; the function may write."""
-        self._subscribers.append(follower)
+        self._subscribers.append(subscriber)
 
     def get(self, key: ObjectKey) -> StoredObject | None:
         """Return the current version of an object, None if there is none."""
@@ -104,10 +104,10 @@ class Store:
         self.revision += 1
         now = StoredObject(key, self.revision, raw)
         collection.objects[key] = now
-        self._remember(
+        self._record_event(
             collection, WatchCacheEvent(WatchEventType.MODIFIED if before else WatchEventType.ADDED, now, before)
         )
-        self._tell(key.collection)
+        self._notify(key.collection)
         return now
 
     def remove(self, key: ObjectKey, raw: bytes) -> StoredObject:
@@ -116,11 +116,11 @@ class Store:
         before = collection.objects.pop(key)
         self.revision += 1
         last = StoredObject(key, self.revision, raw)
-        self._remember(collection, WatchCacheEvent(WatchEventType.DELETED, last, before))
-        self._tell(key.collection)
+        self._record_event(collection, WatchCacheEvent(WatchEventType.DELETED, last, before))
+        self._notify(key.collection)
         return last
 
-    def open(self, collection: str) -> None:
+    def start_history(self, collection: str) -> None:
         """Start the history of a collection, if it has not started."""
         self._collection(collection)
 
@@ -135,10 +135,10 @@ class Store:
         chosen.sort(key=_key_of)
         return chosen
 
-    def since(self, collection: str, revision: int, *, limit: int | None = None) -> list[WatchCacheEvent]:
+    def events_since(self, collection: str, revision: int, *, limit: int | None = None) -> list[WatchCacheEvent]:
         """Return the events after a revision, oldest first, at most `limit`; raises `CompactedError`."""
         found = self._collection(collection)
-        oldest = max(found.compacted, found.opened)
+        oldest = max(found.compacted, found.created_at_revision)
         if revision < oldest:
             raise CompactedError(revision, oldest)
         if not found.revisions or found.revisions[-1] <= revision:
@@ -146,16 +146,16 @@ class Store:
         start = bisect_right(found.revisions, revision)
         return found.history[start : None if limit is None else start + limit]
 
-    async def change(self, collection: str, revision: int) -> None:
+    async def wait_for_change(self, collection: str, revision: int) -> None:
         """Wait for an event after a revision; return at once if the history does not reach back to the revision."""
         found = self._collection(collection)
         while revision >= found.compacted and (not found.revisions or found.revisions[-1] <= revision):
             await found.changed.wait()
 
-    async def reach(self, revision: int) -> None:
+    async def wait_for_revision(self, revision: int) -> None:
         """Wait until the store has reached a revision, by writes to any collection."""
         while self.revision < revision:
-            await self._advanced.wait()
+            await self._revision_changed.wait()
 
     def restore(self, objects: Iterable[StoredObject], *, revision: int) -> None:
         """Replace all objects by a saved state; `revision` is the revision at which the state was saved.
@@ -169,14 +169,14 @@ class Store:
             collection.history.clear()
             collection.revisions.clear()
             collection.compacted = self.revision
-        self._forgotten = self.revision
+        self._compacted_revision = self.revision
         for each in objects:
             self._collection(each.key.collection).objects[each.key] = each
         for collection in self._collections.values():
             collection.changed = _wake_waiters(collection.changed)
-        self._advanced = _wake_waiters(self._advanced)
+        self._revision_changed = _wake_waiters(self._revision_changed)
         for name in tuple(self._collections):
-            self._tell(name)
+            self._notify(name)
 
     def collections(self) -> Iterator[str]:
         """Yield the names of all collections that were ever used."""
@@ -185,25 +185,27 @@ class Store:
     def _collection(self, name: str) -> _Collection:
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = _Collection(compacted=self._forgotten, opened=self.revision)
+            found = self._collections[name] = _Collection(
+                compacted=self._compacted_revision, created_at_revision=self.revision
+            )
         return found
 
-    def _tell(self, collection: str) -> None:
-        for follower in self._subscribers:
-            follower(collection)
+    def _notify(self, collection: str) -> None:
+        for subscriber in self._subscribers:
+            subscriber(collection)
 
-    def _remember(self, collection: _Collection, event: WatchCacheEvent) -> None:
+    def _record_event(self, collection: _Collection, event: WatchCacheEvent) -> None:
         collection.history.append(event)
-        collection.revisions.append(event.now.revision)
-        if len(collection.history) >= self._history + max(
-            1, self._history // 4
+        collection.revisions.append(event.object.revision)
+        if len(collection.history) >= self._event_capacity + max(
+            1, self._event_capacity // 4
         ):  # in batches: moving the rest of the list is expensive
-            excess = len(collection.history) - self._history
+            excess = len(collection.history) - self._event_capacity
             collection.compacted = collection.revisions[excess - 1]
             del collection.history[:excess]
             del collection.revisions[:excess]
         collection.changed = _wake_waiters(collection.changed)
-        self._advanced = _wake_waiters(self._advanced)
+        self._revision_changed = _wake_waiters(self._revision_changed)
 
     @staticmethod
     def _objects_at(collection: _Collection, revision: int) -> dict[ObjectKey, StoredObject]:
@@ -212,12 +214,12 @@ class Store:
             raise CompactedError(revision, collection.compacted)
         objects = dict(collection.objects)
         for event in reversed(collection.history):
-            if event.now.revision <= revision:
+            if event.object.revision <= revision:
                 break
-            if event.before is None:
-                objects.pop(event.now.key, None)
+            if event.previous is None:
+                objects.pop(event.object.key, None)
             else:
-                objects[event.now.key] = event.before
+                objects[event.object.key] = event.previous
         return objects
 
 

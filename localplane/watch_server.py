@@ -38,18 +38,23 @@ class EncodedBlockCache:
     """A cache of encoded blocks, shared by all watches that need the same block."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._blocks: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def of(self, events: list[WatchCacheEvent], selection: SelectionPredicate, shape: Representation) -> bytes:
+    def encode(
+        self, events: list[WatchCacheEvent], selection: SelectionPredicate, representation: Representation
+    ) -> bytes:
         """Return the frames of the selected events; empty if no event is selected."""
-        key = (selection.key, shape.key, events[0].now.revision, events[-1].now.revision)
-        if not shape.key or (found := self._kept.get(key)) is None:
-            changes = (selection.change(event) for event in events)
-            found = b"".join(_encode_frame(change, shape.one(now.raw)) for change, now in filter(None, changes))
-            if shape.key:
-                self._kept[key] = found
-                if len(self._kept) > _BLOCK_CACHE_SIZE:
-                    self._kept.popitem(last=False)
+        key = (selection.key, representation.key, events[0].object.revision, events[-1].object.revision)
+        if not representation.key or (found := self._blocks.get(key)) is None:
+            watch_events = (selection.to_watch_event(event) for event in events)
+            found = b"".join(
+                _encode_frame(event_type, representation.encode_object(stored.raw))
+                for event_type, stored in filter(None, watch_events)
+            )
+            if representation.key:
+                self._blocks[key] = found
+                if len(self._blocks) > _BLOCK_CACHE_SIZE:
+                    self._blocks.popitem(last=False)
         return found
 
 
@@ -58,78 +63,80 @@ class WatchServer:
     """One validated watch that is ready to start."""
 
     store: Store
-    shared: EncodedBlockCache
+    block_cache: EncodedBlockCache
     kind: Kind
     selection: SelectionPredicate
-    shape: Representation
+    representation: Representation
     options: ListOptions
-    lasts: float
+    timeout_seconds: float
     """Seconds after which the watch ends."""
 
     async def blocks(self) -> AsyncGenerator[bytes]:
         """Yield blocks of frames until the watch times out or its position is compacted."""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + self.lasts
+        deadline = loop.time() + self.timeout_seconds
         position = self.store.revision if self._starts_at_latest else self.options.revision or 0
         try:
             if self._sends_initial_events:
                 position = self.store.revision
-                for block in self._present():
+                for block in self._initial_blocks():
                     yield block
-                if self.options.initial_events and self.options.bookmarks:
+                if self.options.send_initial_events and self.options.allow_watch_bookmarks:
                     yield self._bookmark(position, {INITIAL_EVENTS_END: "true"})
-            marked = loop.time()
+            last_bookmark = loop.time()
             while True:
-                events = self.store.since(self.kind.collection, position, limit=_EVENTS_PER_BLOCK)
+                events = self.store.events_since(self.kind.collection, position, limit=_EVENTS_PER_BLOCK)
                 if events:
-                    position = events[-1].now.revision
-                    if block := self.shared.of(events, self.selection, self.shape):
+                    position = events[-1].object.revision
+                    if block := self.block_cache.encode(events, self.selection, self.representation):
                         yield block
                     continue
                 position = max(position, self.store.revision)
-                due = self._next_bookmark_at(marked, ends=ends)
-                if await self._changes(position, within=min(due, ends) - loop.time()):
+                next_bookmark = self._next_bookmark_at(last_bookmark, deadline=deadline)
+                if await self._wait_for_change(position, within=min(next_bookmark, deadline) - loop.time()):
                     continue
-                if loop.time() >= ends:
+                if loop.time() >= deadline:
                     return
                 yield self._bookmark(position)
-                marked = loop.time()
+                last_bookmark = loop.time()
         except CompactedError as error:
             yield _encode_frame("ERROR", encode(status_errors.expired(str(error)).status))
 
-    def _next_bookmark_at(self, last: float, *, ends: float) -> float:
+    def _next_bookmark_at(self, last: float, *, deadline: float) -> float:
         """Return the time of the next bookmark: every minute, and once shortly before the end of the watch.
 
         The last bookmark lets the next watch start from a recent revision.
         """
-        if not self.options.bookmarks:
+        if not self.options.allow_watch_bookmarks:
             return inf
-        before_end = ends - BOOKMARK_MARGIN
+        before_end = deadline - BOOKMARK_MARGIN
         return min(last + BOOKMARK_PERIOD, before_end if before_end > last else inf)
 
     @property
     def _sends_initial_events(self) -> bool:
-        if self.options.initial_events is not None:
-            return self.options.initial_events
+        if self.options.send_initial_events is not None:
+            return self.options.send_initial_events
         return not self.options.revision
 
     @property
     def _starts_at_latest(self) -> bool:
         return self._sends_initial_events or not self.options.revision
 
-    def _present(self) -> Iterable[bytes]:
+    def _initial_blocks(self) -> Iterable[bytes]:
         found = [each for each in self.store.snapshot(self.kind.collection) if each in self.selection]
         for start in range(0, len(found), _EVENTS_PER_BLOCK):
-            yield self._added(found[start : start + _EVENTS_PER_BLOCK])
+            yield self._added_frames(found[start : start + _EVENTS_PER_BLOCK])
 
-    def _added(self, found: Iterable[StoredObject]) -> bytes:
-        return b"".join(_encode_frame(WatchEventType.ADDED, self.shape.one(each.raw)) for each in found)
+    def _added_frames(self, found: Iterable[StoredObject]) -> bytes:
+        return b"".join(
+            _encode_frame(WatchEventType.ADDED, self.representation.encode_object(each.raw)) for each in found
+        )
 
-    async def _changes(self, position: int, *, within: float) -> bool:
+    async def _wait_for_change(self, position: int, *, within: float) -> bool:
         """Wait for events after a position; return whether any has happened in time."""
         try:
             async with asyncio.timeout(max(0.0, within)):
-                await self.store.change(self.kind.collection, position)
+                await self.store.wait_for_change(self.kind.collection, position)
         except TimeoutError:
             return False
         return True
@@ -137,7 +144,7 @@ class WatchServer:
     def _bookmark(self, position: int, annotations: dict[str, str] | None = None) -> bytes:
         meta = {"resourceVersion": str(position)} | ({"annotations": annotations} if annotations else {})
         obj = {"kind": self.kind.name, "apiVersion": self.kind.api_version, "metadata": meta}
-        return _encode_frame("BOOKMARK", self.shape.mark(obj))
+        return _encode_frame("BOOKMARK", self.representation.encode_bookmark(obj))
 
 
 def _encode_frame(kind: str, shown: bytes) -> bytes:

@@ -28,6 +28,7 @@ ALLOWED: dict[str, str] = {
     ".main": "click calls this hook of a base class of ours",
     ".invoke": "click calls this hook of a base class of ours",
     ".lose_sandbox": "fault injection of the local plane, for simulations",
+    ".remove_component": "tests replace a component of the local plane: kube-scheduler runs instead of the scheduler",
     "dra.cli.reference.problems.updated_page": "a test compares the page with this text",
     "dra.kube.credentials.StaticCredentials": "access of tests and benches to servers of their own",
     "dra.wire.generate.stale_files": "a test compares the generated modules with their sources",

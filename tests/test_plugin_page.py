@@ -64,7 +64,7 @@ def test_there_are_inspections_to_run():
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: str(path.relative_to(ROOT)))
 async def test_an_api_server_takes_the_examples(path):
-    user = User(ApiServer(clock=SYSTEM, chance=seeded(1)))
+    user = User(ApiServer(clock=SYSTEM, random=seeded(1)))
     for each in yaml.safe_load_all(path.read_text()):
         group = each["apiVersion"] if "/" in each["apiVersion"] else f"core/{each['apiVersion']}"
         prefix = "/api/v1" if group == "core/v1" else f"/apis/{group}"

@@ -92,7 +92,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         )
         return found
 
-    def deleting(self, obj: Object) -> None:
+    def begin_deletion(self, obj: Object) -> None:
         """Add the finalizer that holds the definition until its custom objects are gone."""
         meta = metadata(obj)
         if CLEANUP_FINALIZER not in (meta.get("finalizers") or ()):
@@ -108,12 +108,12 @@ class CustomResourceDefinitionStrategy(Strategy):
             },
         )
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the Created At cell: a timestamp, not an age, as upstream."""
         del now
         return {"Created At": metadata(obj).get("creationTimestamp")}
 
-    def held(self, obj: Object) -> bool:
+    def blocks_deletion(self, obj: Object) -> bool:
         """Return whether deletion must only mark the object: True until it is marked, then the finalizer decides."""
         return "deletionTimestamp" not in metadata(obj)
 
@@ -165,8 +165,8 @@ def _validate_spec(spec: JsonSchemaProps) -> Iterator[FieldError]:
     group = spec.get("group") or ""
     if not group:
         yield required("spec.group")
-    elif faults := name_validation.dns1123_subdomain(group):
-        yield invalid("spec.group", group, ",".join(faults))
+    elif errors := name_validation.dns1123_subdomain(group):
+        yield invalid("spec.group", group, ",".join(errors))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     yield from field_errors.validate_enum("spec.scope", spec.get("scope") or "", ("Cluster", "Namespaced"))
@@ -174,8 +174,8 @@ def _validate_spec(spec: JsonSchemaProps) -> Iterator[FieldError]:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
-        if faults := name_validation.dns1035_label(version.get("name") or ""):
-            yield invalid(f"spec.versions[{index}].name", version.get("name") or "", ",".join(faults))
+        if errors := name_validation.dns1035_label(version.get("name") or ""):
+            yield invalid(f"spec.versions[{index}].name", version.get("name") or "", ",".join(errors))
     yield from _validate_version_set(versions)
     yield from _validate_names(spec["names"])
     yield from _validate_schemas(versions)
@@ -208,12 +208,12 @@ def _validate_names(given: JsonSchemaProps) -> Iterator[FieldError]:
     for name in ("plural", "singular", "kind", "listKind"):
         text = given.get(name) or ""
         mixed = "may have mixed case, but should otherwise match: " if name in ("kind", "listKind") else ""
-        if text and (faults := name_validation.dns1035_label(text.lower() if mixed else text)):
-            yield invalid(f"spec.names.{name}", text, mixed + ",".join(faults))
+        if text and (errors := name_validation.dns1035_label(text.lower() if mixed else text)):
+            yield invalid(f"spec.names.{name}", text, mixed + ",".join(errors))
     for name in ("shortNames", "categories"):
         for index, text in enumerate(given.get(name) or ()):
-            if faults := name_validation.dns1035_label(text):
-                yield invalid(f"spec.names.{name}[{index}]", text, ",".join(faults))
+            if errors := name_validation.dns1035_label(text):
+                yield invalid(f"spec.names.{name}[{index}]", text, ",".join(errors))
     if given.get("kind") and given["kind"] == given.get("listKind"):
         yield invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
 

@@ -115,7 +115,7 @@ class CustomResourceStrategy(Strategy):
             found += list_types.check_list_types(new, self.schema)
         return with_root_path(self._with_rule_errors(found, new, old))
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the selectable fields of an object."""
         return {path.removeprefix("."): _field_text(nested_field(obj, path)) for path in self._selectable}
 
@@ -128,7 +128,7 @@ class CustomResourceStrategy(Strategy):
         if schema is None or "status" not in new:
             return []
         return schema_validation.validate_value(
-            new["status"], schema, old=old.get("status", schema_validation.NO_OLD_VALUE), under="status"
+            new["status"], schema, old=old.get("status", schema_validation.NO_OLD_VALUE), root_path="status"
         )
 
     def _check_scale(self, obj: Object) -> list[FieldError]:
@@ -137,7 +137,7 @@ class CustomResourceStrategy(Strategy):
     def _with_rule_errors(self, found: list[FieldError], obj: Object, old: object) -> list[FieldError]:
         if not self._rules:
             return found
-        if any(cause.fault in validation_rules.BLOCKING_ERROR_TYPES for cause in found):
+        if any(cause.type in validation_rules.BLOCKING_ERROR_TYPES for cause in found):
             return [*found, validation_rules.RULES_NOT_CHECKED]
         return [*found, *validation_rules.check_rules(obj, self._rules, old=old)]
 
@@ -172,8 +172,8 @@ def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
         singular_name=names.get("singular", ""),
         list_name=names.get("listKind", ""),
         schema=_openapi_schema(version.schema, (spec["group"], version.name, names["kind"])),
-        form=_converter(definition, version),
-        custom=True,
+        converter=_converter(definition, version),
+        is_custom=True,
     )
 
 
@@ -188,13 +188,13 @@ class NopConverter:
         self._stored = stored
         self._schema = schema
 
-    def show(self, obj: Object) -> Object:
+    def from_storage(self, obj: Object) -> Object:
         """Set the shown apiVersion and the defaults of its current schema."""
         obj["apiVersion"] = self._shown
         defaults.apply_defaults(obj, self._schema)
         return obj
 
-    def store(self, obj: Object) -> Object:
+    def to_storage(self, obj: Object) -> Object:
         """Set the apiVersion of the storage version."""
         obj["apiVersion"] = self._stored
         return obj

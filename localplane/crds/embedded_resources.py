@@ -39,8 +39,8 @@ def _check_type_meta(value: JsonSchemaProps, path: str) -> Iterator[FieldError]:
             yield field_errors.invalid(where, text, "must not be empty")
         elif name == "apiVersion" and len(text.split("/")) > _MAX_API_VERSION_PARTS:
             yield field_errors.invalid(where, text, f"unexpected GroupVersion string: {text}")
-        elif name == "kind" and (faults := name_validation.dns1123_label(text.lower())):
-            detail = "may have mixed case, but should otherwise match: " + ",".join(faults)
+        elif name == "kind" and (errors := name_validation.dns1123_label(text.lower())):
+            detail = "may have mixed case, but should otherwise match: " + ",".join(errors)
             yield field_errors.invalid(where, text, detail)
     meta = value.get("metadata")
     if isinstance(meta, dict):

@@ -24,11 +24,11 @@ NO_OLD_VALUE: Final = object()
 
 
 def validate_value(
-    value: object, schema: JsonSchemaProps, *, old: object = NO_OLD_VALUE, under: str = ""
+    value: object, schema: JsonSchemaProps, *, old: object = NO_OLD_VALUE, root_path: str = ""
 ) -> list[FieldError]:
     """Return the errors of a value; `under` is the path of the value in its object."""
-    verdict = _SchemaValidator(under).value(value, schema, "", old)
-    return verdict.causes
+    result = _SchemaValidator(root_path).value(value, schema, "", old)
+    return result.causes
 
 
 @dataclass(slots=True)
@@ -36,66 +36,66 @@ class _ValidationResult:
     """The result of a check: errors, and the number of passed checks."""
 
     causes: list[FieldError] = field(default_factory=list)
-    passed: int = 0
+    match_count: int = 0
 
-    def merge(self, other: "_ValidationResult", *, passed: int = 0) -> None:
+    def merge(self, other: "_ValidationResult", *, match_count: int = 0) -> None:
         self.causes += other.causes
-        self.passed += other.passed + passed
+        self.match_count += other.match_count + match_count
 
 
 @dataclass(frozen=True, slots=True)
 class _SchemaValidator:
     """Validates a value and its nested values."""
 
-    under: str
+    root_path: str
 
     def value(self, value: object, schema: JsonSchemaProps, path: str, old: object = NO_OLD_VALUE) -> _ValidationResult:
-        verdict = _ValidationResult()
+        result = _ValidationResult()
         if old is not NO_OLD_VALUE and value == old:
-            return verdict
+            return result
         if types := _allowed_types(schema):
-            verdict.merge(self._type(value, schema, types, path), passed=1)
+            result.merge(self._type(value, schema, types, path), match_count=1)
         if value is None:
-            verdict.merge(self._enum(value, schema, path))
-            return verdict
-        verdict.merge(self._alternatives(value, schema, path), passed=1)
+            result.merge(self._enum(value, schema, path))
+            return result
+        result.merge(self._alternatives(value, schema, path), match_count=1)
         match value:
             case str():
-                verdict.merge(self._string(value, schema, path), passed=1)
+                result.merge(self._string(value, schema, path), match_count=1)
             case bool():
                 pass
             case int() | float():
-                verdict.merge(self._number(value, schema, path), passed=1)
+                result.merge(self._number(value, schema, path), match_count=1)
             case list():
-                verdict.merge(self._list(value, schema, path, old), passed=1)
-        verdict.merge(self._enum(value, schema, path), passed=1)
+                result.merge(self._list(value, schema, path, old), match_count=1)
+        result.merge(self._enum(value, schema, path), match_count=1)
         if isinstance(value, dict):
-            verdict.merge(self._object(value, schema, path, old), passed=1)
-        verdict.passed += 1
-        return verdict
+            result.merge(self._object(value, schema, path, old), match_count=1)
+        result.match_count += 1
+        return result
 
-    def _at(self, path: str) -> str:
+    def _full_path(self, path: str) -> str:
         path = path.removeprefix(".")
-        return child_path(self.under, path) if path and self.under else self.under or path
+        return child_path(self.root_path, path) if path and self.root_path else self.root_path or path
 
     def _body_error(
         self, path: str, value: object, what: str, fault: FieldErrorType = FieldErrorType.INVALID
     ) -> _ValidationResult:
         text = f"Invalid value: {format_value(value)}: {path} in body {what}"
-        return _ValidationResult([FieldError(fault, self._at(path), text)])
+        return _ValidationResult([FieldError(fault, self._full_path(path), text)])
 
     def _type(self, value: object, schema: JsonSchemaProps, types: tuple[str, ...], path: str) -> _ValidationResult:
         wanted = ",".join(types)
         if value is None:
             if schema.get("nullable"):
-                return _ValidationResult(passed=1)
+                return _ValidationResult(match_count=1)
             return self._body_error(path, "null", f'must be of type {wanted}: "null"', FieldErrorType.TYPE)
         found = _json_type(value)
         whole = found == "number" and isinstance(value, float) and value.is_integer() and "integer" in types
         if found in types or whole or (found == "integer" and "number" in types):
-            return _ValidationResult(passed=1)
+            return _ValidationResult(match_count=1)
         if isinstance(value, str | list) and schema.get("format") and not {"number", "integer"} & set(types):
-            return _ValidationResult(passed=1)
+            return _ValidationResult(match_count=1)
         return self._body_error(path, found, f"must be of type {wanted}: {format_value(found)}", FieldErrorType.TYPE)
 
     def _enum(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
@@ -103,27 +103,27 @@ class _SchemaValidator:
         if not allowed or any(_json_equals(value, each) for each in allowed):
             return _ValidationResult()
         texts = [each if isinstance(each, str) else encode(each).decode() for each in allowed]
-        return _ValidationResult([field_errors.not_supported(self._at(path), value, texts)])
+        return _ValidationResult([field_errors.not_supported(self._full_path(path), value, texts)])
 
     def _string(self, value: str, schema: JsonSchemaProps, path: str) -> _ValidationResult:
-        verdict, most, least = _ValidationResult(), schema.get("maxLength"), schema.get("minLength")
+        result, most, least = _ValidationResult(), schema.get("maxLength"), schema.get("minLength")
         if most is not None and len(value) > most:
-            verdict.causes.append(field_errors.too_long(self._at(path), most))
+            result.causes.append(field_errors.too_long(self._full_path(path), most))
         elif least is not None and len(value) < least:
-            verdict.merge(self._body_error(path, value, f"should be at least {least} chars long"))
+            result.merge(self._body_error(path, value, f"should be at least {least} chars long"))
         elif (pattern := schema.get("pattern")) and not Pattern.cached(pattern).search(value):
-            verdict.merge(self._body_error(path, value, f"should match '{pattern}'"))
+            result.merge(self._body_error(path, value, f"should match '{pattern}'"))
         form = string_formats.supported_format(schema.get("format") or "", schema.get("type") or "")
         if form and schema.get("type") in (None, "", "string") and not string_formats.has_format(form, value):
-            verdict.merge(
+            result.merge(
                 self._body_error(path, value, f"must be of type {form}: {format_value(value)}", FieldErrorType.TYPE)
             )
-        return verdict
+        return result
 
     def _number(self, value: float, schema: JsonSchemaProps, path: str) -> _ValidationResult:
-        verdict = _ValidationResult(passed=1)
+        result = _ValidationResult(match_count=1)
         if outside := _integer_range(value, schema):
-            verdict.causes.append(
+            result.causes.append(
                 field_errors.invalid("", "", f"Checked value must be of type integer {outside} in {path}")
             )
         factor, least, most = (
@@ -131,74 +131,78 @@ class _SchemaValidator:
         )
         if factor is not None and factor <= 0:
             text = f"factor MultipleOf declared for {path} must be positive: {format_number(factor)}"
-            verdict.causes.append(field_errors.invalid(self._at(path), factor, text))
+            result.causes.append(field_errors.invalid(self._full_path(path), factor, text))
         elif factor is not None and not _divides(factor, value):
-            verdict.merge(self._body_error(path, value, f"should be a multiple of {format_number(factor)}"))
+            result.merge(self._body_error(path, value, f"should be a multiple of {format_number(factor)}"))
         if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
             relation = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-            verdict.merge(self._body_error(path, value, f"should be {relation} {format_number(least)}"))
+            result.merge(self._body_error(path, value, f"should be {relation} {format_number(least)}"))
         if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
             relation = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-            verdict.merge(self._body_error(path, value, f"should be {relation} {format_number(most)}"))
-        return verdict
+            result.merge(self._body_error(path, value, f"should be {relation} {format_number(most)}"))
+        return result
 
     def _list(self, value: list[Any], schema: JsonSchemaProps, path: str, old: object) -> _ValidationResult:
-        verdict = _ValidationResult(passed=1)
+        result = _ValidationResult(match_count=1)
         items = schema.get("items")
         if isinstance(items, dict):
             before = correlated_items(value, schema, old)
             for index, (item, was) in enumerate(zip(value, before, strict=True)):
-                verdict.merge(self.value(item, items, f"{path}[{index}]", was))
+                result.merge(self.value(item, items, f"{path}[{index}]", was))
         least, most = schema.get("minItems"), schema.get("maxItems")
         if least is not None and len(value) < least:
-            verdict.merge(self._body_error(path, len(value), f"should have at least {least} items"))
+            result.merge(self._body_error(path, len(value), f"should have at least {least} items"))
         if most is not None and len(value) > most:
-            verdict.causes.append(field_errors.too_many(self._at(path), len(value), most))
-        return verdict
+            result.causes.append(field_errors.too_many(self._full_path(path), len(value), most))
+        return result
 
     def _object(self, value: JsonSchemaProps, schema: JsonSchemaProps, path: str, old: object) -> _ValidationResult:
-        verdict = _ValidationResult()
+        result = _ValidationResult()
         least, most = schema.get("minProperties"), schema.get("maxProperties")
         if least is not None and len(value) < least:
-            verdict.merge(self._body_error(path, len(value), f"should have at least {least} properties"))
+            result.merge(self._body_error(path, len(value), f"should have at least {least} properties"))
         if most is not None and len(value) > most:
-            verdict.causes.append(field_errors.too_many(self._at(path), len(value), most))
+            result.causes.append(field_errors.too_many(self._full_path(path), len(value), most))
         before = old if isinstance(old, dict) else {}
         properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, item in value.items():
             known = properties.get(name)
             here = child_path(path, name) if known is not None else f"{path}.{name}"
             if known is not None:
-                verdict.merge(self.value(item, known, here, before.get(name, NO_OLD_VALUE)))
+                result.merge(self.value(item, known, here, before.get(name, NO_OLD_VALUE)))
             elif isinstance(others, dict):
-                verdict.merge(self.value(item, others, here, before.get(name, NO_OLD_VALUE)))
+                result.merge(self.value(item, others, here, before.get(name, NO_OLD_VALUE)))
             elif others is False:
-                verdict.merge(self._forbidden(path, name))
+                result.merge(self._forbidden(path, name))
         missing = [name for name in schema.get("required") or () if name not in value]
-        verdict.causes += [field_errors.required(self._at(f"{path}.{name}")) for name in missing]
-        return verdict
+        result.causes += [field_errors.required(self._full_path(f"{path}.{name}")) for name in missing]
+        return result
 
     def _forbidden(self, path: str, name: str) -> _ValidationResult:
         text = f"{path}.{name} in body is a forbidden property"
-        return _ValidationResult([field_errors.invalid(self._at(path), name, text)])
+        return _ValidationResult([field_errors.invalid(self._full_path(path), name, text)])
 
     def _alternatives(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
-        verdict = _ValidationResult(passed=1)
-        for told in (self._any(value, schema, path), self._one(value, schema, path), self._all(value, schema, path)):
-            verdict.merge(told)
+        result = _ValidationResult(match_count=1)
+        for each in (
+            self._any(value, schema, path),
+            self._one(value, schema, path),
+            self._all(value, schema, path),
+        ):
+            result.merge(each)
         excluded = schema.get("not")
         if excluded is not None and not self.value(value, excluded, path).causes:
-            verdict.causes.append(_composite_error(path, "must not validate the schema (not)"))
-        return verdict
+            result.causes.append(_composite_error(path, "must not validate the schema (not)"))
+        return result
 
     def _any(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         tried = list(self._each(value, schema, "anyOf", path))
         good = next((each for each in tried if not each.causes), None)
         if good is not None or not tried:
             return good or _ValidationResult()
-        verdict = _ValidationResult([_composite_error(path, "must validate at least one schema (anyOf)")])
-        verdict.merge(max(tried, key=lambda each: each.passed))
-        return verdict
+        result = _ValidationResult([_composite_error(path, "must validate at least one schema (anyOf)")])
+        result.merge(max(tried, key=lambda each: each.match_count))
+        return result
 
     def _one(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         tried = list(self._each(value, schema, "oneOf", path))
@@ -206,19 +210,19 @@ class _SchemaValidator:
         if len(good) == 1 or not tried:
             return good[0] if good else _ValidationResult()
         found = f"Found {len(good)} valid alternatives" if good else "Found none valid"
-        verdict = _ValidationResult([_composite_error(path, f"must validate one and only one schema (oneOf). {found}")])
+        result = _ValidationResult([_composite_error(path, f"must validate one and only one schema (oneOf). {found}")])
         if not good:
-            verdict.merge(max(tried, key=lambda each: each.passed))
-        return verdict
+            result.merge(max(tried, key=lambda each: each.match_count))
+        return result
 
     def _all(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
-        verdict, tried = _ValidationResult(), list(self._each(value, schema, "allOf", path))
+        result, tried = _ValidationResult(), list(self._each(value, schema, "allOf", path))
         for each in tried:
-            verdict.merge(each)
+            result.merge(each)
         if any(each.causes for each in tried):
             none = "" if any(not each.causes for each in tried) else ". None validated"
-            verdict.causes.append(_composite_error(path, f"must validate all the schemas (allOf){none}"))
-        return verdict
+            result.causes.append(_composite_error(path, f"must validate all the schemas (allOf){none}"))
+        return result
 
     def _each(self, value: object, schema: JsonSchemaProps, name: str, path: str) -> Iterator[_ValidationResult]:
         return (self.value(value, each, path) for each in schema.get(name) or ())

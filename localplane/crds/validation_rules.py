@@ -55,13 +55,13 @@ class RuleTree:
 
     schema: JsonSchemaProps
     rules: list[CompiledValidationRule] = field(default_factory=list)
-    fields: dict[str, "RuleTree"] = field(default_factory=dict)
-    others: "RuleTree | None" = None
+    properties: dict[str, "RuleTree"] = field(default_factory=dict)
+    additional_properties: "RuleTree | None" = None
     items: "RuleTree | None" = None
     root: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.fields or self.others or self.items)
+        return bool(self.rules or self.properties or self.additional_properties or self.items)
 
 
 class RuleCompilationError(Exception):
@@ -81,10 +81,10 @@ def compile_rules(schema: JsonSchemaProps, *, root: bool = True) -> RuleTree:
             branch.rules.append(compile_rule(spec, schema))
         except RuleCompilationError:
             continue
-    below = {name: compile_rules(each, root=False) for name, each in (schema.get("properties") or {}).items()}
-    branch.fields = {name: each for name, each in below.items() if each}
-    if isinstance(others := schema.get("additionalProperties"), dict):
-        branch.others = compile_rules(others, root=False) or None
+    children = {name: compile_rules(each, root=False) for name, each in (schema.get("properties") or {}).items()}
+    branch.properties = {name: each for name, each in children.items() if each}
+    if isinstance(additional_properties := schema.get("additionalProperties"), dict):
+        branch.additional_properties = compile_rules(additional_properties, root=False) or None
     if isinstance(items := schema.get("items"), dict):
         branch.items = compile_rules(items, root=False) or None
     return branch
@@ -144,10 +144,12 @@ def check_rules(
     if isinstance(value, dict):
         before: Mapping[str, Any] = old if isinstance(old, dict) else {}
         for name, item in value.items():
-            if (known := branch.fields.get(name)) is not None:
+            if (known := branch.properties.get(name)) is not None:
                 yield from check_rules(item, known, path=child_path(path, name), old=before.get(name, NO_OLD_VALUE))
-            elif branch.others is not None and name not in (branch.schema.get("properties") or {}):
-                yield from check_rules(item, branch.others, path=f"{path}[{name}]", old=before.get(name, NO_OLD_VALUE))
+            elif branch.additional_properties is not None and name not in (branch.schema.get("properties") or {}):
+                yield from check_rules(
+                    item, branch.additional_properties, path=f"{path}[{name}]", old=before.get(name, NO_OLD_VALUE)
+                )
     elif isinstance(value, list) and branch.items is not None:
         for index, (item, was) in enumerate(zip(value, correlated_items(value, branch.schema, old), strict=True)):
             yield from check_rules(item, branch.items, path=f"{path}[{index}]", old=was)

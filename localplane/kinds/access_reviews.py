@@ -38,7 +38,7 @@ def _review_kind(name: str, plural: str, strategy: NoStatusStrategy, *, namespac
         subresources=(),
         verbs=("create",),
         strategy=strategy,
-        naming=NameFormat.ANY,
+        name_format=NameFormat.ANY,
         is_virtual=True,
     )
 

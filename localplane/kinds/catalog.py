@@ -30,7 +30,7 @@ class Catalog:
         """Return the kind of a group, version and plural; None if there is none."""
         return self._kinds.get((group, version, plural))
 
-    def of(self, obj: Object) -> Kind | None:
+    def kind_of(self, obj: Object) -> Kind | None:
         """Return the kind of an object, None if it is not served."""
         group, _, version = obj.get("apiVersion", "").rpartition("/")
         found = (each for each in self._kinds.values() if (each.group, each.version) == (group, version))

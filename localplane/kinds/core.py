@@ -42,19 +42,19 @@ class NamespaceStrategy(Strategy):
         super().prepare_for_update(new, old)
         new["spec"] = old.get("spec", {})
 
-    def deleting(self, obj: Object) -> None:
+    def begin_deletion(self, obj: Object) -> None:
         """Set phase Terminating, so that the namespace controller deletes the contents."""
         obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
 
-    def held(self, obj: Object) -> bool:
+    def blocks_deletion(self, obj: Object) -> bool:
         """Return whether the contents of the namespace may still exist."""
         return bool(obj.get("spec", {}).get("finalizers"))
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get namespaces``."""
         return {"Status": obj.get("status", {}).get("phase", ""), "Age": columns.age(obj, now)}
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         return {"status.phase": obj.get("status", {}).get("phase", "")}
 
@@ -73,20 +73,20 @@ class FinalizeSubresource(Subresource):
 class _DataStrategy(NoStatusStrategy):
     """The common strategy of ConfigMaps and Secrets: valid keys, limited size, no changes once `immutable`."""
 
-    parts: tuple[str, ...]
-    whole: str
+    data_fields: tuple[str, ...]
+    size_path: str
     """Path of the error if the data is too large."""
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of keys and size."""
         found: list[FieldError] = []
         size = 0
-        for part in self.parts:
+        for part in self.data_fields:
             for key, value in (obj.get(part) or {}).items():
                 found += field_errors.invalid_for_each(f"{part}[{key}]", key, name_validation.config_map_key(key))
                 size += len(value.encode())
         if size > _MAX_DATA_BYTES:
-            found.append(field_errors.too_long(self.whole, _MAX_DATA_BYTES))
+            found.append(field_errors.too_long(self.size_path, _MAX_DATA_BYTES))
         return found
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
@@ -97,7 +97,7 @@ class _DataStrategy(NoStatusStrategy):
                 found.append(field_errors.forbidden("immutable", "field is immutable when `immutable` is set"))
             found += [
                 field_errors.forbidden(part, "field is immutable when `immutable` is set")
-                for part in self.parts
+                for part in self.data_fields
                 if (new.get(part) or {}) != (old.get(part) or {})
             ]
         return found + self.validate(new)
@@ -106,8 +106,8 @@ class _DataStrategy(NoStatusStrategy):
 class ConfigMapStrategy(_DataStrategy):
     """The strategy of ConfigMaps: strings and bytes by key."""
 
-    parts = ("data", "binaryData")
-    whole = "<nil>"
+    data_fields = ("data", "binaryData")
+    size_path = "<nil>"
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of the data, and of keys that are in both parts."""
@@ -117,16 +117,16 @@ class ConfigMapStrategy(_DataStrategy):
             field_errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in sorted(both)
         ]
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get configmaps``."""
-        return {"Data": sum(len(obj.get(part) or ()) for part in self.parts), "Age": columns.age(obj, now)}
+        return {"Data": sum(len(obj.get(part) or ()) for part in self.data_fields), "Age": columns.age(obj, now)}
 
 
 class SecretStrategy(_DataStrategy):
     """The strategy of Secrets: bytes by key, with required keys for each secret type."""
 
-    parts = ("data",)
-    whole = "data"
+    data_fields = ("data",)
+    size_path = "data"
 
     def default(self, obj: Object) -> None:
         """Convert ``stringData`` to data, and default the type to Opaque."""
@@ -148,11 +148,11 @@ class SecretStrategy(_DataStrategy):
             new, old
         )
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get secrets``."""
         return {"Type": obj.get("type", ""), "Data": len(obj.get("data") or ()), "Age": columns.age(obj, now)}
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         return {"type": obj.get("type", "")}
 
@@ -168,7 +168,7 @@ _REQUIRED_SECRET_KEYS: Final = {
 class ServiceAccountStrategy(NoStatusStrategy):
     """The strategy of ServiceAccounts, which have no tokens because the plane does not authenticate pods."""
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get serviceaccounts``."""
         return {"Secrets": len(obj.get("secrets") or ()), "Age": columns.age(obj, now)}
 
@@ -178,8 +178,8 @@ NAMESPACES: Final = Kind(
     name="Namespace",
     namespaced=False,
     short_names=("ns",),
-    generations=False,
-    naming=NameFormat.LABEL,
+    has_generation=False,
+    name_format=NameFormat.LABEL,
     verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     subresources=(STATUS, FinalizeSubresource()),
     strategy=NamespaceStrategy(),
@@ -192,7 +192,7 @@ KINDS: Final = (
         name="ConfigMap",
         short_names=("cm",),
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=ConfigMapStrategy(),
         columns=(columns.NAME, *columns.strings("Data"), columns.AGE),
     ),
@@ -200,7 +200,7 @@ KINDS: Final = (
         plural="secrets",
         name="Secret",
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=SecretStrategy(),
         columns=(columns.NAME, *columns.strings("Type", "Data"), columns.AGE),
     ),
@@ -209,7 +209,7 @@ KINDS: Final = (
         name="ServiceAccount",
         short_names=("sa",),
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=ServiceAccountStrategy(),
         columns=(columns.NAME, *columns.strings("Secrets"), columns.AGE),
     ),

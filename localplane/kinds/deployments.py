@@ -56,11 +56,11 @@ class ReplicaSetStrategy(Strategy):
             "spec.selector", new["spec"].get("selector"), old["spec"].get("selector")
         )
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get replicasets``."""
         status = obj.get("status") or {}
         return {
@@ -104,12 +104,12 @@ class DeploymentStrategy(ReplicaSetStrategy):
             found.append(field_errors.invalid("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail))
         return found
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return no fields: Deployments support only metadata fields in field selectors."""
         del obj
         return {}
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get deployments``."""
         status = obj.get("status") or {}
         return {

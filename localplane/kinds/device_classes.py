@@ -33,7 +33,7 @@ class DeviceClassStrategy(NoStatusStrategy):
             found.append(field_errors.invalid("spec.extendedResourceName", resource, detail))
         return found
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get deviceclasses``."""
         return {"Age": columns.age(obj, now)}
 

@@ -27,7 +27,7 @@ class DeviceTaintRuleStrategy(Strategy):
         """Set an empty taint if the rule has none."""
         obj.setdefault("spec", {}).setdefault("taint", {})
 
-    def stamp(self, obj: Object, now: datetime) -> None:
+    def set_times(self, obj: Object, now: datetime) -> None:
         """Set ``timeAdded`` of the taint if absent."""
         if not obj["spec"]["taint"].get("timeAdded"):
             obj["spec"]["taint"]["timeAdded"] = rfc3339(now)
@@ -50,7 +50,7 @@ class DeviceTaintRuleStrategy(Strategy):
         found += device_validation.validate_device_taint("spec.taint", spec["taint"])
         return found + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get devicetaintrules``."""
         taint = obj["spec"]["taint"]
         return {

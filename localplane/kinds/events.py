@@ -41,12 +41,12 @@ _ALWAYS_WRITTEN: Final[Mapping[str, object]] = {
 class EventsV1Converter:
     """The converter between stored events and ``events.k8s.io/v1``."""
 
-    def show(self, obj: Object) -> Object:
+    def from_storage(self, obj: Object) -> Object:
         """Return a stored event with the field names of ``events.k8s.io/v1``."""
         shown = {_EVENTS_V1_NAMES.get(name, name): value for name, value in obj.items() if value not in ("", 0)}
         return shown | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
 
-    def store(self, obj: Object) -> Object:
+    def to_storage(self, obj: Object) -> Object:
         """Return an ``events.k8s.io/v1`` event with the field names of ``v1``, which is stored."""
         return {_STORED_NAMES.get(name, name): value for name, value in obj.items()} | {
             "apiVersion": "v1",
@@ -57,7 +57,7 @@ class EventsV1Converter:
 class EventStrategy(NoStatusStrategy):
     """The strategy of ``v1`` events."""
 
-    reporter = "reportingComponent"
+    reporter_field = "reportingComponent"
 
     def default(self, obj: Object) -> None:
         """Set the fields that Go writes even if empty."""
@@ -78,13 +78,13 @@ class EventStrategy(NoStatusStrategy):
         if namespace not in allowed:
             found.append(field_errors.invalid("involvedObject.namespace", about, "does not match event.namespace"))
         if obj["eventTime"] is not None:
-            found += self._reported(obj)
+            found += self._validate_reporter(obj)
         return found
 
-    def _reported(self, obj: Object) -> list[FieldError]:
+    def _validate_reporter(self, obj: Object) -> list[FieldError]:
         reporter = obj["reportingComponent"]
-        found = [] if reporter else [field_errors.required(self.reporter)]
-        found += field_errors.invalid_for_each(self.reporter, reporter, name_validation.qualified_name(reporter))
+        found = [] if reporter else [field_errors.required(self.reporter_field)]
+        found += field_errors.invalid_for_each(self.reporter_field, reporter, name_validation.qualified_name(reporter))
         for name in ("reportingInstance", "action", "reason"):
             if not obj.get(name):
                 found.append(field_errors.required(name))
@@ -94,7 +94,7 @@ class EventStrategy(NoStatusStrategy):
             found.append(field_errors.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters"))
         return found
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         about = obj.get("involvedObject") or {}
         reporter = obj.get("reportingComponent") or ""
@@ -106,7 +106,7 @@ class EventStrategy(NoStatusStrategy):
             "type": obj.get("type", ""),
         }
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get events``."""
         about, source, series = (obj.get(part) or {} for part in ("involvedObject", "source", "series"))
         first = columns.elapsed(obj.get("firstTimestamp") or obj.get("eventTime"), now)
@@ -132,7 +132,7 @@ class EventStrategy(NoStatusStrategy):
 class EventsV1Strategy(EventStrategy):
     """The strategy of ``events.k8s.io/v1`` events: all fields required, most fields immutable."""
 
-    reporter = "reportingController"
+    reporter_field = "reportingController"
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of a new event, which must not use deprecated fields."""
@@ -153,7 +153,7 @@ class EventsV1Strategy(EventStrategy):
         if new.get("series") != old.get("series"):
             found += _validate_series(new)
         for name in _IMMUTABLE_FIELDS:
-            path = self.reporter if name == "reportingComponent" else name
+            path = self.reporter_field if name == "reportingComponent" else name
             found += field_errors.validate_immutable(path, new.get(name), old.get(name))
         return found
 
@@ -200,7 +200,7 @@ KINDS: Final = (
         name="Event",
         short_names=("ev",),
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=EventStrategy(),
         columns=_COLUMNS,
     ),
@@ -210,10 +210,10 @@ KINDS: Final = (
         name="Event",
         short_names=("ev",),
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=EventsV1Strategy(),
         columns=_COLUMNS,
-        storage="events",
-        form=EventsV1Converter(),
+        storage_collection="events",
+        converter=EventsV1Converter(),
     ),
 )

@@ -78,9 +78,9 @@ def validate_unmodified(path: str, new: object, old: object, *, detail: str = IM
     return [] if new == old else [invalid(path, None, detail)]
 
 
-def invalid_for_each(path: str, value: str, faults: Iterable[str]) -> list[FieldError]:
+def invalid_for_each(path: str, value: str, errors: Iterable[str]) -> list[FieldError]:
     """Return an error for each fault of a value."""
-    return [invalid(path, value, fault) for fault in faults]
+    return [invalid(path, value, error) for error in errors]
 
 
 def validate_enum(path: str, value: object, known: Collection[str]) -> list[FieldError]:

@@ -97,11 +97,11 @@ class JobStrategy(Strategy):
             found += field_errors.validate_immutable(f"spec.{name}", spec.get(name), before.get(name))
         return found
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get jobs``."""
         spec, status = obj["spec"], obj.get("status") or {}
         done, wanted, parallel = status.get("succeeded", 0), spec.get("completions"), spec.get("parallelism", 0)

@@ -15,11 +15,11 @@ from localplane.status_errors import FieldError
 class ObjectLister(Protocol):
     """Read-only access of admission to the current state of other objects."""
 
-    def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+    def get_object(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
         """Return one object, None if there is none."""
         ...
 
-    def every(self, collection: str) -> Iterable[Object]:
+    def list_objects(self, collection: str) -> Iterable[Object]:
         """Return all objects of a kind, in all namespaces."""
         ...
 
@@ -27,14 +27,14 @@ class ObjectLister(Protocol):
 class Strategy:
     """The rules of a kind (upstream: a registry's strategy). Methods may change `new` and `obj`, but never `old`.
 
-    A write calls, in this order: `default`, `stamp`, `prepare_*`, `admit` (for a new object), the common rules,
+    A write calls, in this order: `default`, `set_times`, `prepare_*`, `admit` (for a new object), the common rules,
     `validate*`; so validation gets the object that would be stored.
     """
 
     def default(self, obj: Object) -> None:
         """Set the defaults of absent fields."""
 
-    def stamp(self, obj: Object, now: datetime) -> None:
+    def set_times(self, obj: Object, now: datetime) -> None:
         """Set absent timestamps whose default is the current time."""
 
     def set_update_times(self, new: Object, old: Object, now: datetime) -> None:
@@ -58,9 +58,9 @@ class Strategy:
         new.update(old)
         new["status"] = status
 
-    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+    def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
         """Complete a new object from other objects (a pod's priority); return the errors that forbid its creation."""
-        del obj, others
+        del obj, objects
         return []
 
     def validate(self, obj: Object) -> list[FieldError]:
@@ -73,7 +73,7 @@ class Strategy:
         del old
         return self.validate(new)
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support besides metadata.name and metadata.namespace.
 
         The names are the same for every object; absent values are empty.
@@ -81,7 +81,7 @@ class Strategy:
         del obj
         return {}
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of columns without a path, by column name."""
         del obj, now
         return {}
@@ -91,15 +91,15 @@ class Strategy:
         del obj
         return []
 
-    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+    def grace_period_seconds(self, obj: Object, requested: int | None) -> int:
         """Return the grace period of a deleted object in seconds; 0 removes the object at once."""
-        del obj, asked
+        del obj, requested
         return 0
 
-    def deleting(self, obj: Object) -> None:
+    def begin_deletion(self, obj: Object) -> None:
         """Change an object whose graceful deletion begins."""
 
-    def held(self, obj: Object) -> bool:
+    def blocks_deletion(self, obj: Object) -> bool:
         """Return whether the kind holds a deleted object for another reason than finalizers and grace period."""
         del obj
         return False
@@ -108,11 +108,11 @@ class Strategy:
 class StorageConverter(Protocol):
     """Converts a kind's objects between the stored version and another one (``events.k8s.io``)."""
 
-    def show(self, obj: Object) -> Object:
+    def from_storage(self, obj: Object) -> Object:
         """Return a stored object in the converter's version."""
         ...
 
-    def store(self, obj: Object) -> Object:
+    def to_storage(self, obj: Object) -> Object:
         """Return an object of the converter's version in the stored version."""
         ...
 
@@ -164,17 +164,17 @@ class Kind:
     subresources: tuple[Subresource, ...] = (STATUS,)
     verbs: tuple[str, ...] = VERBS
     strategy: Strategy = field(default_factory=Strategy)
-    generations: bool = True
+    has_generation: bool = True
     """Whether ``metadata.generation`` counts the changes of all fields except metadata and status."""
     columns: tuple[PrinterColumn, ...] = ()
     """Columns of ``kubectl get``, including the name; empty for name and age."""
-    naming: NameFormat = NameFormat.SUBDOMAIN
+    name_format: NameFormat = NameFormat.SUBDOMAIN
     """Format of the objects' names."""
     allow_unconditional_update: bool = True
     """Whether an update may omit the resourceVersion; never for custom kinds."""
-    custom: bool = False
+    is_custom: bool = False
     """Whether a CustomResourceDefinition defines the kind."""
-    propagation: str = "Background"
+    propagation_policy: str = "Background"
     """Default propagation policy of deletions; ``Orphan`` for batch/v1 Jobs."""
     is_virtual: bool = False
     """Whether objects are answered and never stored, as access reviews."""
@@ -182,11 +182,11 @@ class Kind:
     """Singular name, if different from the kind in lower case."""
     list_name: str = ""
     """``kind`` of lists, if different from the kind with suffix ``List``."""
-    storage: str = ""
+    storage_collection: str = ""
     """Collection of the stored objects, if shared with another version of the kind."""
     schema: Schema | None = None
     """Schema of a custom kind; `schemas.builtin_schemas` has the schemas of built-in kinds."""
-    form: StorageConverter | None = None
+    converter: StorageConverter | None = None
     """Converter between this version and the stored one, None if equal; the strategy gets stored objects."""
 
     @property
@@ -205,7 +205,7 @@ class Kind:
         return self.list_name or f"{self.name}List"
 
     @property
-    def label(self) -> str:
+    def group_resource(self) -> str:
         """Return the group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
@@ -213,15 +213,15 @@ class Kind:
         """Return a subresource by name, None if there is none."""
         return next((each for each in self.subresources if each.name == name), None)
 
-    def stored(self, obj: Object) -> Object:
+    def to_storage(self, obj: Object) -> Object:
         """Return an object of this version in the stored version."""
-        return obj if self.form is None else self.form.store(obj)
+        return obj if self.converter is None else self.converter.to_storage(obj)
 
-    def shown(self, raw: bytes) -> bytes:
+    def from_storage(self, raw: bytes) -> bytes:
         """Return a stored object in this version."""
-        return raw if self.form is None else encode(self.form.show(decode(raw)))
+        return raw if self.converter is None else encode(self.converter.from_storage(decode(raw)))
 
     @property
     def collection(self) -> str:
         """Return the name of the collection in the store."""
-        return self.storage or self.label
+        return self.storage_collection or self.group_resource

@@ -23,7 +23,7 @@ class LeaseStrategy(NoStatusStrategy):
             found.append(field_errors.invalid("spec.leaseTransitions", changes, "must be greater than or equal to 0"))
         return found
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get leases``."""
         return {"Holder": (obj.get("spec") or {}).get("holderIdentity", ""), "Age": columns.age(obj, now)}
 
@@ -34,7 +34,7 @@ KINDS: Final = (
         plural="leases",
         name="Lease",
         subresources=(),
-        generations=False,
+        has_generation=False,
         strategy=LeaseStrategy(),
         columns=(columns.NAME, *columns.strings("Holder"), columns.AGE),
     ),

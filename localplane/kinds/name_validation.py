@@ -56,26 +56,26 @@ def _max_length_error(limit: int) -> str:
 
 def dns1123_label(text: str) -> list[str]:
     """Return the faults of a DNS label (RFC 1123): namespaces, devices, requests, containers."""
-    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(_DNS1123_LABEL, text):
-        faults.append(_regex_error(_DNS1123_LABEL_ERROR, _DNS1123_LABEL, "my-name", "123-abc"))
-    return faults
+        errors.append(_regex_error(_DNS1123_LABEL_ERROR, _DNS1123_LABEL, "my-name", "123-abc"))
+    return errors
 
 
 def dns1035_label(text: str) -> list[str]:
     """Return the faults of a DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
-    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(_DNS1035_LABEL, text):
-        faults.append(_regex_error(_DNS1035_LABEL_ERROR, _DNS1035_LABEL, "my-name", "abc-123"))
-    return faults
+        errors.append(_regex_error(_DNS1035_LABEL_ERROR, _DNS1035_LABEL, "my-name", "abc-123"))
+    return errors
 
 
 def dns1123_subdomain(text: str) -> list[str]:
     """Return the faults of a DNS subdomain (RFC 1123): the names of most objects."""
-    faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
+    errors = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
     if not re.fullmatch(_DNS1123_SUBDOMAIN, text):
-        faults.append(_regex_error(_DNS1123_SUBDOMAIN_ERROR, _DNS1123_SUBDOMAIN, "example.com"))
-    return faults
+        errors.append(_regex_error(_DNS1123_SUBDOMAIN_ERROR, _DNS1123_SUBDOMAIN, "example.com"))
+    return errors
 
 
 def path_segment(text: str) -> list[str]:
@@ -89,30 +89,30 @@ def qualified_name(text: str) -> list[str]:
     """Return the faults of a label key with an optional domain; also for finalizers and taints."""
     *domain, name = text.split("/")
     if len(domain) > 1:
-        fault = _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
-        return [f"a valid label key {fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
-    faults = []
+        error = _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
+        return [f"a valid label key {error} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    errors = []
     if domain:
         found = dns1123_subdomain(domain[0]) if domain[0] else [_EMPTY_ERROR]
-        faults += [f"prefix part {fault}" for fault in found]
+        errors += [f"prefix part {error}" for error in found]
     if not name:
-        faults.append(f"name part {_EMPTY_ERROR}")
+        errors.append(f"name part {_EMPTY_ERROR}")
     elif len(name) > _LABEL_MAX_LENGTH:
-        faults.append(f"name part {_max_length_error(_LABEL_MAX_LENGTH)}")
+        errors.append(f"name part {_max_length_error(_LABEL_MAX_LENGTH)}")
     if not re.fullmatch(_QUALIFIED_NAME, name):
-        faults.append(
+        errors.append(
             "name part " + _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
         )
-    return faults
+    return errors
 
 
 def label_value(text: str) -> list[str]:
     """Return the faults of a label value."""
-    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
     if not re.fullmatch(f"({_QUALIFIED_NAME})?", text):
         sentence = f"a valid label must be an empty string or {_QUALIFIED_NAME_ERROR.removeprefix('must ')}"
-        faults.append(_regex_error(sentence, f"({_QUALIFIED_NAME})?", "MyValue", "my_value", "12345"))
-    return faults
+        errors.append(_regex_error(sentence, f"({_QUALIFIED_NAME})?", "MyValue", "my_value", "12345"))
+    return errors
 
 
 def c_identifier(text: str) -> list[str]:
@@ -128,15 +128,15 @@ def c_identifier(text: str) -> list[str]:
 
 def config_map_key(text: str) -> list[str]:
     """Return the faults of a key in a ConfigMap or Secret."""
-    faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
+    errors = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
     if not re.fullmatch(_CONFIG_MAP_KEY, text):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        faults.append(_regex_error(sentence, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name"))
+        errors.append(_regex_error(sentence, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name"))
     if text in (".", ".."):
-        faults.append(f"must not be '{text}'")
+        errors.append(f"must not be '{text}'")
     elif text.startswith(".."):
-        faults.append("must not start with '..'")
-    return faults
+        errors.append("must not start with '..'")
+    return errors
 
 
 def env_var_name(text: str) -> list[str]:
@@ -148,16 +148,16 @@ def env_var_name(text: str) -> list[str]:
 
 def port_name(text: str) -> list[str]:
     """Return the faults of a port name (IANA service name)."""
-    faults = ["must be no more than 15 characters"] if len(text) > 15 else []  # noqa: PLR2004 - IANA's
+    errors = ["must be no more than 15 characters"] if len(text) > 15 else []  # noqa: PLR2004 - IANA's
     if not re.fullmatch("[-a-z0-9]+", text):
-        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", text):
-        faults.append("must contain at least one letter (a-z)")
+        errors.append("must contain at least one letter (a-z)")
     if "--" in text:
-        faults.append("must not contain consecutive hyphens")
+        errors.append("must not contain consecutive hyphens")
     if text.startswith("-") or text.endswith("-"):
-        faults.append("must not begin or end with a hyphen")
-    return faults
+        errors.append("must not begin or end with a hyphen")
+    return errors
 
 
 def semver(text: str) -> list[str]:
@@ -179,7 +179,7 @@ class NameFormat(Enum):
     ANY = "any"
     """Any name: access reviews are never stored and need none."""
 
-    def faults(self, name: str, *, prefix: bool = False) -> list[str]:
+    def errors(self, name: str, *, prefix: bool = False) -> list[str]:
         """Return the faults of a name, or of a generateName prefix."""
         check = _CHECKS.get(self)
         if check is None:

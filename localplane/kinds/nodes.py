@@ -22,9 +22,9 @@ class NodeStrategy(Strategy):
     def prepare_for_create(self, obj: Object) -> None:
         """Keep the status of a new node."""
 
-    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+    def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
         """Add the not-ready taint, which keeps pods away; the node lifecycle controller removes it once ready."""
-        del others
+        del objects
         taints = (obj.setdefault("spec", {})).get("taints") or []
         if not any((each.get("key"), each.get("effect")) == tuple(_NOT_READY_TAINT.values()) for each in taints):
             obj["spec"]["taints"] = [*taints, dict(_NOT_READY_TAINT)]
@@ -61,11 +61,11 @@ class NodeStrategy(Strategy):
                 found.append(field_errors.forbidden(f"spec.{name}", detail))
         return found
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get nodes``."""
         status = obj.get("status") or {}
         info = status.get("nodeInfo") or {}
@@ -118,7 +118,7 @@ KINDS: Final = (
         name="Node",
         namespaced=False,
         short_names=("no",),
-        generations=False,
+        has_generation=False,
         strategy=NodeStrategy(),
         columns=(
             columns.NAME,

@@ -16,9 +16,9 @@ def validate(kind: Kind, obj: Object) -> list[FieldError]:
     meta = metadata(obj)
     prefix, name = meta.get("generateName", ""), meta["name"]
     found = field_errors.invalid_for_each(
-        "metadata.generateName", prefix, kind.naming.faults(prefix, prefix=True) if prefix else []
+        "metadata.generateName", prefix, kind.name_format.errors(prefix, prefix=True) if prefix else []
     )
-    found += field_errors.invalid_for_each("metadata.name", name, kind.naming.faults(name))
+    found += field_errors.invalid_for_each("metadata.name", name, kind.name_format.errors(name))
     finalizers = meta.get("finalizers") or []
     return found + _validate_common(meta, "metadata") + _validate_finalizers(finalizers)
 

@@ -229,7 +229,7 @@ def _validate_container_claims(path: str, used: list[Object], claims: Sequence[s
             known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             cause = field_errors.not_found(at, name)
             detail = f"{cause.message}: must be one of the names in pod.spec.resourceClaims{known}"
-            found.append(FieldError(cause.fault, cause.field, detail))
+            found.append(FieldError(cause.type, cause.field, detail))
     return found
 
 
@@ -270,8 +270,8 @@ def _validate_toleration(path: str, toleration: Object) -> list[FieldError]:
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         found.append(field_errors.invalid(f"{path}.effect", effect, detail))
     if operator in ("", "Equal"):
-        if faults := name_validation.label_value(value):
-            found.append(field_errors.invalid(f"{path}.operator", value, ";".join(faults)))
+        if errors := name_validation.label_value(value):
+            found.append(field_errors.invalid(f"{path}.operator", value, ";".join(errors)))
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"

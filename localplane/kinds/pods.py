@@ -54,9 +54,9 @@ class PodStrategy(Strategy):
         if had.get("qosClass"):
             status.setdefault("qosClass", had["qosClass"])
 
-    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+    def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
         """Set the priority of the pod from its PriorityClass."""
-        priority_classes.set_pod_priority(obj, others)
+        priority_classes.set_pod_priority(obj, objects)
         return []
 
     def validate(self, obj: Object) -> list[FieldError]:
@@ -82,7 +82,7 @@ class PodStrategy(Strategy):
             found.append(field_errors.forbidden("status.nominatedNodeName", _ALREADY_BOUND_MESSAGE))
         return found + pod_validation.validate_resource_claim_statuses(new)
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         spec, status = obj["spec"], obj.get("status") or {}
         addresses = status.get("podIPs") or [{}]
@@ -97,16 +97,16 @@ class PodStrategy(Strategy):
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get pods``."""
         return pod_columns.cells(obj, now=now)
 
-    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+    def grace_period_seconds(self, obj: Object, requested: int | None) -> int:
         """Return the grace period for the kubelet; 0 for a pod that is unscheduled or finished."""
         spec = obj["spec"]
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in FINISHED_PHASES:
             return 0
-        seconds = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
+        seconds = spec.get("terminationGracePeriodSeconds", 0) if requested is None else requested
         return 1 if seconds < 0 else int(seconds)
 
 
@@ -118,7 +118,7 @@ class BindingSubresource(Subresource):
     kind = "Binding"
     verbs = ("create",)
 
-    def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
         """Set the node of the pod; raises `StatusError` if the pod cannot be bound."""
         meta, spec = metadata(obj), obj["spec"]
         name, about, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
@@ -150,7 +150,7 @@ class EvictionSubresource(Subresource):
     kind = "Eviction"
     verbs = ("create",)
 
-    def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
         """Set the condition DisruptionTarget of a running pod; return the options of its deletion."""
         name, options = metadata(obj)["name"], body.get("deleteOptions") or {}
         if (body.get("metadata") or {}).get("name", name) != name:
@@ -168,8 +168,8 @@ class EvictionSubresource(Subresource):
                 message="Eviction API: evicting",
             )
         return DeleteOptions(
-            grace_seconds=options.get("gracePeriodSeconds"),
-            propagation=options.get("propagationPolicy"),
+            grace_period_seconds=options.get("gracePeriodSeconds"),
+            propagation_policy=options.get("propagationPolicy"),
             uid=conditions.get("uid"),
         )
 
@@ -228,7 +228,7 @@ BINDINGS: Final = Kind(
     subresources=(),
     verbs=("create",),
     strategy=NoStatusStrategy(),
-    naming=NameFormat.ANY,
+    name_format=NameFormat.ANY,
     is_virtual=True,
 )
 """Legacy resource for ``pods/binding``, with the name of the pod only in the body."""

@@ -74,7 +74,7 @@ class PriorityClassStrategy(NoStatusStrategy):
             "preemptionPolicy", new["preemptionPolicy"], old["preemptionPolicy"]
         )
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get priorityclasses``."""
         return {
             "Value": obj["value"],
@@ -84,16 +84,16 @@ class PriorityClassStrategy(NoStatusStrategy):
         }
 
 
-def set_pod_priority(pod: Object, others: ObjectLister) -> None:
+def set_pod_priority(pod: Object, objects: ObjectLister) -> None:
     """Set the priority of a new pod from its PriorityClass or the global default; raises `StatusError` 403."""
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
     name = spec.get("priorityClassName")
     if name:
-        found = others.find(PRIORITY_CLASSES, name)
+        found = objects.get_object(PRIORITY_CLASSES, name)
         if found is None:
             raise status_errors.forbidden("pods", "", pod_name, f"no PriorityClass with name {name} was found")
     else:
-        defaults = [each for each in others.every(PRIORITY_CLASSES) if each.get("globalDefault")]
+        defaults = [each for each in objects.list_objects(PRIORITY_CLASSES) if each.get("globalDefault")]
         found = min(defaults, key=lambda each: each["value"], default=None)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]

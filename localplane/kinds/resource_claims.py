@@ -42,9 +42,9 @@ class ResourceClaimStrategy(Strategy):
         super().prepare_for_status_update(new, old)
         claim_status.drop_deallocated_device_statuses(new.setdefault("status", {}), old.get("status") or {})
 
-    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+    def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
         """Refuse admin access in namespaces without the admin access label."""
-        return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"], others)
+        return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"], objects)
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the spec."""
@@ -60,7 +60,7 @@ class ResourceClaimStrategy(Strategy):
             found += claim_status.validate(new, old, generated=self._generated)
         return found
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourceclaims``."""
         status, deleted = obj.get("status") or {}, "deletionTimestamp" in obj["metadata"]
         states = ["deleted"] if deleted else []
@@ -81,9 +81,9 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
         spec.setdefault("metadata", {})
         device_validation.set_request_defaults(spec.setdefault("spec", {}).setdefault("devices", {}))
 
-    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+    def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
         """Refuse admin access in namespaces without the admin access label."""
-        return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"]["spec"], others)
+        return authorize_admin_access(obj["metadata"].get("namespace", ""), obj["spec"]["spec"], objects)
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the metadata and the spec of the template's claims."""
@@ -95,7 +95,7 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
         """Return the errors of an update; the spec is immutable."""
         return field_errors.validate_immutable("spec", new["spec"], old["spec"])
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourceclaimtemplates``."""
         return {"Age": columns.age(obj, now)}
 
@@ -108,11 +108,11 @@ def validate_spec(path: str, spec: Object) -> list[FieldError]:
     return found
 
 
-def authorize_admin_access(namespace: str, spec: Object, others: ObjectLister) -> list[FieldError]:
+def authorize_admin_access(namespace: str, spec: Object, objects: ObjectLister) -> list[FieldError]:
     """Return the error of admin access in a namespace without the admin access label."""
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
-            found = others.find("namespaces", namespace) or {"metadata": {}}
+            found = objects.get_object("namespaces", namespace) or {"metadata": {}}
             if (found["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true":
                 return []
             detail = (
@@ -129,7 +129,7 @@ def claim_kinds(traits: Traits) -> tuple[Kind, ...]:
             group=GROUP,
             plural="resourceclaims",
             name="ResourceClaim",
-            generations=False,
+            has_generation=False,
             strategy=ResourceClaimStrategy(generated=traits.generated_validation),
             columns=(columns.NAME, *columns.strings("State"), columns.AGE),
         ),
@@ -138,7 +138,7 @@ def claim_kinds(traits: Traits) -> tuple[Kind, ...]:
             plural="resourceclaimtemplates",
             name="ResourceClaimTemplate",
             subresources=(),
-            generations=False,
+            has_generation=False,
             strategy=ResourceClaimTemplateStrategy(),
             columns=(columns.NAME, columns.AGE),
         ),

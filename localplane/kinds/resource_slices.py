@@ -45,7 +45,7 @@ class ResourceSliceStrategy(NoStatusStrategy):
         """Create the strategy; `by_pool` also enables the field selector ``spec.pool.name``."""
         self._select_by_pool = by_pool
 
-    def stamp(self, obj: Object, now: datetime) -> None:
+    def set_times(self, obj: Object, now: datetime) -> None:
         """Set ``timeAdded`` of device taints if absent."""
         for device in obj["spec"].get("devices") or ():
             for taint in device.get("taints") or ():
@@ -64,13 +64,13 @@ class ResourceSliceStrategy(NoStatusStrategy):
         """Return the errors of an update; driver, pool name and node name are immutable."""
         return _validate_spec(new["spec"], old["spec"])
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
         spec = obj["spec"]
         pool = {"spec.pool.name": (spec.get("pool") or {}).get("name", "")} if self._select_by_pool else {}
         return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")} | pool
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourceslices``."""
         spec = obj["spec"]
         return {

@@ -87,8 +87,8 @@ def nested_field(obj: Object, path: str) -> Any:  # noqa: ANN401 - whatever lies
 
 def set_nested_field(obj: Object, path: str, value: object) -> None:
     """Set the value at a simple JSONPath; create the objects on the way."""
-    *way, last = path.removeprefix(".").split(".")
-    for name in way:
+    *parents, last = path.removeprefix(".").split(".")
+    for name in parents:
         if not isinstance(obj.get(name), dict):
             obj[name] = {}
         obj = obj[name]

@@ -34,7 +34,7 @@ NOT_ENFORCED: Final[Mapping[str, str]] = {
 class RoleBindingStrategy(NoStatusStrategy):
     """The strategy of RoleBindings and ClusterRoleBindings."""
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get rolebindings``."""
         role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
         accounts = [each for each in subjects if each.get("kind") == "ServiceAccount"]
@@ -50,7 +50,7 @@ class RoleBindingStrategy(NoStatusStrategy):
 class RoleStrategy(NoStatusStrategy):
     """The strategy of Roles and ClusterRoles, whose cell is the creation time, not the age."""
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get roles``."""
         del now
         return {"Created At": obj["metadata"].get("creationTimestamp", "")}
@@ -63,7 +63,7 @@ class LimitRangeStrategy(RoleStrategy):
 class PodDisruptionBudgetStrategy(Strategy):
     """The strategy of PodDisruptionBudgets."""
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get poddisruptionbudgets``."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return {
@@ -77,7 +77,7 @@ class PodDisruptionBudgetStrategy(Strategy):
 class ResourceQuotaStrategy(Strategy):
     """The strategy of ResourceQuotas."""
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourcequotas``."""
         status = obj.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
@@ -98,7 +98,7 @@ class NetworkPolicyStrategy(NoStatusStrategy):
         if spec and not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get networkpolicies``."""
         selector = (obj.get("spec") or {}).get("podSelector")
         return {"Pod-Selector": columns.format_label_selector(selector), "Age": columns.age(obj, now)}
@@ -135,8 +135,8 @@ def _kind_without_status(  # noqa: PLR0913 - what a kind is known by
         subresources=(),
         strategy=strategy or NoStatusStrategy(),
         columns=shown,
-        naming=naming,
-        generations=generations,
+        name_format=naming,
+        has_generation=generations,
     )
 
 
@@ -168,7 +168,7 @@ _RESOURCE_QUOTAS: Final = Kind(
     plural="resourcequotas",
     name="ResourceQuota",
     short_names=("quota",),
-    generations=False,
+    has_generation=False,
     strategy=ResourceQuotaStrategy(),
     columns=(columns.NAME, *columns.strings("Request", "Limit"), columns.AGE),
 )
@@ -177,7 +177,7 @@ _LIMIT_RANGES: Final = Kind(
     name="LimitRange",
     short_names=("limits",),
     subresources=(),
-    generations=False,
+    has_generation=False,
     strategy=LimitRangeStrategy(),
     columns=(columns.NAME, *columns.strings("Created At")),
 )
@@ -202,7 +202,7 @@ _STORAGE_KINDS: Final = tuple(
     )
 )
 _CORE_KINDS: Final = tuple(
-    Kind(plural=plural, name=name, namespaced=namespaced, short_names=short, generations=False)
+    Kind(plural=plural, name=name, namespaced=namespaced, short_names=short, has_generation=False)
     for plural, name, namespaced, short in (
         ("services", "Service", True, ("svc",)),
         ("replicationcontrollers", "ReplicationController", True, ("rc",)),

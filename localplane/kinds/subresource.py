@@ -20,15 +20,15 @@ PART_VERBS: Final = ("get", "patch", "update")
 class DeleteOptions:
     """Options of a deletion: meta/v1 DeleteOptions."""
 
-    grace_seconds: int | None = None
-    propagation: str | None = None
-    orphan: bool | None = None
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
     uid: str | None = None
-    revision: str | None = None
+    resource_version: str | None = None
 
 
 class Subresource:
-    """A subresource; override `read` and `write` for a part, `act` for an action.
+    """A subresource; override `read` and `write` for a part, `create` for an action.
 
     All methods get private copies. A write to a part follows the rules of the whole object: optimistic concurrency,
     generation and no-op writes; `validate` replaces the validation of the kind's strategy. Every method may raise
@@ -50,7 +50,7 @@ class Subresource:
         """Change the object as `body` requests; `body` is a changed form of the result of `read`."""
         raise NotImplementedError
 
-    def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
         """Change the object as a POST of `body` requests; return DeleteOptions if the action deletes the object."""
         raise NotImplementedError
 

@@ -51,11 +51,11 @@ class PatchContext:
     strategic: bool = False
 
     @property
-    def repeated(self) -> Warnings:
+    def duplicate_field_warnings(self) -> Warnings:
         """Return warnings about duplicate keys in the patch; a plain dict has none (see `body_parser.parse_json`)."""
         return [] if type(self.body) is dict else list(go_decoder.duplicate_fields(self.body))
 
-    def quoted(self, result: Object) -> str:
+    def invalid_value(self, result: Object) -> str:
         """Return the invalid value in upstream's message: a strategic patch itself, otherwise the result."""
         return format_as_go(self.body) if self.strategic else encode(result).decode()
 
@@ -68,33 +68,33 @@ class KindCodec:
     version: str
     kind: str
     schema: Schema
-    structures: BuiltinSchemas = field(repr=False)
-    custom: bool = False
+    builtin_schemas: BuiltinSchemas = field(repr=False)
+    is_custom: bool = False
 
     @property
     def api_version(self) -> str:
         """Return the apiVersion of the kind's objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def read(self, raw: bytes, validation: FieldValidation, *, content_type: str = "") -> tuple[Object, Warnings]:
+    def decode(self, raw: bytes, validation: FieldValidation, *, content_type: str = "") -> tuple[Object, Warnings]:
         """Return the object in the body of a POST or PUT, and warnings; raises `StatusError`."""
         value: Any
-        told: Warnings = []
+        warnings: Warnings = []
         try:
             if content_type == protobuf.MEDIA_TYPE:
                 value = self._from_protobuf(raw)
             elif content_type == YAML_MEDIA_TYPE:
-                value, told = body_parser.parse_yaml(raw)
+                value, warnings = body_parser.parse_yaml(raw)
             else:
                 value = body_parser.parse_json(raw)
         except BodySyntaxError as error:
             syntax = "" if content_type in ACCEPTED_MEDIA_TYPES[1:] else "couldn't get version/kind; json parse error: "
-            raise self._unrecognized(f"{syntax}{error}", raw) from None
+            raise self._unrecognized_error(f"{syntax}{error}", raw) from None
         obj = self._check_type_meta({} if value is None else value, raw)
-        return self._strictly(*self.normalize(obj), told, validation)
+        return self._apply_field_validation(*self.normalize(obj), warnings, validation)
 
     def _from_protobuf(self, raw: bytes) -> Object:
-        if self.custom or not protobuf.is_supported(self.schema):
+        if self.is_custom or not protobuf.is_supported(self.schema):
             raise status_errors.unsupported_media_type(ACCEPTED_MEDIA_TYPES[:-1])
         try:
             return protobuf.parse_protobuf(raw, self.schema)
@@ -104,64 +104,68 @@ class KindCodec:
     def normalize(self, obj: Object) -> tuple[Object, Warnings]:
         """Return a normalized object, and warnings about unknown and duplicate fields; raises `StatusError` 400."""
         try:
-            return self._custom(obj) if self.custom else self._typed(obj)
+            return self._decode_custom(obj) if self.is_custom else self._decode_builtin(obj)
         except (UnmarshalTypeError, ScalarDecodeError) as error:
-            raise self._not_handled(str(error)) from None
+            raise self._not_handled_error(str(error)) from None
 
-    def patched(self, obj: Object, patch: PatchContext, validation: FieldValidation) -> tuple[Object, Warnings]:
+    def decode_patch_result(
+        self, obj: Object, patch: PatchContext, validation: FieldValidation
+    ) -> tuple[Object, Warnings]:
         """Return the normalized result of a patch, and warnings; raises `StatusError` 422 if the kind is wrong."""
         try:
-            found, told = self._custom(obj) if self.custom else self._typed(obj)
+            found, warnings = self._decode_custom(obj) if self.is_custom else self._decode_builtin(obj)
         except UnmarshalTypeError as error:
-            raise invalid_patch_result(patch.quoted(obj), error.converted if patch.strategic else str(error)) from None
+            raise invalid_patch_result(
+                patch.invalid_value(obj), error.conversion_text if patch.strategic else str(error)
+            ) from None
         except ScalarDecodeError as error:
-            raise invalid_patch_result(patch.quoted(obj), str(error)) from None
-        given = found.get("apiVersion") or self.api_version, found.get("kind") or self.kind
-        if not self.custom and given != (self.api_version, self.kind):
-            raise invalid_patch_result(patch.quoted(obj), self._no_such_kind(*given))
-        told = [*patch.repeated, *(sorted(told) if patch.strategic else told)]
-        if told and validation is FieldValidation.STRICT:
-            raise invalid_patch_result(patch.quoted(obj), f"strict decoding error: {', '.join(told)}")
-        return found, told if validation is FieldValidation.WARN else []
+            raise invalid_patch_result(patch.invalid_value(obj), str(error)) from None
+        type_meta = found.get("apiVersion") or self.api_version, found.get("kind") or self.kind
+        if not self.is_custom and type_meta != (self.api_version, self.kind):
+            raise invalid_patch_result(patch.invalid_value(obj), self._no_such_kind(*type_meta))
+        warnings = [*patch.duplicate_field_warnings, *(sorted(warnings) if patch.strategic else warnings)]
+        if warnings and validation is FieldValidation.STRICT:
+            raise invalid_patch_result(patch.invalid_value(obj), f"strict decoding error: {', '.join(warnings)}")
+        return found, warnings if validation is FieldValidation.WARN else []
 
-    def _typed(self, obj: Object) -> tuple[Object, Warnings]:
-        told: Warnings = []
-        return go_decoder.struct_decoder(self.schema).read(obj, "", told), told
+    def _decode_builtin(self, obj: Object) -> tuple[Object, Warnings]:
+        warnings: Warnings = []
+        return go_decoder.struct_decoder(self.schema).read(obj, "", warnings), warnings
 
-    def _custom(self, obj: Object) -> tuple[Object, Warnings]:
-        repeated = list(go_decoder.duplicate_fields(obj))
-        obj = obj if not repeated else go_decoder.without_duplicates(obj)
-        told: Warnings = []
-        metadata = go_decoder.struct_decoder(self.structures.definition(OBJECT_META)).read(
-            obj.get("metadata"), "metadata.", told
+    def _decode_custom(self, obj: Object) -> tuple[Object, Warnings]:
+        duplicates = list(go_decoder.duplicate_fields(obj))
+        obj = obj if not duplicates else go_decoder.without_duplicates(obj)
+        warnings: Warnings = []
+        metadata = go_decoder.struct_decoder(self.builtin_schemas.definition(OBJECT_META)).read(
+            obj.get("metadata"), "metadata.", warnings
         )
-        rest = {name: each for name, each in obj.items() if name != "metadata"}
-        unknown = [f'unknown field "{path}"' for path in go_decoder.prune_unknown_fields(self.schema, rest)]
-        return rest | {"metadata": metadata}, repeated + sorted([*told, *unknown])
+        other_fields = {name: each for name, each in obj.items() if name != "metadata"}
+        unknown = [f'unknown field "{path}"' for path in go_decoder.prune_unknown_fields(self.schema, other_fields)]
+        return other_fields | {"metadata": metadata}, duplicates + sorted([*warnings, *unknown])
 
-    def _strictly(
-        self, obj: Object, unknown: Warnings, told: Warnings, validation: FieldValidation
+    def _apply_field_validation(
+        self, obj: Object, unknown: Warnings, warnings: Warnings, validation: FieldValidation
     ) -> tuple[Object, Warnings]:
-        told = [*told, *unknown]
-        if told and validation is FieldValidation.STRICT:
-            raise self._not_handled(f"strict decoding error: {', '.join(told)}")
-        return obj, told if validation is FieldValidation.WARN else []
+        warnings = [*warnings, *unknown]
+        if warnings and validation is FieldValidation.STRICT:
+            raise self._not_handled_error(f"strict decoding error: {', '.join(warnings)}")
+        return obj, warnings if validation is FieldValidation.WARN else []
 
     def _check_type_meta(self, value: Any, raw: bytes) -> Object:  # noqa: ANN401 - JSON
         """Return the object with apiVersion and kind; raises `StatusError` if the value is no object of the kind."""
         if not isinstance(value, dict):
             wrong = f"json: cannot unmarshal {json_type_name(value)} into Go value of type {_TYPE_META_AS_GO}"
-            raise self._unrecognized(f"couldn't get version/kind; json parse error: {wrong}", raw)
+            raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {wrong}", raw)
         for name in ("apiVersion", "kind"):
             if not isinstance(value.get(name, ""), str | None):
                 wrong = (
                     f"json: cannot unmarshal {json_type_name(value[name])} into Go struct field .{name} of type string"
                 )
-                raise self._unrecognized(f"couldn't get version/kind; json parse error: {wrong}", raw)
+                raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {wrong}", raw)
         version, kind = value.get("apiVersion") or "", value.get("kind") or ""
         if version.count("/") > 1:
-            raise self._unrecognized(f"unexpected GroupVersion string: {version}", raw)
-        if self.custom:
+            raise self._unrecognized_error(f"unexpected GroupVersion string: {version}", raw)
+        if self.is_custom:
             self._check_custom(version, kind, raw)
         else:
             self._check_built_in(version or self.api_version, kind or self.kind)
@@ -171,7 +175,7 @@ class KindCodec:
     def _check_custom(self, version: str, kind: str, raw: bytes) -> None:
         if not kind:
             text = raw.decode(errors="replace")
-            raise self._unrecognized(f"Object 'Kind' is missing in '{text}'", raw)
+            raise self._unrecognized_error(f"Object 'Kind' is missing in '{text}'", raw)
         if version != self.api_version:
             raise status_errors.bad_request(
                 f"the API version in the data ({version}) does not match the expected API version ({self.api_version})"
@@ -187,17 +191,17 @@ class KindCodec:
     def _no_such_kind(self, version: str, kind: str) -> str:
         """Return the reason why an object of another kind cannot be decoded as this kind."""
         group, _, short = version.rpartition("/")
-        if self.structures.find(group, short, kind) is None:
+        if self.builtin_schemas.find(group, short, kind) is None:
             return f'no kind "{kind}" is registered for version "{version}" {SCHEME_LOCATION}'
         package = self.group.partition(".")[0] or "core"
         return f"converting ({short}.{kind}) to ({package}.{self.kind}): unknown conversion"
 
-    def _not_handled(self, why: str) -> StatusError:
+    def _not_handled_error(self, why: str) -> StatusError:
         return status_errors.bad_request(
             f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}'
         )
 
-    def _unrecognized(self, why: str, raw: bytes) -> StatusError:
+    def _unrecognized_error(self, why: str, raw: bytes) -> StatusError:
         return status_errors.bad_request(
             f"the object provided is unrecognized (must be of type {self.kind}): {why} ({_summarize_body(raw)})"
         )
@@ -223,21 +227,21 @@ class CodecFactory:
     """Makes the codecs of kinds."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self.structures: Final = load_builtin_schemas(dialect)
+        self.builtin_schemas: Final = load_builtin_schemas(dialect)
 
-    def of(self, kind: Kind) -> KindCodec:
+    def for_kind(self, kind: Kind) -> KindCodec:
         """Return the codec of a built-in or custom kind."""
-        if kind.custom:
-            schema = kind.schema or _untyped_schema(self.structures)
-            return KindCodec(kind.group, kind.version, kind.name, schema, self.structures, custom=True)
-        return self.built_in(kind.group, kind.version, kind.name)
+        if kind.is_custom:
+            schema = kind.schema or _untyped_schema(self.builtin_schemas)
+            return KindCodec(kind.group, kind.version, kind.name, schema, self.builtin_schemas, is_custom=True)
+        return self.for_builtin(kind.group, kind.version, kind.name)
 
-    def built_in(self, group: str, version: str, kind: str) -> KindCodec:
+    def for_builtin(self, group: str, version: str, kind: str) -> KindCodec:
         """Return the codec of a built-in kind, which need not be a resource: ``v1`` Binding, DeleteOptions."""
-        schema = self.structures.find(group, version, kind)
+        schema = self.builtin_schemas.find(group, version, kind)
         if schema is None:
             raise LookupError(f"no structure of {kind} in {group}/{version}: python -m tests.cluster.schemas")
-        return KindCodec(group, version, kind, schema, self.structures)
+        return KindCodec(group, version, kind, schema, self.builtin_schemas)
 
 
 @cache

@@ -109,21 +109,21 @@ def item_schema(schema: Schema) -> Schema:
 def is_granular(value: _Json, schema: Schema) -> bool:
     """Return whether managers own the parts of a value separately."""
     if isinstance(value, dict):
-        return schema.collection is not ElementRelationship.ATOMIC or schema.type == ""
+        return schema.relationship is not ElementRelationship.ATOMIC or schema.type == ""
     return (
         isinstance(value, list)
         and schema.type == "array"
-        and schema.collection in (ElementRelationship.SET, ElementRelationship.MAP)
+        and schema.relationship in (ElementRelationship.SET, ElementRelationship.MAP)
     )
 
 
 def path_element(item: _Json, schema: Schema) -> str:
     """Return the path element of an item in a list of type set or map."""
-    if schema.collection is ElementRelationship.SET or not isinstance(item, dict):
+    if schema.relationship is ElementRelationship.SET or not isinstance(item, dict):
         return f"v:{encode(item).decode()}"
     inner = item_schema(schema)
     keys = {}
-    for name in sorted(schema.keys):
+    for name in sorted(schema.list_map_keys):
         value = item.get(name)
         if value is None:
             value = field_schema(inner, name).default
@@ -155,7 +155,7 @@ def _fields_of(value: _Json, schema: Schema, *, containers: bool) -> FieldSet:
         return found
     for each in value:
         inner = leaf_set()
-        if schema.collection is ElementRelationship.MAP and isinstance(each, dict):
+        if schema.relationship is ElementRelationship.MAP and isinstance(each, dict):
             inner |= _fields_of(each, item_schema(schema), containers=containers)
         found[path_element(each, schema)] = inner
     return found
@@ -189,7 +189,7 @@ def compare_fields(old: _Json, new: _Json, schema: Schema) -> tuple[FieldSet, Fi
 def _path_elements(value: _Json, schema: Schema) -> dict[str, tuple[_Json, Schema]]:
     if isinstance(value, dict):
         return {f"f:{name}": (each, field_schema(schema, name)) for name, each in value.items()}
-    if schema.collection is ElementRelationship.SET:
+    if schema.relationship is ElementRelationship.SET:
         return {path_element(each, schema): (each, _STRING_SCHEMA) for each in value}
     return {path_element(each, schema): (each, item_schema(schema)) for each in value}
 

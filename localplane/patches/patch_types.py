@@ -25,8 +25,8 @@ class PatchRequest:
     body: Any
     """The patch as a JSON value."""
     kind: Kind
-    part: Subresource | None = None
-    manager: str = ""
+    subresource: Subresource | None = None
+    field_manager: str = ""
     force: bool = False
     """Whether a server-side apply takes fields over from other managers."""
     codec: KindCodec
@@ -60,9 +60,9 @@ def decode_patch(raw: bytes, media_type: str) -> tuple[Any, list[str]]:
 
 
 def _apply_mutation(patch: PatchRequest) -> Mutation:
-    kind, part = patch.kind, patch.part
-    author = FieldManagerIdentity(
-        manager=patch.manager,
+    kind, part = patch.kind, patch.subresource
+    identity = FieldManagerIdentity(
+        manager=patch.field_manager,
         api_version=kind.api_version,
         subresource=part.name if part is not None else "",
         time=patch.time,
@@ -71,13 +71,13 @@ def _apply_mutation(patch: PatchRequest) -> Mutation:
     body = server_side_apply.check_applied_object(
         patch.body, api_version=patch.codec.api_version, kind=patch.codec.kind
     )
-    return server_side_apply.apply_mutation(body, patch.codec.schema, author, force=patch.force)
+    return server_side_apply.apply_mutation(body, patch.codec.schema, identity, force=patch.force)
 
 
 def find_patch_type(media_type: str, kind: Kind) -> PatchType:
     """Return the patch type of a content type; raises `StatusError` 415 if the kind does not support the type."""
     known = [
-        each for each in _ADVERTISED_TYPES if each in PATCH_TYPES and not (kind.custom and each == STRATEGIC_PATCH)
+        each for each in _ADVERTISED_TYPES if each in PATCH_TYPES and not (kind.is_custom and each == STRATEGIC_PATCH)
     ]
     if media_type not in known:
         raise status_errors.unsupported_media_type(known)

@@ -74,23 +74,23 @@ class ManagedFieldsEntry:
     time: str
     fields: FieldSet
 
-    def is_managed_by(self, author: FieldManagerIdentity, operation: str) -> bool:
+    def is_managed_by(self, identity: FieldManagerIdentity, operation: str) -> bool:
         """Return whether the entry belongs to a field manager and operation."""
-        return (self.manager, self.operation, self.subresource) == (author.manager, operation, author.subresource)
+        return (self.manager, self.operation, self.subresource) == (identity.manager, operation, identity.subresource)
 
     @property
-    def shown(self) -> str:
+    def conflict_name(self) -> str:
         """Return the name of the manager in conflict messages."""
         update = f" using {self.api_version}" if self.operation == "Update" else ""
         return f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "") + update
 
-    def owning(self, fields: FieldSet, time: str) -> "ManagedFieldsEntry":
+    def with_fields(self, fields: FieldSet, time: str) -> "ManagedFieldsEntry":
         """Return the entry with other fields; the time changes only together with the fields."""
         kept = self.time if fields == self.fields else time
         return ManagedFieldsEntry(self.manager, self.operation, self.api_version, self.subresource, kept, fields)
 
     @property
-    def written(self) -> Object:
+    def to_json(self) -> Object:
         """Return the entry as stored in ``managedFields``."""
         found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
         found |= {"fieldsType": "FieldsV1", "fieldsV1": field_sets.to_fields_v1(self.fields)}
@@ -122,7 +122,7 @@ def _write_managed_fields(obj: Object, found: Iterable[ManagedFieldsEntry]) -> O
     )
     meta = obj.setdefault("metadata", {})
     if listed:
-        meta["managedFields"] = [each.written for each in listed]
+        meta["managedFields"] = [each.to_json for each in listed]
     else:
         meta.pop("managedFields", None)
     return obj
@@ -140,7 +140,7 @@ def check_applied_object(body: _Json, *, api_version: str, kind: str) -> Object:
     return body
 
 
-def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity, *, force: bool = False) -> Mutation:
+def apply_mutation(applied: Object, schema: Schema, identity: FieldManagerIdentity, *, force: bool = False) -> Mutation:
     """Return the mutation that applies an object; applied to an empty object, the mutation creates a new one.
 
     Raises `StatusError` 400 and 500 for an invalid object; the mutation raises 409 for conflicts.
@@ -153,70 +153,76 @@ def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity
         raise _typed_conversion_error(applied, wrong)
 
     def apply(live: Object) -> Object:
-        mine = _strip_unowned(field_sets.applied_fields(applied, schema), author)
+        mine = _strip_unowned(field_sets.applied_fields(applied, schema), identity)
         known = read_managed_fields(live)
         if live and not known:
-            everything = _strip_unowned(field_sets.added_fields(live, schema), author, whole=True)
-            known = [ManagedFieldsEntry(BEFORE_FIRST_APPLY, "Update", author.api_version, "", author.time, everything)]
-        others = [each for each in known if not each.is_managed_by(author, "Apply")]
-        own = next((each for each in known if each.is_managed_by(author, "Apply")), None)
-        new = _merge_value(deepcopy(live), _writable_part(applied, author), schema)
+            everything = _strip_unowned(field_sets.added_fields(live, schema), identity, whole=True)
+            known = [
+                ManagedFieldsEntry(BEFORE_FIRST_APPLY, "Update", identity.api_version, "", identity.time, everything)
+            ]
+        others = [each for each in known if not each.is_managed_by(identity, "Apply")]
+        own = next((each for each in known if each.is_managed_by(identity, "Apply")), None)
+        new = _merge_value(deepcopy(live), _writable_part(applied, identity), schema)
         changed, _ = field_sets.compare_fields(live, new, schema)
         wanted = field_sets.intersection(changed, mine)
         claimed = [(each, field_sets.intersection(each.fields, wanted)) for each in others]
-        upgraded = _last_applied_fields(live, schema, author)
+        upgraded = _last_applied_fields(live, schema, identity)
         if not force and any(field_sets.difference(fields, upgraded) for _, fields in claimed):
-            raise _conflict_error({each.shown: fields for each, fields in claimed if fields})
-        others = [each.owning(field_sets.difference(each.fields, fields), author.time) for each, fields in claimed]
+            raise _conflict_error({each.conflict_name: fields for each, fields in claimed if fields})
+        others = [
+            each.with_fields(field_sets.difference(each.fields, fields), identity.time) for each, fields in claimed
+        ]
         if own is not None:
             kept = mine
             for each in others:
                 kept = field_sets.union(kept, each.fields)
             _prune_unowned(new, own.fields, kept, schema)
         else:
-            own = ManagedFieldsEntry(author.manager, "Apply", author.api_version, author.subresource, "", {})
+            own = ManagedFieldsEntry(identity.manager, "Apply", identity.api_version, identity.subresource, "", {})
         if upgraded:
             new["metadata"]["annotations"][LAST_APPLIED_ANNOTATION] = f"{_encode_sorted(applied)}\n"
         # An apply without changes leaves the time; null may stand for a default, so null counts as a change.
-        time = author.time if new != live or _has_null(applied) else own.time
-        return _write_managed_fields(new, [own.owning(mine, time), *others])
+        time = identity.time if new != live or _has_null(applied) else own.time
+        return _write_managed_fields(new, [own.with_fields(mine, time), *others])
 
     return apply
 
 
-def _last_applied_fields(live: Object, schema: Schema, author: FieldManagerIdentity) -> FieldSet:
+def _last_applied_fields(live: Object, schema: Schema, identity: FieldManagerIdentity) -> FieldSet:
     """Return the still unchanged fields of client-side ``kubectl apply``, which kubectl may take over."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED_ANNOTATION)
-    if author.manager != KUBECTL_MANAGER or author.subresource or not isinstance(text, str):
+    if identity.manager != KUBECTL_MANAGER or identity.subresource or not isinstance(text, str):
         return {}
     try:
         last = decode(text.encode())
     except msgspec.DecodeError:
         return {}
     changed, _ = field_sets.compare_fields(last, live, schema)
-    return _strip_unowned(field_sets.difference(field_sets.applied_fields(last, schema), changed), author)
+    return _strip_unowned(field_sets.difference(field_sets.applied_fields(last, schema), changed), identity)
 
 
 def _encode_sorted(value: _Json) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def update_managed_fields(new: Object, old: Object, schema: Schema, author: FieldManagerIdentity) -> None:
+def update_managed_fields(new: Object, old: Object, schema: Schema, identity: FieldManagerIdentity) -> None:
     """Record the fields that an update or patch has changed, if the object has ``managedFields``."""
     known, meta = read_managed_fields(old), new["metadata"]
     said = meta.get("managedFields")
     if not known or (said is not None and not any(said)):  # [] and [{}] clear managedFields
         meta.pop("managedFields", None)
         return
-    changed, removed = (_strip_unowned(each, author) for each in field_sets.compare_fields(old, new, schema))
-    own = next((each for each in known if each.is_managed_by(author, "Update")), None)
+    changed, removed = (_strip_unowned(each, identity) for each in field_sets.compare_fields(old, new, schema))
+    own = next((each for each in known if each.is_managed_by(identity, "Update")), None)
     if own is None:
-        own = ManagedFieldsEntry(author.manager, "Update", author.api_version, author.subresource, author.time, {})
-    others = [each for each in known if not each.is_managed_by(author, "Update")]
+        own = ManagedFieldsEntry(
+            identity.manager, "Update", identity.api_version, identity.subresource, identity.time, {}
+        )
+    others = [each for each in known if not each.is_managed_by(identity, "Update")]
     lost = [field_sets.recursive_difference(field_sets.difference(each.fields, changed), removed) for each in others]
-    kept = [each.owning(fields, author.time) for each, fields in zip(others, lost, strict=True)]
+    kept = [each.with_fields(fields, identity.time) for each, fields in zip(others, lost, strict=True)]
     mine = field_sets.union(field_sets.recursive_difference(own.fields, removed), changed)
-    _write_managed_fields(new, [own.owning(mine, author.time), *kept])
+    _write_managed_fields(new, [own.with_fields(mine, identity.time), *kept])
 
 
 def _has_null(value: _Json) -> bool:
@@ -225,20 +231,20 @@ def _has_null(value: _Json) -> bool:
     return any(_has_null(each) for each in value) if isinstance(value, list) else value is None
 
 
-def _writable_part(applied: Object, author: FieldManagerIdentity) -> Object:
+def _writable_part(applied: Object, identity: FieldManagerIdentity) -> Object:
     """Return the applied fields that may change the object: for ``/status`` only the status, else the rest."""
-    if author.subresource == "status":
+    if identity.subresource == "status":
         return {name: each for name, each in applied.items() if name in ("metadata", "status")} | {
             "metadata": _identifying_metadata(applied.get("metadata") or {})
         }
-    return {name: each for name, each in applied.items() if name != "status" or not author.has_status_subresource}
+    return {name: each for name, each in applied.items() if name != "status" or not identity.has_status_subresource}
 
 
 def _identifying_metadata(meta: Object) -> Object:
     return {name: each for name, each in meta.items() if name in ("name", "namespace", "uid", "resourceVersion")}
 
 
-def _strip_unowned(fields: FieldSet, author: FieldManagerIdentity, *, whole: bool = False) -> FieldSet:
+def _strip_unowned(fields: FieldSet, identity: FieldManagerIdentity, *, whole: bool = False) -> FieldSet:
     """Return the fields that a manager can own."""
     found = field_sets.difference(
         field_sets.recursive_difference(fields, {**_STRIPPED_FIELDS, "f:metadata": _stripped_metadata()}),
@@ -247,9 +253,9 @@ def _strip_unowned(fields: FieldSet, author: FieldManagerIdentity, *, whole: boo
     found.pop(field_sets.MEMBER_MARK, None)
     if whole:
         return found
-    if author.subresource == "status":
+    if identity.subresource == "status":
         return {name: inner for name, inner in found.items() if name == "f:status"}
-    if author.has_status_subresource:
+    if identity.has_status_subresource:
         found.pop("f:status", None)
     return found
 
@@ -296,7 +302,7 @@ def _merge_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list
 def _merge_element(live: _Json, applied: _Json, schema: Schema) -> _Json:
     return (
         applied
-        if schema.collection is ElementRelationship.SET
+        if schema.relationship is ElementRelationship.SET
         else _merge_value(live or {}, applied, field_sets.item_schema(schema))
     )
 
@@ -389,7 +395,7 @@ def _list_type_errors(value: list[_Json], schema: Schema, path: str) -> Iterable
     seen: set[str] = set()
     for index, each in enumerate(value):
         if _omits_all_keys(each, schema):
-            shown = encode(list(schema.keys)).decode().replace(",", " ")
+            shown = encode(list(schema.list_map_keys)).decode().replace(",", " ")
             omits = f"an element that omits all key fields {shown} (and doesn't have default values for any key fields)"
             yield f"{path}: element {index}: associative list with keys has {omits}"
             continue
@@ -406,10 +412,12 @@ def _list_type_errors(value: list[_Json], schema: Schema, path: str) -> Iterable
 
 def _omits_all_keys(item: _Json, schema: Schema) -> bool:
     """Return whether an element of a list of type map has no key field."""
-    if schema.collection is not ElementRelationship.MAP or not isinstance(item, dict):
+    if schema.relationship is not ElementRelationship.MAP or not isinstance(item, dict):
         return False
     inner = field_sets.item_schema(schema)
-    return all(item.get(name) is None and field_sets.field_schema(inner, name).default is None for name in schema.keys)
+    return all(
+        item.get(name) is None and field_sets.field_schema(inner, name).default is None for name in schema.list_map_keys
+    )
 
 
 def _go_value(value: _Json) -> str:

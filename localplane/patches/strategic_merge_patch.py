@@ -99,7 +99,7 @@ def _field_schema(schema: Schema | None, name: str) -> Schema | None:
 
 
 def _merge_field(target: _Json, value: _Json, schema: Schema | None, order: _Json, removal: _Json) -> _Json:
-    strategies = schema.strategies if schema is not None else frozenset()
+    strategies = schema.patch_strategies if schema is not None else frozenset()
     if isinstance(target, dict) and isinstance(value, dict):
         return value if "replace" in strategies else _merge_map(target, value, schema)
     if isinstance(target, list) and isinstance(value, list) and schema is not None and "merge" in strategies:
@@ -155,8 +155,8 @@ def _merge_list_of_maps(target: list[_Json], patch: list[_Json], schema: Schema,
             merged.append(
                 each
             )  # keeps its directives, about which decoding warns: upstream does not remove them either
-    told = order if isinstance(order, list) else changes
-    wanted = [_comparable(each.get(key)) for each in told if isinstance(each, dict)]
+    warnings = order if isinstance(order, list) else changes
+    wanted = [_comparable(each.get(key)) for each in warnings if isinstance(each, dict)]
     mine = [_comparable(each.get(key)) for each in changes]
     if [each for each in wanted if each in mine] != mine:
         shown = f"{format_as_go(changes)}\n doesn't match $setElementOrder list:\n{format_as_go(order)}"

@@ -47,15 +47,15 @@ class AdminHandler:
         server: ApiServer,
         faults: FaultInjector,
         supervisor: Supervisor,
-        beside: Mapping[str, int],
+        sibling_processes: Mapping[str, int],
     ) -> None:
         self._options = options
         self._server = server
         self._faults = faults
         self._supervisor = supervisor
-        self._beside = beside
+        self._sibling_processes = sibling_processes
 
-    def answer(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Response:
         """Answer a request below ``/dra``; raises `StatusError`."""
         match [request.method, *request.path.strip("/").split("/")]:
             case ["GET", "dra"]:
@@ -85,7 +85,7 @@ class AdminHandler:
             "components": {
                 name: {"crashes": self._supervisor.crashes[name]} for name in sorted(self._supervisor.running)
             },
-            "beside": dict(self._beside),
+            "beside": dict(self._sibling_processes),
             "revision": self._server.store.revision,
             "objects": sum(len(self._server.store.snapshot(name)) for name in self._server.store.collections()),
         }

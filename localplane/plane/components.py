@@ -36,62 +36,64 @@ def component_starters(
     *,
     client: Callable[[str], Client],
     clock: Clock,
-    chance: Random,
+    random: Random,
     extension: SchedulerExtension,
 ) -> Mapping[str, ComponentStarter]:
     """Return a function that runs each component, by name."""
-    dice = {name: fork_random(chance) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
+    randoms = {name: fork_random(random) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
 
     async def kubelets() -> None:
-        await run_kubelets(options, client(KUBELETS), clock=clock, chance=dice[KUBELETS])
+        await run_kubelets(options, client(KUBELETS), clock=clock, random=randoms[KUBELETS])
 
     async def scheduler() -> None:
         await Scheduler(
             client(SCHEDULER),
             clock=clock,
-            random=dice[SCHEDULER],
+            random=randoms[SCHEDULER],
             release=options.release,
             profiles=extension.profiles,
             extender=extension.extender,
         ).run()
 
     async def workloads() -> None:
-        await ControllerManager(client(WORKLOADS), clock=clock, random=dice[WORKLOADS]).run()
+        await ControllerManager(client(WORKLOADS), clock=clock, random=randoms[WORKLOADS]).run()
 
     return {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
 
 
-async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, chance: Random) -> None:
+async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, random: Random) -> None:
     """Run the kubelets of a plane, with the DRA plugins of the options, until cancelled."""
     nodes, api = emulated_nodes(options), options.api
-    places = (
+    folders_by_node = (
         node_folders.folders_by_node(options.plugins, (spec.name for spec in nodes))
         if options.plugins is not None
         else {}
     )
     containers = (
-        ProcessRuntime(specs={name: place.cdi for name, place in places.items()}) if options.processes else None
+        ProcessRuntime(specs={name: folders.cdi for name, folders in folders_by_node.items()})
+        if options.processes
+        else None
     )
-    if not places:
+    if not folders_by_node:
         await Kubelets(
-            client, nodes=nodes, clock=clock, random=chance, api=api, release=options.release, containers=containers
+            client, nodes=nodes, clock=clock, random=random, api=api, release=options.release, containers=containers
         ).run()
         return
     from localplane.nodes.plugins.checkpoints import FileCheckpointer  # noqa: PLC0415 - with it
     from localplane.nodes.plugins.plugin_preparer import PluginPreparer  # noqa: PLC0415 - gRPC, for who asks for it
 
     published = frozenset(spec.driver for spec in nodes if spec.devices)
-    plugins = PluginPreparer(places, client, clock=clock, simulated_drivers=published, release=options.release)
+    plugins = PluginPreparer(folders_by_node, client, clock=clock, simulated_drivers=published, release=options.release)
     kubelets = Kubelets(
         client,
         nodes=nodes,
         clock=clock,
-        random=chance,
+        random=random,
         api=api,
         release=options.release,
         preparer=plugins,
         health=plugins,
-        checkpoint=FileCheckpointer({name: place.root for name, place in places.items()}),
+        checkpoint=FileCheckpointer({name: folders.root for name, folders in folders_by_node.items()}),
         containers=containers,
     )
     async with asyncio.TaskGroup() as group:
@@ -104,6 +106,6 @@ def emulated_nodes(options: PlaneOptions) -> tuple[EmulatedNode, ...]:
     return tuple(EmulatedNode(name=f"node-{number}", devices=options.devices) for number in range(1, options.nodes + 1))
 
 
-def fork_random(chance: Random) -> Random:
+def fork_random(random: Random) -> Random:
     """Return a separate random generator for one component, so that its draws do not affect other components."""
-    return Random(chance.getrandbits(64))  # noqa: S311 - names and timing, no secrets
+    return Random(random.getrandbits(64))  # noqa: S311 - names and timing, no secrets

@@ -31,24 +31,24 @@ UNLIMITED_QPS = 1e6
 class LocalPlane:
     """The local plane: a cluster without containers, in one process."""
 
-    def __init__(self, options: PlaneOptions, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
-        chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
+    def __init__(self, options: PlaneOptions, *, clock: Clock = SYSTEM, random: Random | None = None) -> None:
+        random = random or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
         self.options = options
         self.clock = clock
-        self.server = ApiServer(api=options.api, release=options.release, clock=clock, chance=fork_random(chance))
-        self.faults = FaultInjector(clock=clock, chance=fork_random(chance))
+        self.server = ApiServer(api=options.api, release=options.release, clock=clock, random=fork_random(random))
+        self.faults = FaultInjector(clock=clock, random=fork_random(random))
         self.supervisor = Supervisor()
-        self.faults.crash = self.supervisor.crash
-        self.faults.revision = lambda: self.server.store.revision
-        self._chance = chance
+        self.faults.crash_component = self.supervisor.crash
+        self.faults.current_revision = lambda: self.server.store.revision
+        self._random = random
         self._handlers: dict[str, FaultyHandler] = {}
         self._extension = components.SchedulerExtension()
         self._components = dict(
             components.component_starters(
-                options, client=self.client, clock=clock, chance=chance, extension=self._extension
+                options, client=self.client, clock=clock, random=random, extension=self._extension
             )
         )
-        self.beside: dict[str, int] = {}
+        self.sibling_processes: dict[str, int] = {}
         """Processes that the caller runs beside the plane: pids by name."""
 
         admin = AdminHandler(
@@ -56,26 +56,26 @@ class LocalPlane:
             server=self.server,
             faults=self.faults,
             supervisor=self.supervisor,
-            beside=self.beside,
+            sibling_processes=self.sibling_processes,
         )
-        self.server.pages[ADMIN_PATH] = admin.answer
+        self.server.non_resource_handlers[ADMIN_PATH] = admin.handle
         self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
         self.server.not_enforced += nodes.not_enforced(processes=options.processes, plugins=options.plugins is not None)
         self.server.not_enforced += controller_manager.NOT_ENFORCED
 
-    def add(self, name: str, start: ComponentStarter) -> None:
+    def add_component(self, name: str, start: ComponentStarter) -> None:
         """Add a component; call this before the plane runs."""
         self._components[name] = start
 
-    def remove(self, name: str) -> None:
+    def remove_component(self, name: str) -> None:
         """Remove a component that the caller replaces; call this before the plane runs."""
         del self._components[name]
 
-    def extend(self, extender: Extender, *, profiles: Collection[str] = ()) -> None:
+    def use_extender(self, extender: Extender, *, profiles: Collection[str] = ()) -> None:
         """Set the scheduler's extender and additional scheduler names; call this before the plane runs."""
         self._extension.extender, self._extension.profiles = extender, profiles
 
-    def way(self, component: str) -> FaultyHandler:
+    def handler_for(self, component: str) -> FaultyHandler:
         """Return the handler in front of the server for a client."""
         found = self._handlers.get(component)
         if found is None:
@@ -85,11 +85,11 @@ class LocalPlane:
     def client(self, component: str) -> Client:
         """Return a client of the server for a component."""
         limiter = RateLimiter(UNLIMITED_QPS, int(UNLIMITED_QPS), clock=self.clock)
-        return Client(LocalTransport(self.way(component)), limiter, clock=self.clock)
+        return Client(LocalTransport(self.handler_for(component)), limiter, clock=self.clock)
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer a request that arrived over HTTP."""
-        return await self.way(request.agent.partition("/")[0]).handle(request)
+        return await self.handler_for(request.agent.partition("/")[0]).handle(request)
 
     def snapshot(self) -> bytes:
         """Return the state as a snapshot."""
@@ -99,12 +99,12 @@ class LocalPlane:
         """Replace the state by a snapshot; raises MalformedSnapshotError."""
         return snapshots.load(raw, self.server.store)
 
-    async def ready(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until all nodes are ready."""
         if components.KUBELETS not in self._components:
             return
         while self._ready_nodes() < self.options.nodes:
-            await self.server.store.change("nodes", self.server.store.revision)
+            await self.server.store.wait_for_change("nodes", self.server.store.revision)
 
     def _ready_nodes(self) -> int:
         nodes = (decode(each.raw) for each in self.server.store.snapshot("nodes"))
@@ -116,11 +116,11 @@ class LocalPlane:
         try:
             async with asyncio.TaskGroup() as group:
                 for name, start in self._components.items():
-                    group.create_task(self.supervisor.keep(name, start), name=f"keep {name}")
+                    group.create_task(self.supervisor.supervise(name, start), name=f"keep {name}")
                 group.create_task(_wait_forever(), name="plane")
         finally:
-            for way in self._handlers.values():
-                await way.close()
+            for handler in self._handlers.values():
+                await handler.close()
 
 
 async def _wait_forever() -> None:

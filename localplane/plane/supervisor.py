@@ -54,10 +54,10 @@ class Supervisor:
         task.cancel()
         return True
 
-    async def keep(self, name: str, start: ComponentStarter) -> NoReturn:
+    async def supervise(self, name: str, start: ComponentStarter) -> NoReturn:
         """Run a component until cancelled, restarting after crashes; raises ComponentDiedError."""
         while True:
-            failure = await self._once(name, start)
+            failure = await self._run_once(name, start)
             if name not in self._crashed:
                 _log.error("%s failed", name, exc_info=failure)
                 raise ComponentDiedError(name, failure) from failure
@@ -65,7 +65,7 @@ class Supervisor:
             _log.warning("%s crashed as requested; it is started again in %g s", name, RESTART_DELAY, exc_info=failure)
             await asyncio.sleep(RESTART_DELAY)
 
-    async def _once(self, name: str, start: ComponentStarter) -> BaseException | None:
+    async def _run_once(self, name: str, start: ComponentStarter) -> BaseException | None:
         """Run a component once; return the exception that ended the component, None if cancelled."""
         task = self._running[name] = asyncio.ensure_future(_await_component(start))
         task.set_name(name)

@@ -95,7 +95,7 @@ def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
         raise BodySyntaxError("yaml: anchors and aliases are not supported")  # a few bytes could expand to gigabytes
     try:
         loader = _YamlLoader(raw)  # the constructor reads the first bytes and may raise
-        return loader.get_single_data(), loader.told
+        return loader.get_single_data(), loader.warnings
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark is not None else ""
@@ -114,7 +114,7 @@ def _duplicate_key_warnings(raw: bytes) -> list[str]:
         loader.get_single_data()
     except yaml.YAMLError:  # not every JSON text is valid YAML
         return []
-    return loader.told
+    return loader.warnings
 
 
 class _YamlLoader(yaml.SafeLoader):
@@ -122,7 +122,7 @@ class _YamlLoader(yaml.SafeLoader):
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)
-        self.told: list[str] = []
+        self.warnings: list[str] = []
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         """Build a mapping with string keys."""
@@ -132,7 +132,7 @@ class _YamlLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             key = str(key).lower() if isinstance(key, bool) else str(key)
             if key in found:
-                self.told.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+                self.warnings.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
             found[key] = self.construct_object(value_node, deep=deep)
         return found
 

@@ -42,7 +42,7 @@ class UnmarshalTypeError(Exception):
         return f"json: cannot unmarshal {self.found} into {where} type {self.wanted}"
 
     @property
-    def converted(self) -> str:
+    def conversion_text(self) -> str:
         """Return Go's message for a value from a patched object instead of from JSON text."""
         found = _GO_KINDS.get(self.found.partition(" ")[0], self.found)
         match self.shape:
@@ -63,7 +63,7 @@ class DuplicateKeys(dict[str, Any]):
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
         seen: set[str] = set()
-        self.twice: Final = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        self.duplicates: Final = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
 
     def plain(self) -> Object:
         """Return the object as a plain one, with each key once at every level."""
@@ -110,12 +110,12 @@ class StructDecoder:
         self._absent: tuple[tuple[str, Callable[[], Any]], ...] = ()
         """Fields that are written even if absent, each with a function that makes its zero value."""
 
-    def read(self, value: Any, prefix: str, told: DecodingWarnings) -> Object:  # noqa: ANN401, C901, PLR0912 - one loop, for speed
+    def read(self, value: Any, prefix: str, warnings: DecodingWarnings) -> Object:  # noqa: ANN401, C901, PLR0912 - one loop, for speed
         """Return the object as Go would encode it again; raises `UnmarshalTypeError` and `ScalarDecodeError`."""
         if self._fields is None:
             self._compile()
         if type(value) is not dict:
-            value = self._object(value, prefix, told)
+            value = self._object(value, prefix, warnings)
         plain, scalar, composite = self._plain, self._scalars, self._composites
         out: Object = {}
         key = ""
@@ -127,9 +127,9 @@ class StructDecoder:
                         if each:
                             out[key] = each
                     elif each is not None:
-                        raise UnmarshalTypeError(json_type_name(each), self._schema.fields[key].go.lstrip("*"))  # noqa: TRY301
+                        raise UnmarshalTypeError(json_type_name(each), self._schema.fields[key].go_type.lstrip("*"))  # noqa: TRY301
                 elif (read := composite.get(key)) is not None:
-                    found = read(each, f"{prefix}{key}", told)
+                    found = read(each, f"{prefix}{key}", warnings)
                     if found is not OMITTED:
                         out[key] = found
                 elif (take := scalar.get(key)) is not None:
@@ -137,10 +137,10 @@ class StructDecoder:
                     if found is not OMITTED:
                         out[key] = found
                 else:
-                    told.append(f'unknown field "{prefix}{key}"')
+                    warnings.append(f'unknown field "{prefix}{key}"')
         except UnmarshalTypeError as mismatch:
             field = self._schema.fields[key]
-            mismatch.path[:0] = [field.within, key] if field.within else [key]
+            mismatch.path[:0] = [field.embedded_struct, key] if field.embedded_struct else [key]
             mismatch.struct = mismatch.struct or self._name
             raise
         for name, zero in self._absent:
@@ -152,14 +152,14 @@ class StructDecoder:
         """Return the encoding of the struct's zero value."""
         return self.read({}, "", [])
 
-    def _object(self, value: Any, prefix: str, told: DecodingWarnings) -> Object:  # noqa: ANN401
+    def _object(self, value: Any, prefix: str, warnings: DecodingWarnings) -> Object:  # noqa: ANN401
         if value is None:
             return {}
         if isinstance(value, DuplicateKeys):
             known = self._schema.fields
-            told.extend(f'duplicate field "{prefix}{key}"' for key in value.twice if key in known)
+            warnings.extend(f'duplicate field "{prefix}{key}"' for key in value.duplicates if key in known)
             return value
-        raise UnmarshalTypeError(json_type_name(value), self._schema.go.lstrip("*") or self._wanted, "struct")
+        raise UnmarshalTypeError(json_type_name(value), self._schema.go_type.lstrip("*") or self._wanted, "struct")
 
     def _compile(self) -> None:
         self._fields = self._schema.fields
@@ -236,10 +236,10 @@ def _decode_raw(value: Any, _path: str, _told: DecodingWarnings) -> Any:  # noqa
     return without_duplicates(value)
 
 
-def _decode_struct(read: ValueDecoder, field: Schema, value: Any, path: str, told: DecodingWarnings) -> Any:  # noqa: ANN401
+def _decode_struct(read: ValueDecoder, field: Schema, value: Any, path: str, warnings: DecodingWarnings) -> Any:  # noqa: ANN401
     if value is None and field.pointer:
         return OMITTED
-    found = read(value, f"{path}.", told)
+    found = read(value, f"{path}.", warnings)
     return OMITTED if field.omission is Omission.ZERO and found == struct_decoder(field).zero() else found
 
 
@@ -248,18 +248,18 @@ def _decode_list(
     field: Schema,
     value: Any,  # noqa: ANN401
     path: str,
-    told: DecodingWarnings,
+    warnings: DecodingWarnings,
 ) -> Any:  # noqa: ANN401
     if value is None:
         return OMITTED
     if type(value) is not list:
-        raise UnmarshalTypeError(json_type_name(value), field.go.lstrip("*"), "slice")
+        raise UnmarshalTypeError(json_type_name(value), field.go_type.lstrip("*"), "slice")
     if not value:
         return OMITTED if field.omission is Omission.EMPTY and not field.pointer else []
     items, read = element
     if read is None:
         return [_decode_element(items, each) for each in value]
-    return [read(each, f"{path}[{index}]", told) for index, each in enumerate(value)]
+    return [read(each, f"{path}[{index}]", warnings) for index, each in enumerate(value)]
 
 
 def _decode_map(
@@ -267,41 +267,43 @@ def _decode_map(
     field: Schema,
     value: Any,  # noqa: ANN401
     path: str,
-    told: DecodingWarnings,
+    warnings: DecodingWarnings,
 ) -> Any:  # noqa: ANN401
     if value is None:
         return OMITTED
     if not isinstance(value, dict):
-        raise UnmarshalTypeError(json_type_name(value), field.go.lstrip("*"), "map")
+        raise UnmarshalTypeError(json_type_name(value), field.go_type.lstrip("*"), "map")
     if not value:
         return OMITTED if field.omission is Omission.EMPTY and not field.pointer else {}
     if isinstance(value, DuplicateKeys):
-        told.extend(f'duplicate field "{path}.{key}"' for key in value.twice)
+        warnings.extend(f'duplicate field "{path}.{key}"' for key in value.duplicates)
     items, read = element
     if read is None:
         if items.type == "string" and not items.format:
             return {key: each if type(each) is str else _decode_element(items, each) for key, each in value.items()}
         return {key: _decode_element(items, each) for key, each in value.items()}
-    return {key: read(each, f"{path}.{key}", told) for key, each in value.items()}
+    return {key: read(each, f"{path}.{key}", warnings) for key, each in value.items()}
 
 
 def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
     """Return the schema of the elements of a list or a map, and their decoder, None for scalar elements."""
     inner = field.items if field.type == "array" else field.values
     assert inner is not None  # noqa: S101 - a list or a map
-    member = _with_go_type(inner, _go_element_type(field.go) if field.go != _RESOURCE_LIST else _RESOURCE_LIST)
+    member = _with_go_type(
+        inner, _go_element_type(field.go_type) if field.go_type != _RESOURCE_LIST else _RESOURCE_LIST
+    )
     if not _is_composite(member):
         return member, None
     if _is_raw(member):
         return member, lambda value, _path, _told: without_duplicates(value)
     if member.type == "object" and not member.is_map:
         read = struct_decoder(member).read
-        return member, lambda value, path, told: read(value, f"{path}.", told)
+        return member, lambda value, path, warnings: read(value, f"{path}.", warnings)
     inner_read = _composite_decoder(member)
     empty: Any = [] if member.type == "array" else {}
 
-    def whole(value: Any, path: str, told: DecodingWarnings) -> Any:  # noqa: ANN401 - a list in a list
-        found = inner_read(value, path, told)
+    def whole(value: Any, path: str, warnings: DecodingWarnings) -> Any:  # noqa: ANN401 - a list in a list
+        found = inner_read(value, path, warnings)
         return empty.copy() if found is OMITTED else found
 
     return member, whole
@@ -327,7 +329,7 @@ def _with_go_type(schema: Schema, go: str) -> Schema:
             items=schema.items,
             preserve=schema.preserve,
             definition=schema.definition,
-            go=go or _GO_TYPES.get((schema.type, schema.format), ""),
+            go_type=go or _GO_TYPES.get((schema.type, schema.format), ""),
         )
     return found
 
@@ -361,7 +363,7 @@ def _scalar_decoder(field: Schema) -> Callable[[Any], Any]:
     if found is None:
         keeps = _keeps_empty(field) or field.format == "quantity"
         found = _scalar_decoders[id(field)] = partial(
-            _decode_scalar, _scalar_converter(field, field.go.lstrip("*")), keeps
+            _decode_scalar, _scalar_converter(field, field.go_type.lstrip("*")), keeps
         )
     return found
 
@@ -448,7 +450,7 @@ def duplicate_fields(value: Any, prefix: str = "") -> Iterator[str]:  # noqa: AN
     """Yield a warning for each duplicate key in a value of any shape."""
     if isinstance(value, dict):
         if isinstance(value, DuplicateKeys):
-            yield from (f'duplicate field "{prefix}{key}"' for key in value.twice)
+            yield from (f'duplicate field "{prefix}{key}"' for key in value.duplicates)
         for key, each in value.items():
             yield from duplicate_fields(each, f"{prefix}{key}.")
     elif isinstance(value, list):

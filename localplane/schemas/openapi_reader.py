@@ -57,10 +57,10 @@ class OpenApiReader:
             nullable=source.get("nullable", False),
             enum=tuple(source.get("enum", ())),
             default=source.get("default"),
-            collection=_element_relationship(source),
-            keys=tuple(source.get("x-kubernetes-list-map-keys", ())),
+            relationship=_element_relationship(source),
+            list_map_keys=tuple(source.get("x-kubernetes-list-map-keys", ())),
             merge_key=source.get("x-kubernetes-patch-merge-key", ""),
-            strategies=_patch_strategies(source),
+            patch_strategies=_patch_strategies(source),
             definition=definition,
             kinds=tuple(
                 (k["group"], k["version"], k["kind"]) for k in source.get("x-kubernetes-group-version-kind", ())
@@ -98,7 +98,7 @@ def custom_resource_schema(schema: Object, *, metadata: Schema, kind: tuple[str,
         preserve=inner.preserve,
         required=inner.required,
         default=inner.default,
-        collection=ElementRelationship.GRANULAR,
+        relationship=ElementRelationship.GRANULAR,
         kinds=(kind,),
     )
 
@@ -124,10 +124,10 @@ def _field_schema(target: Schema, source: Object) -> Schema:
         nullable=target.nullable,
         enum=target.enum,
         default=source.get("default", target.default),
-        collection=_element_relationship(source) if "x-kubernetes-map-type" in source else target.collection,
-        keys=target.keys,
+        relationship=_element_relationship(source) if "x-kubernetes-map-type" in source else target.relationship,
+        list_map_keys=target.list_map_keys,
         merge_key=source.get("x-kubernetes-patch-merge-key", target.merge_key),
-        strategies=_patch_strategies(source) or target.strategies,
+        patch_strategies=_patch_strategies(source) or target.patch_strategies,
         definition=target.definition,
         kinds=target.kinds,
         **_go_attributes(source),
@@ -152,5 +152,9 @@ def _patch_strategies(source: Object) -> frozenset[str]:
 def _go_attributes(source: Object) -> dict[str, Any]:
     if "x-go" not in source:
         return {}
-    kind, omission, *within = source["x-go"].split(" ")
-    return {"go": kind, "omission": Omission(omission), "within": within[0] if within else ""}
+    kind, omission, *embedded_struct = source["x-go"].split(" ")
+    return {
+        "go_type": kind,
+        "omission": Omission(omission),
+        "embedded_struct": embedded_struct[0] if embedded_struct else "",
+    }

@@ -59,20 +59,20 @@ class Schema:
     nullable: bool = False
     enum: tuple[Any, ...] = ()
     default: Any = None
-    collection: ElementRelationship = ElementRelationship.ATOMIC
+    relationship: ElementRelationship = ElementRelationship.ATOMIC
     """ATOMIC, SET or MAP for an array; GRANULAR or ATOMIC for an object."""
-    keys: tuple[str, ...] = ()
+    list_map_keys: tuple[str, ...] = ()
     """Key fields of the elements, for an array of type map."""
     merge_key: str = ""
     """Merge key of strategic merge patch (``x-kubernetes-patch-merge-key``)."""
-    strategies: frozenset[str] = frozenset()
+    patch_strategies: frozenset[str] = frozenset()
     """Strategies of strategic merge patch (``x-kubernetes-patch-strategy``): ``merge``, ``replace``, ``retainKeys``."""
     definition: str = ""
     """OpenAPI name of the type: ``io.k8s.api.core.v1.PodSpec``; empty for an inline schema."""
-    go: str = ""
+    go_type: str = ""
     """Go type of the field, for error messages: ``[]v1.Container``; empty for custom kinds."""
     omission: Omission = Omission.EMPTY
-    within: str = ""
+    embedded_struct: str = ""
     """Name of the embedded Go struct that declares the field, if any."""
     kinds: tuple[tuple[str, str, str], ...] = ()
     """Group, version and kind of the objects with this schema."""
@@ -80,7 +80,7 @@ class Schema:
     @property
     def pointer(self) -> bool:
         """Return whether the Go field is a pointer, which distinguishes an empty value from an absent one."""
-        return self.go.startswith("*")
+        return self.go_type.startswith("*")
 
     @property
     def is_map(self) -> bool:

@@ -25,7 +25,7 @@ class Node:
         self.registry, self.plugins, self.cdi = root / "registry", root / "plugins", root / "cdi"
         self.registry.mkdir()
         self.plugins.mkdir()
-        self.server = ApiServer(clock=SYSTEM, chance=seeded(1))
+        self.server = ApiServer(clock=SYSTEM, random=seeded(1))
         self.user = User(self.server)
         self.applications = []
 

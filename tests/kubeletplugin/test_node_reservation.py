@@ -35,7 +35,7 @@ class Driver:
 class Place:
     def __init__(self):
         self.clock = LoopClock()
-        self.user = User(ApiServer(clock=self.clock, chance=seeded(1)))
+        self.user = User(ApiServer(clock=self.clock, random=seeded(1)))
         self.driver = Driver()
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=self.clock), clock=self.clock)
         self.events = NodeEventRecorder(client, node="n1", clock=self.clock)

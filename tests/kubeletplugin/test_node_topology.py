@@ -30,7 +30,7 @@ ANNOTATION = "node.koordinator.sh/reservation"
 class Place:
     def __init__(self):
         clock = LoopClock()
-        self.user = User(ApiServer(clock=clock, chance=seeded(1)))
+        self.user = User(ApiServer(clock=clock, random=seeded(1)))
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=clock), clock=clock)
         self.topology = NodeTopologyReporter(client, node="n1")
         self.uid = ""

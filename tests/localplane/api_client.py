@@ -12,7 +12,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 class ApiClient:
     def __init__(self):
-        self.server = ApiServer(clock=LoopClock(), chance=seeded(1))
+        self.server = ApiServer(clock=LoopClock(), random=seeded(1))
 
     async def ask(self, method, path, body=None, *, content_type=JSON, accept=JSON, **query):
         """Return the answer as it is."""
@@ -62,7 +62,7 @@ class ApiClient:
 
     def serve(self, kind: Kind):
         self.server.catalog.add(kind)
-        self.server.store.open(kind.collection)
+        self.server.store.start_history(kind.collection)
 
 
 def told(events):

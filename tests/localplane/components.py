@@ -74,7 +74,7 @@ class Plane:
     def __init__(self, *, seed=1, release=NEWEST):
         self.clock = LoopClock()
         self.chance = seeded(seed)
-        self.server = ApiServer(release=release, clock=self.clock, chance=self.chance)
+        self.server = ApiServer(release=release, clock=self.clock, random=self.chance)
         self.user = User(self.server)
 
     def client(self):

@@ -59,7 +59,7 @@ def custom_kind() -> Kind:
         metadata=load_builtin_schemas(Dialect.STOCK).definition(OBJECT_META),
         kind=("example.com", "v1", "R"),
     )
-    return Kind(group="example.com", plural="rs", name="R", custom=True, schema=schema)
+    return Kind(group="example.com", plural="rs", name="R", is_custom=True, schema=schema)
 
 
 def catalog() -> Catalog:

@@ -76,11 +76,11 @@ async def test_readyz_says_what_is_not_enforced():
 
 
 async def test_readyz_says_it_of_every_kind_that_is_only_stored():
-    served = {name for kind in ApiServer().catalog for name in (kind.label, kind.group)}
+    served = {name for kind in ApiServer().catalog for name in (kind.group_resource, kind.group)}
     answer = await ApiServer().handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=1))
 
     assert set(NOT_ENFORCED) <= served
     for each in storage_only.KINDS:
-        told = {each.label, each.group} & set(NOT_ENFORCED)
+        told = {each.group_resource, each.group} & set(NOT_ENFORCED)
         assert told
         assert all(f"[ ]not enforced: {name}: " in answer.body.decode() for name in told)

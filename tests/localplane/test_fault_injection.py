@@ -26,9 +26,9 @@ class Way:
     """A client's way to a server of its own, with some rules on it."""
 
     def __init__(self, *rules, component="controller", seed=1):
-        self.server = ApiServer(clock=LoopClock(), chance=seeded(seed))
-        self.faults = FaultInjector(clock=LoopClock(), chance=seeded(seed))
-        self.faults.revision = lambda: self.server.store.revision
+        self.server = ApiServer(clock=LoopClock(), random=seeded(seed))
+        self.faults = FaultInjector(clock=LoopClock(), random=seeded(seed))
+        self.faults.current_revision = lambda: self.server.store.revision
         self.hop = FaultyHandler(self.server, self.faults, component=component)
         self.transport = LocalTransport(self.hop)
         self.plain = LocalTransport(self.server)
@@ -205,7 +205,7 @@ async def test_a_component_crashes_before_or_behind_its_write():
         way = Way(FaultRule(fault=Fault.CRASH, after=after))
         await way.create(by=way.plain)
         writing = asyncio.create_task(way.patch())
-        way.faults.crash = lambda name, task=writing: name == "controller" and task.cancel()
+        way.faults.crash_component = lambda name, task=writing: name == "controller" and task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
         assert (await way.value() == "1") is after

@@ -60,7 +60,7 @@ async def test_pages_go_through_all_namespaces(api):
 
 
 async def test_a_token_whose_moment_is_forgotten_gets_410_and_one_that_goes_on_in_the_present(api):
-    api.server.store._history = 2
+    api.server.store._event_capacity = 2
     first = await api.ok("GET", MAPS, limit="2")
     for name in "fgh":
         await api.map(name)
@@ -141,7 +141,7 @@ async def test_a_list_shows_the_revision_that_is_asked_for(api):
 
 
 async def test_an_exact_revision_that_is_forgotten_gets_410(api):
-    api.server.store._history = 1
+    api.server.store._event_capacity = 1
     for name in "fgh":
         await api.map(name)
 

@@ -10,7 +10,7 @@ PLAIN = Kind(plural="things", name="Thing")
 
 
 class Colourful(Strategy):
-    def fields(self, obj):
+    def selectable_fields(self, obj):
         return {"spec.colour": obj["spec"].get("colour", "")}
 
 

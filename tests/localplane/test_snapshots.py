@@ -57,14 +57,14 @@ async def test_who_watches_is_told_to_list_anew():
     store = filled("a")
     raw_ = snapshots.dump(store)
     position = store.revision
-    waiting = asyncio.create_task(store.change("pods", position))
+    waiting = asyncio.create_task(store.wait_for_change("pods", position))
     await asyncio.sleep(1)
     snapshots.load(raw_, store)
     await waiting
     for collection in ("pods", "never.heard.of"):
         with pytest.raises(CompactedError):
-            store.since(collection, position)
-    assert store.since("pods", store.revision) == []
+            store.events_since(collection, position)
+    assert store.events_since("pods", store.revision) == []
 
 
 @pytest.mark.parametrize(

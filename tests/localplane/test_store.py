@@ -23,12 +23,12 @@ def test_the_history_of_a_collection_tells_what_was_before():
     second = put(store)
     last = store.remove(POD, b"gone")
 
-    assert [(e.change, e.now, e.before) for e in store.since("pods", 1)] == [
+    assert [(e.type, e.object, e.previous) for e in store.events_since("pods", 1)] == [
         (WatchEventType.ADDED, first, None),
         (WatchEventType.MODIFIED, second, first),
         (WatchEventType.DELETED, last, second),
     ]
-    assert store.since("pods", second.revision)[0].now is last
+    assert store.events_since("pods", second.revision)[0].object is last
 
 
 def test_a_snapshot_of_the_past_shows_what_was_then():
@@ -43,10 +43,10 @@ def test_a_snapshot_of_the_past_shows_what_was_then():
 
 
 def test_what_the_history_has_forgotten_is_expired():
-    store = Store(history=2)
+    store = Store(event_capacity=2)
     for _ in range(4):
         put(store)
 
     with pytest.raises(CompactedError, match=r"too old resource version: 2 \(3\)"):
-        store.since("pods", 2)
-    assert len(store.since("pods", 3)) == 2
+        store.events_since("pods", 2)
+    assert len(store.events_since("pods", 3)) == 2

@@ -80,7 +80,7 @@ async def test_a_watch_that_says_no_time_ends_within_an_hour(api):
 
 
 async def test_a_revision_that_is_forgotten_is_an_error_in_the_stream(api):
-    api.server.store._history = 1
+    api.server.store._event_capacity = 1
     for name in "abcd":
         await api.map(name)
     [error] = await api.events(MAPS, resourceVersion="2")
@@ -105,10 +105,10 @@ async def test_objects_come_into_a_selection_and_leave_it(api):
 
 async def test_fields_select_too(api):
     class Placed(Strategy):
-        def fields(self, obj):
+        def selectable_fields(self, obj):
             return {"spec.node": obj["spec"].get("node", "")}
 
-    api.serve(Kind(group="x.example.com", plural="things", name="Thing", strategy=Placed(), custom=True))
+    api.serve(Kind(group="x.example.com", plural="things", name="Thing", strategy=Placed(), is_custom=True))
     path = "/apis/x.example.com/v1/namespaces/default/things"
     since = str(api.server.store.revision)
     about = {"apiVersion": "x.example.com/v1", "kind": "Thing"}

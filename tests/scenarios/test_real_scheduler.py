@@ -34,10 +34,10 @@ JSON: Final = "--output=json"
 @asynccontextmanager
 async def plane_without_scheduler(folder: Path) -> AsyncIterator[ServerEndpoint]:
     plane = LocalPlane(PlaneOptions(api=Dialect.STOCK, nodes=2, devices=1))
-    plane.remove(SCHEDULER)
+    plane.remove_component(SCHEDULER)
     async with serve_https(plane.handle, folder=folder) as endpoint, asyncio.TaskGroup() as group:
         running = group.create_task(plane.run())
-        await plane.ready()
+        await plane.wait_ready()
         yield endpoint
         running.cancel()
 

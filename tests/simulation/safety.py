@@ -146,15 +146,15 @@ class SystemSafetyChecker:
 
     def check_write(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
         """Look at a write; raises Violation."""
-        deleted = event.change is WatchEventType.DELETED
-        match event.now.key.collection:
+        deleted = event.type is WatchEventType.DELETED
+        match event.object.key.collection:
             case "resourceclaims.resource.k8s.io":
-                claim = _claim.decode(event.now.raw)
+                claim = _claim.decode(event.object.raw)
                 before = self.claims.get(claim.metadata.key)
                 self._check_claim(before, None if deleted else claim, actor, at)
                 self._store(self.claims, claim, deleted=deleted)
             case "pods":
-                pod = _pod.decode(event.now.raw)
+                pod = _pod.decode(event.object.raw)
                 known = self.pods.get(pod.metadata.key)
                 self._store(self.pods, pod, deleted=deleted)
                 if deleted:
@@ -162,13 +162,13 @@ class SystemSafetyChecker:
                 else:
                     self._check_pod(known, pod, at)
             case "nodes":
-                node = _node.decode(event.now.raw)
+                node = _node.decode(event.object.raw)
                 if deleted:
                     self.nodes.pop(node.metadata.name, None)
                 else:
                     self.nodes[node.metadata.name] = node
             case "jobs.batch":
-                found = msgspec.json.decode(event.now.raw)
+                found = msgspec.json.decode(event.object.raw)
                 self._update_job(found, deleted=deleted)
             case _:
                 pass

@@ -116,11 +116,11 @@ class SimulatedSystem:
         self.initial_state = initial_state
         self.clock = LoopClock(loop)
         self.server = ApiServer(
-            api=Dialect.KEP if initial_state.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
+            api=Dialect.KEP if initial_state.kep else Dialect.STOCK, clock=self.clock, random=Random(seed)
         )
-        self.faults = FaultInjector(clock=self.clock, chance=Random(seed + 1))
-        self.faults.crash = self._crash
-        self.faults.revision = lambda: self.server.store.revision
+        self.faults = FaultInjector(clock=self.clock, random=Random(seed + 1))
+        self.faults.crash_component = self._crash
+        self.faults.current_revision = lambda: self.server.store.revision
         self.write_log = WriteLog()
         self.safety = SystemSafetyChecker(self)
         self.actor = USER
@@ -500,13 +500,13 @@ class SimulatedSystem:
 
     def _watch_writes(self) -> None:
         store = self.server.store
-        remember = store._remember
+        remember = store._record_event
 
         def remember_and_check(collection: Any, event: WatchCacheEvent) -> None:
             remember(collection, event)
             self._check_write(event)
 
-        store._remember = remember_and_check
+        store._record_event = remember_and_check
 
     def _check_write(self, event: WatchCacheEvent) -> None:
         at = self.clock.now()

@@ -27,7 +27,7 @@ class WriteLogEntry:
     def __str__(self) -> str:
         if self.event is None:
             return f"{self.at:9.3f}  {self.actor:<12} {self.note}"
-        key = self.event.now.key
+        key = self.event.object.key
         what = f"{key.collection.partition('.')[0]} {'/'.join(filter(None, (key.namespace, key.name)))}"
         return f"{self.at:9.3f}  {self.actor:<12} {what}: {describe_write(self.event)}"
 
@@ -45,9 +45,9 @@ class WriteLog:
     def record(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
         """Take in a write."""
         self.writes += 1
-        self._digest.update(f"{at!r} {actor} {event.change} ".encode())
-        self._digest.update(event.now.raw)
-        if event.now.key.collection in HEARTBEATS or _is_heartbeat(event):
+        self._digest.update(f"{at!r} {actor} {event.type} ".encode())
+        self._digest.update(event.object.raw)
+        if event.object.key.collection in HEARTBEATS or _is_heartbeat(event):
             return
         self.last_write_at = at
         self.entries.append(WriteLogEntry(at, actor, event))
@@ -67,25 +67,25 @@ class WriteLog:
 
 def describe_write(event: WatchCacheEvent) -> str:
     """Return what a write has changed, on one line."""
-    now = msgspec.json.decode(event.now.raw)
-    if event.change is WatchEventType.DELETED:
+    now = msgspec.json.decode(event.object.raw)
+    if event.type is WatchEventType.DELETED:
         return "gone"
-    if event.before is None:
+    if event.previous is None:
         spec = msgspec.json.encode(now.get("spec", {})).decode()
         return f"created {_short(spec, 160)}"
-    return "; ".join(_changes(msgspec.json.decode(event.before.raw), now)) or "touched"
+    return "; ".join(_changes(msgspec.json.decode(event.previous.raw), now)) or "touched"
 
 
 def _is_heartbeat(event: WatchCacheEvent) -> bool:
     """Whether a write only says that a node is still there."""
-    if event.now.key.collection != "nodes" or event.before is None:
+    if event.object.key.collection != "nodes" or event.previous is None:
         return False
     return all("eartbeat" in change for change in _changes(*_decode_both(event)))
 
 
 def _decode_both(event: WatchCacheEvent) -> tuple[Any, Any]:
-    assert event.before is not None
-    return msgspec.json.decode(event.before.raw), msgspec.json.decode(event.now.raw)
+    assert event.previous is not None
+    return msgspec.json.decode(event.previous.raw), msgspec.json.decode(event.object.raw)
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:

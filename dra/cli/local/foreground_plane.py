@@ -83,13 +83,13 @@ async def _run_until_cancelled(
                 controller=companions.controller,
                 runtime=str(options.plugins) if options.plugins is not None else None,
             ),
-            plane.beside,
+            plane.sibling_processes,
         )
         if companions.controller:
             process = ControllerProcess(
                 folder, reservations=companions.reservations, on_pid_change=record_writer.set_controller_pid
             )
-            plane.add("controller", process.run)
+            plane.add_component("controller", process.run)
         if options.plugins is not None:
             names = [spec.name for spec in emulated_nodes(options)]
             for node, child in plugin_processes.create_plugins(
@@ -100,7 +100,7 @@ async def _run_until_cancelled(
                 devices=devices,
                 on_pid_change=record_writer.set_plugin_pid,
             ):
-                plane.add(f"plugin-{node}", child.run)
+                plane.add_component(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
         ready = asyncio.ensure_future(_wait_ready(plane, extender))
         try:
@@ -118,7 +118,7 @@ async def _run_until_cancelled(
 
 
 async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:
-    await plane.ready()
+    await plane.wait_ready()
     if extender is not None:
         await extender.wait_ready()
 
@@ -127,7 +127,7 @@ class _PlaneRecordWriter:
     """Writes the plane's record into its folder, again after each change."""
 
     def __init__(self, folder: PlaneFolder, record: PlaneRecord, processes: dict[str, int]) -> None:
-        """Write the first record; ``beside`` is the plane's own map of processes, which its API serves."""
+        """Write the first record; ``processes`` is the plane's own map of processes, which its API serves."""
         self._folder = folder
         self._processes = processes
         self.record = record

@@ -48,8 +48,8 @@ _log: Final = logging.getLogger(__name__)
 def add_extender(plane: LocalPlane) -> "PlaneExtender":
     """Add an extender to a plane, before the plane runs."""
     found = PlaneExtender(plane)
-    plane.extend(found, profiles=(KOORD_SCHEDULER,))
-    plane.add(EXTENDER_COMPONENT, found.run)
+    plane.use_extender(found, profiles=(KOORD_SCHEDULER,))
+    plane.add_component(EXTENDER_COMPONENT, found.run)
     return found
 
 
@@ -70,7 +70,7 @@ class PlaneExtender:
             # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._runs else 0.0
             self._runs += 1
-            transport = LocalTransport(self._plane.way(EXTENDER_COMPONENT))
+            transport = LocalTransport(self._plane.handler_for(EXTENDER_COMPONENT))
             self._extender = Extender(EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
             try:
                 await self._extender.work()

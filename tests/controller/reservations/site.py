@@ -42,8 +42,8 @@ class Site:
 
     def __init__(self, *, nodes=None, seed=0, rules=(), elect=False):
         self.clock = LoopClock()
-        self.server = ApiServer(clock=self.clock, chance=seeded(seed))
-        self.faults = FaultInjector(clock=self.clock, chance=seeded(seed), rules=())
+        self.server = ApiServer(clock=self.clock, random=seeded(seed))
+        self.faults = FaultInjector(clock=self.clock, random=seeded(seed), rules=())
         self._rules = rules
         self._nodes = nodes or {"n1": "16"}
         self._elect = elect

@@ -278,7 +278,7 @@ async def process(folder, kubeconfig, *arguments):
 
 
 async def test_the_command_serves_a_kubelet_until_it_is_told_to_stop(short_path):
-    server = ApiServer(clock=SYSTEM, chance=seeded(1))
+    server = ApiServer(clock=SYSTEM, random=seeded(1))
     user = User(server)
     await user.create("nodes", {"metadata": {"name": "n1"}})
     request = {"name": "r", "exactly": {"deviceClassName": DRIVER}}
@@ -315,7 +315,7 @@ async def test_the_command_serves_a_kubelet_until_it_is_told_to_stop(short_path)
 
 
 async def test_a_release_asks_the_api_server_and_the_running_plugin_takes_note(short_path, orphan):
-    server = ApiServer(clock=SYSTEM, chance=seeded(1))
+    server = ApiServer(clock=SYSTEM, random=seeded(1))
     user = User(server)
     await user.create("nodes", {"metadata": {"name": "n1"}})
     await user.create("namespaces", {"metadata": {"name": "ml"}})

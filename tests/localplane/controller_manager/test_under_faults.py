@@ -48,7 +48,7 @@ async def lives(make, faults, *, chance):
 async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
     plane = Plane()
     rules = [FaultRule(fault=Fault.CONFLICT, lasting=300.0)]
-    faults = FaultInjector(clock=plane.clock, chance=seeded(1), rules=rules)
+    faults = FaultInjector(clock=plane.clock, random=seeded(1), rules=rules)
     way = Client(
         LocalTransport(FaultyHandler(plane.server, faults, component="x")),
         RateLimiter(1e6, 1e6, clock=plane.clock),
@@ -70,7 +70,7 @@ async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
 async def test_all_ends_well(seed):
     plane = Plane(seed=seed)
     chance = seeded(seed)
-    faults = FaultInjector(clock=plane.clock, chance=chance)
+    faults = FaultInjector(clock=plane.clock, random=chance)
 
     def client(name):
         transport = LocalTransport(FaultyHandler(plane.server, faults, component=name))
@@ -108,9 +108,9 @@ async def test_all_ends_well(seed):
         revision = plane.server.store.revision
         await asyncio.sleep(120)
         written = {
-            event.now.key.collection
+            event.object.key.collection
             for c in ("pods", "jobs.batch", "replicasets.apps", "deployments.apps")
-            for event in plane.server.store.since(c, revision)
+            for event in plane.server.store.events_since(c, revision)
         }
         assert not written
     finally:

@@ -32,12 +32,12 @@ class RegistryClient:
 
     def __init__(self, release=NEWEST):
         self.catalog = Catalog(builtin_kinds(release))
-        self.registry = Registry(Store(), clock=Noon(), chance=Random(1))  # noqa: S311 - names and uids
+        self.registry = Registry(Store(), clock=Noon(), random=Random(1))  # noqa: S311 - names and uids
         for obj in (core.new_namespace("default"), *priority_classes.SYSTEM_PRIORITY_CLASSES):
             self.create(obj)
 
     def route(self, obj, part=""):
-        kind = self.catalog.of(obj)
+        kind = self.catalog.kind_of(obj)
         meta = obj["metadata"]
         namespace = meta.get("namespace", "default") if kind.namespaced else ""
         return Route(kind, namespace, meta.get("name", ""), kind.subresource(part) if part else None)
@@ -45,22 +45,22 @@ class RegistryClient:
     def create(self, obj):
         return decode(self.registry.create(self.route(obj), decode(encode(obj))))
 
-    def change(self, obj, mutate, part=""):
+    def update(self, obj, mutate, part=""):
         def mutation(old):
             mutate(old)
             return old
 
-        return decode(self.registry.change(self.route(obj, part), mutation))
+        return decode(self.registry.update(self.route(obj, part), mutation))
 
-    def act(self, obj, part, body):
-        self.registry.act(self.route(obj, part), body)
+    def create_subresource(self, obj, part, body):
+        self.registry.create_subresource(self.route(obj, part), body)
         return self.get(obj)
 
     def delete(self, obj, **options):
         return self.registry.delete(self.route(obj), DeleteOptions(**options))
 
-    def cells(self, obj, now=NOON):
-        return self.catalog.of(obj).strategy.cells(self.get(obj), now=now)
+    def table_cells(self, obj, now=NOON):
+        return self.catalog.kind_of(obj).strategy.table_cells(self.get(obj), now=now)
 
     def get(self, obj):
         return decode(self.registry.get(self.route(obj)).raw)

@@ -65,7 +65,7 @@ def test_a_new_rule_has_no_status_and_a_time():
 def test_the_time_is_that_of_the_effect(changes, added):
     writing = RegistryClient()
     made = writing.create(rule(added=EARLIER))
-    changed = writing.change(made, lambda obj: obj["spec"]["taint"].update(changes))
+    changed = writing.update(made, lambda obj: obj["spec"]["taint"].update(changes))
     assert changed["spec"]["taint"]["timeAdded"] == added
     assert changed["metadata"]["generation"] == 2
 
@@ -73,17 +73,17 @@ def test_the_time_is_that_of_the_effect(changes, added):
 def test_the_status_has_eight_conditions_at_most():
     writing = RegistryClient()
     made = writing.create(rule())
-    changed = writing.change(made, lambda obj: obj.update(status={"conditions": [CONDITION]}), "status")
+    changed = writing.update(made, lambda obj: obj.update(status={"conditions": [CONDITION]}), "status")
     assert [each["type"] for each in changed["status"]["conditions"]] == ["EvictionInProgress"]
     many = [CONDITION | {"type": f"C{number}"} for number in range(9)]
-    refusal = refused(writing.change, made, lambda obj: obj.update(status={"conditions": many}), "status")
+    refusal = refused(writing.update, made, lambda obj: obj.update(status={"conditions": many}), "status")
     assert refusal == ["status.conditions: Too many: 9: must have at most 8 items"]
 
 
 def test_the_line_of_a_rule():
     writing = RegistryClient()
     made = writing.create(rule(added=EARLIER))
-    assert writing.cells(made, NOON) == {
+    assert writing.table_cells(made, NOON) == {
         "Key": "example.com/service",
         "Value": "fan",
         "Effect": "NoSchedule",

@@ -57,5 +57,5 @@ def test_faults_of_a_text(check, text, faults):
 
 
 def test_a_prefix_may_end_as_no_name_may():
-    assert NameFormat.SUBDOMAIN.faults("a-", prefix=True) == []
-    assert NameFormat.SUBDOMAIN.faults("a-") != []
+    assert NameFormat.SUBDOMAIN.errors("a-", prefix=True) == []
+    assert NameFormat.SUBDOMAIN.errors("a-") != []

@@ -238,7 +238,7 @@ def test_what_may_change(born, spec, causes):
     made = writing.create(pod(**born))
     if "containers" in spec:
         spec["containers"] = [made["spec"]["containers"][0] | each for each in spec["containers"]]
-    found = refused(writing.change, pod(), change(**spec))
+    found = refused(writing.update, pod(), change(**spec))
     if causes is None:
         (cause,) = found
         assert cause.startswith(CHANGE)
@@ -249,7 +249,7 @@ def test_what_may_change(born, spec, causes):
 def test_binding_names_the_node_and_says_scheduled():
     writing = RegistryClient()
     writing.create(pod())
-    bound = writing.act(pod(), "binding", {"metadata": {"name": "p"}, "target": NODE})
+    bound = writing.create_subresource(pod(), "binding", {"metadata": {"name": "p"}, "target": NODE})
     assert bound["spec"]["nodeName"] == "n1"
     assert bound["metadata"]["generation"] == 1
     assert bound["status"]["conditions"] == [
@@ -267,7 +267,7 @@ def test_binding_names_the_node_and_says_scheduled():
 def test_who_may_not_be_bound(spec, why):
     writing = RegistryClient()
     writing.create(pod(**spec))
-    found = refused(writing.act, pod(), "binding", {"metadata": {"name": "p"}, "target": NODE})
+    found = refused(writing.create_subresource, pod(), "binding", {"metadata": {"name": "p"}, "target": NODE})
     assert found == [f'Operation cannot be fulfilled on pods/binding "p": {why}']
 
 
@@ -278,7 +278,7 @@ def test_a_deleted_pod_may_not_be_bound():
     writing.create(obj)
     writing.delete(obj)
     why = "pod p is being deleted, cannot be assigned to a host"
-    found = refused(writing.act, obj, "binding", {"metadata": {"name": "p"}, "target": NODE})
+    found = refused(writing.create_subresource, obj, "binding", {"metadata": {"name": "p"}, "target": NODE})
     assert found == [f'Operation cannot be fulfilled on pods/binding "p": {why}']
 
 
@@ -294,8 +294,8 @@ def test_a_deleted_pod_may_not_be_bound():
 def test_a_bound_pod_is_left_to_its_kubelet_for_a_while(spec, phase, asked, gone):
     writing = RegistryClient()
     writing.create(pod(**spec))
-    writing.change(pod(), lambda obj: obj["status"].update(phase=phase), "status")
-    assert writing.delete(pod(), grace_seconds=asked)[1] is gone
+    writing.update(pod(), lambda obj: obj["status"].update(phase=phase), "status")
+    assert writing.delete(pod(), grace_period_seconds=asked)[1] is gone
     if not gone:
         meta = writing.get(pod())["metadata"]
         assert meta["deletionGracePeriodSeconds"] == 30
@@ -304,8 +304,8 @@ def test_a_bound_pod_is_left_to_its_kubelet_for_a_while(spec, phase, asked, gone
 def test_an_evicted_pod_says_why_and_goes():
     writing = RegistryClient()
     writing.create(pod(nodeName="n1"))
-    writing.change(pod(), lambda obj: obj["status"].update(phase="Running"), "status")
-    evicted = writing.act(pod(), "eviction", {"metadata": {"name": "p"}})
+    writing.update(pod(), lambda obj: obj["status"].update(phase="Running"), "status")
+    evicted = writing.create_subresource(pod(), "eviction", {"metadata": {"name": "p"}})
     assert "deletionTimestamp" in evicted["metadata"]
     (condition,) = evicted["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
@@ -319,8 +319,8 @@ def test_a_status_names_claims_of_the_pod_only():
         entry = {"name": claim, "resourceClaimName": "c"}
         return lambda obj: obj["status"].update(resourceClaimStatuses=[entry])
 
-    assert refused(writing.change, pod(), name("g"), "status") == []
-    assert refused(writing.change, pod(), name("h"), "status") == [
+    assert refused(writing.update, pod(), name("g"), "status") == []
+    assert refused(writing.update, pod(), name("h"), "status") == [
         (
             'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in'
             " `spec.resourceClaims`"
@@ -376,8 +376,8 @@ RUNNING = {"name": "c", "ready": True, "state": {"running": {}}}
 def test_the_line_of_a_pod(spec, status, line):
     writing = RegistryClient()
     writing.create(pod(**spec))
-    writing.change(pod(), lambda obj: obj["status"].update(status), "status")
-    cells = writing.cells(pod(), NOON + timedelta(seconds=99))
+    writing.update(pod(), lambda obj: obj["status"].update(status), "status")
+    cells = writing.table_cells(pod(), NOON + timedelta(seconds=99))
     assert (cells["Ready"], cells["Status"]) == line[:2]
     assert cells["Age"] == "99s"
-    assert writing.cells(pod())["Restarts"] == line[2]
+    assert writing.table_cells(pod())["Restarts"] == line[2]

@@ -157,7 +157,7 @@ def test_the_spec_is_immutable():
     def drop(obj):
         obj["spec"]["devices"]["requests"] = []
 
-    assert refused(writing.change, claim(), drop) == [
+    assert refused(writing.update, claim(), drop) == [
         'spec: Invalid value: {"devices":{"requests":[]}}: field is immutable'
     ]
 
@@ -167,12 +167,12 @@ def test_an_allocation_is_immutable():
     writing.create(claim())
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
     given = allocation(nodeSelector={"nodeSelectorTerms": terms}, allocationTimestamp="2026-11-20T16:03:03Z")
-    writing.change(claim(), status(allocation=given), "status")
+    writing.update(claim(), status(allocation=given), "status")
 
     def other(obj):
         obj["status"]["allocation"]["devices"]["results"] = [result("gpu-1")]
 
-    (cause,) = refused(writing.change, claim(), other, "status")
+    (cause,) = refused(writing.update, claim(), other, "status")
     assert cause.startswith('status.allocation: Invalid value: {"devices":{"results":[{"request":"g",')
     assert cause.endswith(": field is immutable")
 
@@ -181,9 +181,9 @@ def test_generated_validation_refuses_the_same_in_words_of_its_own():
     """Of 1.37 (apimachinery/pkg/api/validate): it shows no value of what may not change, and a duplicate as a whole."""
     writing = RegistryClient(Release.V1_37)
     writing.create(claim())
-    writing.change(claim(), status(allocation=allocation()), "status")
-    spec = refused(writing.change, claim(), lambda obj: obj["spec"]["devices"].update(requests=[]))
-    given = refused(writing.change, claim(), status(allocation=allocation(result("gpu-1"))), "status")
+    writing.update(claim(), status(allocation=allocation()), "status")
+    spec = refused(writing.update, claim(), lambda obj: obj["spec"]["devices"].update(requests=[]))
+    given = refused(writing.update, claim(), status(allocation=allocation(result("gpu-1"))), "status")
     assert spec == ["spec: Invalid value: null: field is immutable"]
     assert given == ["status.allocation: Invalid value: null: field cannot be modified once set"]
 
@@ -192,7 +192,7 @@ def test_a_duplicate_was_shown_by_its_uid_before_generated_validation():
     writing = RegistryClient(Release.V1_36)
     writing.create(claim())
     twice = status(allocation=allocation(), reservedFor=[pod_entry(), pod_entry("p2")])
-    assert refused(writing.change, claim(), twice, "status") == ['status.reservedFor[1]: Duplicate value: "u1"']
+    assert refused(writing.update, claim(), twice, "status") == ['status.reservedFor[1]: Duplicate value: "u1"']
 
 
 def status(**fields):
@@ -272,7 +272,7 @@ UNALLOCATED = "status.reservedFor: Forbidden: may not be specified when `allocat
 def test_what_a_status_may_say(fields, causes):
     writing = RegistryClient()
     writing.create(claim())
-    assert refused(writing.change, claim(), status(**fields), "status") == causes
+    assert refused(writing.update, claim(), status(**fields), "status") == causes
 
 
 def test_a_status_write_changes_nothing_else():
@@ -285,7 +285,7 @@ def test_a_status_write_changes_nothing_else():
         obj["spec"] = {}
         obj["status"] = {"allocation": allocation()}
 
-    changed = writing.change(claim(), mutate, "status")
+    changed = writing.update(claim(), mutate, "status")
     assert {**changed["metadata"], "resourceVersion": ""} == {**made["metadata"], "resourceVersion": ""}
     assert changed["spec"] == made["spec"]
 
@@ -294,12 +294,12 @@ def test_deallocation_drops_the_statuses_of_the_devices():
     writing = RegistryClient()
     writing.create(claim())
     devices = [{key: value for key, value in result().items() if key != "request"}]
-    writing.change(claim(), status(allocation=allocation(), devices=devices), "status")
+    writing.update(claim(), status(allocation=allocation(), devices=devices), "status")
 
     def free(obj):
         del obj["status"]["allocation"]
 
-    assert writing.change(claim(), free, "status")["status"] == {}
+    assert writing.update(claim(), free, "status")["status"] == {}
 
 
 def test_nobody_joins_a_claim_that_is_deleted():
@@ -307,10 +307,10 @@ def test_nobody_joins_a_claim_that_is_deleted():
     obj = claim()
     obj["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     writing.create(obj)
-    writing.change(obj, status(allocation=allocation(), reservedFor=[pod_entry(), pod_entry("p2", "u2")]), "status")
+    writing.update(obj, status(allocation=allocation(), reservedFor=[pod_entry(), pod_entry("p2", "u2")]), "status")
     writing.delete(obj)
-    assert refused(writing.change, obj, status(reservedFor=[pod_entry()]), "status") == []
-    assert refused(writing.change, obj, status(reservedFor=[pod_entry(), pod_entry("p3", "u3")]), "status") == [
+    assert refused(writing.update, obj, status(reservedFor=[pod_entry()]), "status") == []
+    assert refused(writing.update, obj, status(reservedFor=[pod_entry(), pod_entry("p3", "u3")]), "status") == [
         (
             "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or"
             " `deletionTimestamp` are set"
@@ -334,7 +334,7 @@ def test_admin_access_is_granted_in_namespaces_that_are_meant_for_it():
     def label(obj):
         obj["metadata"]["labels"]["resource.kubernetes.io/admin-access"] = "true"
 
-    writing.change({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, label)
+    writing.update({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, label)
     assert refused(writing.create, claim(exactly(adminAccess=True))) == []
 
 
@@ -352,7 +352,7 @@ def test_a_template_is_checked_like_its_claims_and_immutable():
     def rename(obj):
         obj["spec"]["spec"]["devices"]["requests"][0]["name"] = "h"
 
-    (cause,) = refused(writing.change, template, rename)
+    (cause,) = refused(writing.update, template, rename)
     assert cause.startswith('spec: Invalid value: {"')
 
 
@@ -367,5 +367,5 @@ def test_a_template_is_checked_like_its_claims_and_immutable():
 def test_the_state_of_a_claim_in_a_table(state, fields):
     writing = RegistryClient()
     writing.create(claim())
-    writing.change(claim(), status(**fields), "status")
-    assert writing.cells(claim())["State"] == state
+    writing.update(claim(), status(**fields), "status")
+    assert writing.table_cells(claim())["State"] == state

@@ -171,7 +171,7 @@ def test_driver_pool_and_node_of_a_slice_are_immutable():
         obj["spec"]["nodeName"] = "n2"
         obj["spec"]["pool"]["name"] = "n2"
 
-    assert refused(writing.change, a_slice(), move) == [
+    assert refused(writing.update, a_slice(), move) == [
         'spec.pool.name: Invalid value: "n2": field is immutable',
         'spec.nodeName: Invalid value: "n2": field is immutable',
     ]
@@ -185,7 +185,7 @@ def test_a_taint_knows_since_when_it_is():
 def test_the_line_of_a_slice():
     writing = RegistryClient()
     writing.create(a_slice())
-    assert writing.cells(a_slice()) == {"Node": "n1", "Driver": DRIVER, "Pool": "n1", "Age": "0s"}
+    assert writing.table_cells(a_slice()) == {"Node": "n1", "Driver": DRIVER, "Pool": "n1", "Age": "0s"}
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_an_event_is_seen_through_both_groups():
     writing = RegistryClient()
     made = writing.create(event("events.k8s.io/v1", **NEW))
     assert (made["apiVersion"], made["message"], made["involvedObject"]) == ("v1", "m", ABOUT)
-    kind = writing.catalog.of(event("events.k8s.io/v1"))
-    shown = kind.form.show(made)
+    kind = writing.catalog.kind_of(event("events.k8s.io/v1"))
+    shown = kind.converter.from_storage(made)
     assert {**NEW, "deprecatedSource": {}, "deprecatedFirstTimestamp": None}.items() <= shown.items()
     assert shown["apiVersion"] == "events.k8s.io/v1"
 
@@ -78,12 +78,12 @@ def test_a_series_may_go_on_and_nothing_else_may_change():
     obj = event("events.k8s.io/v1", **NEW)
     writing.create(obj)
     series = {"count": 2, "lastObservedTime": "2026-11-21T11:59:30.000000Z"}
-    assert refused(writing.change, obj, lambda e: e.update(series=series)) == []
-    assert refused(writing.change, obj, lambda e: e.update(reason="Other")) == [
+    assert refused(writing.update, obj, lambda e: e.update(series=series)) == []
+    assert refused(writing.update, obj, lambda e: e.update(reason="Other")) == [
         'reason: Invalid value: "Other": field is immutable'
     ]
-    assert writing.cells(obj)["Last Seen"] == "30s"
-    assert writing.cells(obj)["Object"] == "pod/p"
+    assert writing.table_cells(obj)["Last Seen"] == "30s"
+    assert writing.table_cells(obj)["Object"] == "pod/p"
 
 
 def test_a_namespace_ends_when_its_contents_are_gone():
@@ -93,8 +93,8 @@ def test_a_namespace_ends_when_its_contents_are_gone():
     assert made["status"] == {"phase": "Active"}
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "ml"}
     writing.delete(core("Namespace", "ml"))
-    assert writing.cells(core("Namespace", "ml"))["Status"] == "Terminating"
-    writing.change(core("Namespace", "ml"), lambda obj: obj["spec"].update(finalizers=[]), "finalize")
+    assert writing.table_cells(core("Namespace", "ml"))["Status"] == "Terminating"
+    writing.update(core("Namespace", "ml"), lambda obj: obj["spec"].update(finalizers=[]), "finalize")
     assert refused(writing.get, core("Namespace", "ml")) == ['namespaces "ml" not found']
 
 
@@ -102,8 +102,8 @@ def test_an_immutable_config_map_stays():
     writing = RegistryClient()
     writing.create(core("ConfigMap", data={"a": "b"}, immutable=True))
     said = "Forbidden: field is immutable when `immutable` is set"
-    assert refused(writing.change, core("ConfigMap"), lambda obj: obj.update(data={})) == [f"data: {said}"]
-    assert refused(writing.change, core("ConfigMap"), lambda obj: obj.pop("immutable")) == [f"immutable: {said}"]
+    assert refused(writing.update, core("ConfigMap"), lambda obj: obj.update(data={})) == [f"data: {said}"]
+    assert refused(writing.update, core("ConfigMap"), lambda obj: obj.pop("immutable")) == [f"immutable: {said}"]
 
 
 def test_texts_of_a_secret_become_its_data():
@@ -132,14 +132,14 @@ def test_a_node_registers_with_its_status():
 def test_the_state_of_a_node(fields, state):
     writing = RegistryClient()
     writing.create(core("Node", "n1", **fields))
-    assert writing.cells(core("Node", "n1"))["Status"] == state
+    assert writing.table_cells(core("Node", "n1"))["Status"] == state
 
 
 def test_a_priority_class_keeps_its_number():
     writing = RegistryClient()
     obj = core("PriorityClass", "high", version="scheduling.k8s.io/v1", value=7)
     writing.create(obj)
-    assert refused(writing.change, obj, lambda each: each.update(value=8)) == [
+    assert refused(writing.update, obj, lambda each: each.update(value=8)) == [
         "value: Forbidden: may not be changed in an update."
     ]
     assert refused(writing.create, core("PriorityClass", "top", version="scheduling.k8s.io/v1", value=10**9 + 1)) == [
@@ -151,7 +151,7 @@ def test_a_review_is_answered_and_not_stored():
     writing = RegistryClient()
     review = core("SelfSubjectAccessReview", version="authorization.k8s.io/v1", spec={})
     assert writing.create(review)["status"]["allowed"] is True
-    assert list(writing.registry.every("selfsubjectaccessreviews.authorization.k8s.io")) == []
+    assert list(writing.registry.list_objects("selfsubjectaccessreviews.authorization.k8s.io")) == []
 
 
 def test_a_lease_lasts_a_while():

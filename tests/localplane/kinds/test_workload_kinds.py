@@ -116,13 +116,13 @@ def test_what_a_job_may_be(obj, causes):
 def test_what_of_a_job_may_change(born, mutate, causes):
     writing = RegistryClient()
     writing.create(job(**born))
-    assert refused(writing.change, job(), mutate) == causes
+    assert refused(writing.update, job(), mutate) == causes
 
 
 def test_the_template_of_a_job_is_immutable():
     writing = RegistryClient()
     writing.create(job())
-    found = refused(writing.change, job(), lambda obj: obj["spec"]["template"]["spec"].update(nodeSelector={"a": "b"}))
+    found = refused(writing.update, job(), lambda obj: obj["spec"]["template"]["spec"].update(nodeSelector={"a": "b"}))
     assert len(found) == 1
     assert found[0].startswith("spec.template: Invalid value: {")
     assert found[0].endswith(": field is immutable")
@@ -148,8 +148,8 @@ def test_the_template_of_a_job_is_immutable():
 def test_the_line_of_a_job(status, line):
     writing = RegistryClient()
     writing.create(job())
-    writing.change(job(), lambda obj: obj.update(status=status), "status")
-    cells = writing.cells(job(), NOON)
+    writing.update(job(), lambda obj: obj.update(status=status), "status")
+    cells = writing.table_cells(job(), NOON)
     assert (cells["Status"], cells["Completions"], cells["Duration"]) == line
     assert cells["Images"] == "pause"
 
@@ -229,7 +229,7 @@ def test_the_selector_is_immutable(kind):
         obj["spec"]["selector"]["matchLabels"] = {"app": "b"}
         obj["spec"]["template"]["metadata"]["labels"] = {"app": "b"}
 
-    assert refused(writing.change, deployment(kind), rename) == [
+    assert refused(writing.update, deployment(kind), rename) == [
         'spec.selector: Invalid value: {"matchLabels":{"app":"b"}}: field is immutable'
     ]
 
@@ -238,10 +238,10 @@ def test_the_selector_is_immutable(kind):
 def test_a_scale_shows_and_changes_the_replicas(kind):
     writing = RegistryClient()
     writing.create(deployment(kind))
-    scale = writing.catalog.of(deployment(kind)).subresource("scale")
+    scale = writing.catalog.kind_of(deployment(kind)).subresource("scale")
     shown = scale.read(writing.get(deployment(kind)))
     assert (shown["kind"], shown["spec"], shown["status"]["selector"]) == ("Scale", {"replicas": 1}, "app=a")
-    changed = writing.change(deployment(kind), lambda obj: obj.update(spec={"replicas": 3}), "scale")
+    changed = writing.update(deployment(kind), lambda obj: obj.update(spec={"replicas": 3}), "scale")
     assert changed["spec"]["replicas"] == 3
     assert changed["metadata"]["generation"] == 2
 

@@ -24,7 +24,7 @@ async def eventually(condition):
 
 @pytest.fixture
 def plane():
-    server = ApiServer(chance=seeded(1))
+    server = ApiServer(random=seeded(1))
     client = Client(LocalTransport(server), RateLimiter(1e6, 1e6))
     kubelets = Kubelets(
         client, nodes=[EmulatedNode(name="n1")], clock=SYSTEM, random=seeded(2), containers=ProcessRuntime()

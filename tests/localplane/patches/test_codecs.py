@@ -27,9 +27,9 @@ def read(exchange):
     """Return the object, its warnings and what is wrong."""
     route = routes.resolve_path(exchange.path, CATALOG)
     try:
-        validation = query_options.write_options(exchange.query, verb="Create").validation
-        codec = CODECS.of(route.kind)
-        obj, warnings = codec.read(exchange.raw, validation, content_type=exchange.content_type or "")
+        validation = query_options.write_options(exchange.query, verb="Create").field_validation
+        codec = CODECS.for_kind(route.kind)
+        obj, warnings = codec.decode(exchange.raw, validation, content_type=exchange.content_type or "")
     except StatusError as refusal:
         return None, [], refusal.status
     return obj, [f"299 - {json.dumps(each)}" for each in warnings], None
@@ -70,7 +70,7 @@ def test_what_is_kept_is_what_the_real_server_writes_again(exchange):
 def test_an_answer_of_the_real_server_is_read_unchanged():
     for exchange in CREATED:
         if not exchange.name.startswith("cr-") and "crd" not in exchange.name:
-            codec = CODECS.of(routes.resolve_path(exchange.path, CATALOG).kind)
+            codec = CODECS.for_kind(routes.resolve_path(exchange.path, CATALOG).kind)
             assert codec.normalize(exchange.answer) == (exchange.answer, [])
 
 
@@ -78,7 +78,7 @@ def test_fields_of_the_kep_are_kept_where_the_server_knows_them():
     exchange = EXCHANGES["type-claim-reserved-for"]
     kind = routes.resolve_path(exchange.path, CATALOG).kind
 
-    obj, warnings = CodecFactory(Dialect.KEP).of(kind).read(exchange.raw, FieldValidation.STRICT)
+    obj, warnings = CodecFactory(Dialect.KEP).for_kind(kind).decode(exchange.raw, FieldValidation.STRICT)
 
     assert (obj["spec"]["reservedFor"]["name"], warnings) == ("j", [])
 
@@ -88,18 +88,18 @@ def test_what_is_nested_too_deeply_is_refused(opening):
     raw = b'{"metadata":' + opening.encode() * 5000
 
     with pytest.raises(StatusError, match="exceeded max depth"):
-        CODECS.built_in("", "v1", "Pod").read(raw, FieldValidation.WARN)
+        CODECS.for_builtin("", "v1", "Pod").decode(raw, FieldValidation.WARN)
 
 
 def test_bytes_that_are_no_utf8_are_replaced():
     raw = b'{"metadata":{"name":"a"},"data":{"x":"\xff"}}'
 
-    assert CODECS.built_in("", "v1", "ConfigMap").read(raw, FieldValidation.STRICT)[0]["data"] == {"x": "\ufffd"}
+    assert CODECS.for_builtin("", "v1", "ConfigMap").decode(raw, FieldValidation.STRICT)[0]["data"] == {"x": "\ufffd"}
 
 
 def test_a_pod_is_read_fast_enough():
     pod = EXCHANGES["type-zeros"].answer
-    codec = CODECS.built_in("", "v1", "Pod")
+    codec = CODECS.for_builtin("", "v1", "Pod")
 
     best = min(timeit.repeat(lambda: codec.normalize(pod), number=50, repeat=5)) / 50
 

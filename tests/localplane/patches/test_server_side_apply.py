@@ -54,7 +54,7 @@ def played():
         route = routes.resolve_path(exchange.path, CATALOG)
         if route is None:  # deployments/scale
             continue
-        key = route.kind.label, route.name or exchange.answer["metadata"]["name"]
+        key = route.kind.group_resource, route.name or exchange.answer["metadata"]["name"]
         yield exchange, route, deepcopy(store.get(key, {}))
         if exchange.status < 400 and "dryRun" not in exchange.query:
             store[key] = exchange.answer
@@ -69,7 +69,7 @@ APPLIED = [
 def applied(name):
     """Return the result of a recorded application and its record; raises `Refusal`."""
     exchange, route, before = STEPS[name]
-    codec = CODECS.of(route.kind)
+    codec = CODECS.for_kind(route.kind)
     body, _ = body_parser.parse_yaml(exchange.raw)
     body = server_side_apply.check_applied_object(body, api_version=codec.api_version, kind=codec.kind)
     force = query_options.write_options(exchange.query, verb="Patch").force
@@ -106,7 +106,7 @@ def test_who_changes_without_applying_takes_what_it_changes(name):
     if name == "apply-put-reset":
         new["metadata"]["managedFields"] = [{}]
 
-    server_side_apply.update_managed_fields(new, before, CODECS.of(route.kind).schema, author(exchange, route))
+    server_side_apply.update_managed_fields(new, before, CODECS.for_kind(route.kind).schema, author(exchange, route))
 
     assert owners(new["metadata"].get("managedFields", [])) == owners(
         exchange.answer["metadata"].get("managedFields", [])
@@ -118,7 +118,7 @@ def test_what_is_no_longer_applied_is_gone():
     assert "finalizers" not in applied("apply-deployment-fewer")[0]["metadata"]
 
 
-CLAIM = CODECS.built_in("resource.k8s.io", "v1", "ResourceClaim").schema
+CLAIM = CODECS.for_builtin("resource.k8s.io", "v1", "ResourceClaim").schema
 ME = FieldManagerIdentity(manager="me", api_version="v1", time="later", has_status_subresource=True)
 
 

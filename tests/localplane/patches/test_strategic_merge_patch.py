@@ -41,11 +41,13 @@ PATCHES = [each for each in named(*BEFORE) if each.content_type == STRATEGIC_PAT
 def patched(exchange):
     """Return the result of a recorded patch, and its warnings; raises `Refusal`."""
     before = next(EXCHANGES[name].answer for beginning, name in BEFORE.items() if exchange.name.startswith(beginning))
-    codec = CODECS.of(routes.resolve_path(exchange.path, CATALOG).kind)
+    codec = CODECS.for_kind(routes.resolve_path(exchange.path, CATALOG).kind)
     body = body_parser.parse_json(exchange.raw)
     found = strategic_merge_patch.mutation(body, codec.schema)(deepcopy(before))
-    found, warnings = codec.patched(
-        found, PatchContext(body, strategic=True), query_options.write_options(exchange.query, verb="Patch").validation
+    found, warnings = codec.decode_patch_result(
+        found,
+        PatchContext(body, strategic=True),
+        query_options.write_options(exchange.query, verb="Patch").field_validation,
     )
     return found, [f"299 - {json.dumps(each)}" for each in warnings]
 
@@ -74,7 +76,7 @@ def test_fields_that_were_taken_away_are_gone():
     assert [each["name"] for each in found["status"]["reservedFor"]] == ["b"]
 
 
-SCHEMA = CODECS.built_in("", "v1", "Pod").schema.fields["spec"]
+SCHEMA = CODECS.for_builtin("", "v1", "Pod").schema.fields["spec"]
 
 NAMES = st.sampled_from("abcdef")
 CONTAINERS = st.lists(

@@ -24,7 +24,7 @@ VIRTUAL_TIME = True
 async def made(monkeypatch):
     """A plane without components."""
     monkeypatch.setattr(components, "component_starters", lambda *_, **__: {})
-    return local_plane.LocalPlane(PlaneOptions(nodes=1), clock=LoopClock(), chance=seeded(1))
+    return local_plane.LocalPlane(PlaneOptions(nodes=1), clock=LoopClock(), random=seeded(1))
 
 
 async def ask(made, method, path, body=None, *, agent="kubectl/v1.36.3"):
@@ -46,8 +46,8 @@ async def test_a_component_that_dies_takes_the_plane_down(made):
         await asyncio.sleep(1)
         raise ValueError("oh")
 
-    made.add("good", asyncio.Event().wait)
-    made.add("bad", fail)
+    made.add_component("good", asyncio.Event().wait)
+    made.add_component("bad", fail)
     with pytest.raises(ExceptionGroup) as failed:
         await made.run()
     assert failed.group_contains(ComponentDiedError, match="bad failed")
@@ -68,9 +68,9 @@ async def test_a_crash_hits_the_component_between_its_requests(made):
         starts.append(LoopClock().now())
         while True:
             await asyncio.sleep(10)
-            await made.way("part").handle(Request(method="GET", path="/api/v1/pods", timeout=10.0))
+            await made.handler_for("part").handle(Request(method="GET", path="/api/v1/pods", timeout=10.0))
 
-    made.add("part", part)
+    made.add_component("part", part)
     running = asyncio.create_task(made.run())
     made.faults.set([FaultRule(fault=Fault.CRASH, component="part", times=1)])
     await asyncio.sleep(30)
@@ -81,7 +81,7 @@ async def test_a_crash_hits_the_component_between_its_requests(made):
 
 async def test_a_saved_state_goes_on_in_another_plane(made):
     await create(made, "a")
-    other = local_plane.LocalPlane(PlaneOptions(nodes=1), clock=LoopClock(), chance=seeded(2))
+    other = local_plane.LocalPlane(PlaneOptions(nodes=1), clock=LoopClock(), random=seeded(2))
     await create(other, "b")
     other.restore(made.snapshot())
     assert await names(other) == ["a"]
@@ -90,7 +90,7 @@ async def test_a_saved_state_goes_on_in_another_plane(made):
 
 
 async def test_the_owner_looks_at_the_plane(made):
-    made.add("part", asyncio.Event().wait)
+    made.add_component("part", asyncio.Event().wait)
     running = asyncio.create_task(made.run())
     await asyncio.sleep(0.1)
     shown = decode((await ask(made, "GET", "/dra")).body)
@@ -113,7 +113,7 @@ async def test_the_owner_sets_adds_and_takes_away_rules(made):
 
 
 async def test_the_owner_crashes_a_component(made):
-    made.add("part", asyncio.Event().wait)
+    made.add_component("part", asyncio.Event().wait)
     running = asyncio.create_task(made.run())
     await asyncio.sleep(0.1)
     assert (await ask(made, "POST", "/dra/components/part/crash")).status == 200
@@ -167,7 +167,7 @@ def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
     ],
 )
 async def test_what_is_not_enforced_is_told_of_the_plane_at_hand(options, told, untold):
-    made = local_plane.LocalPlane(PlaneOptions(nodes=1, **options), clock=LoopClock(), chance=seeded(1))
+    made = local_plane.LocalPlane(PlaneOptions(nodes=1, **options), clock=LoopClock(), random=seeded(1))
     text = (await made.handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=10.0))).body.decode()
     assert all(each in text for each in told)
     assert not any(each in text for each in untold)

@@ -20,7 +20,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 @pytest.fixture
 async def made(monkeypatch):
     monkeypatch.setattr(components, "component_starters", lambda *_, **__: {})
-    return local_plane.LocalPlane(PlaneOptions(), chance=seeded(1))
+    return local_plane.LocalPlane(PlaneOptions(), random=seeded(1))
 
 
 @pytest.fixture

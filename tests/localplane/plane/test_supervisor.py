@@ -21,7 +21,7 @@ class Part:
 @pytest.fixture
 async def kept():
     supervisor, part = Supervisor(), Part()
-    keeping = asyncio.create_task(supervisor.keep("part", part.run))
+    keeping = asyncio.create_task(supervisor.supervise("part", part.run))
     await asyncio.sleep(0.01)
     yield supervisor, part, keeping
     keeping.cancel()
@@ -59,7 +59,7 @@ async def test_what_a_component_does_while_it_crashes_is_not_its_death_but_is_to
         finally:
             raise ValueError("on the way out")
 
-    keeping = asyncio.create_task(supervisor.keep("clumsy", clumsy))
+    keeping = asyncio.create_task(supervisor.supervise("clumsy", clumsy))
     await asyncio.sleep(0.01)
     supervisor.crash("clumsy")
     await asyncio.sleep(2 * RESTART_DELAY)
@@ -89,12 +89,12 @@ async def returning_after(seconds, error=None):
 )
 async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, told):
     with pytest.raises(ComponentDiedError, match=told):
-        await Supervisor().keep("part", start)
+        await Supervisor().supervise("part", start)
 
 
 async def test_the_log_has_the_traceback_of_what_a_component_has_died_of(caplog):
     with pytest.raises(ComponentDiedError, match="the log has the traceback"):
-        await Supervisor().keep("part", failing)
+        await Supervisor().supervise("part", failing)
     assert "part failed" in caplog.text
     assert "in returning_after" in caplog.text
 

@@ -11,7 +11,7 @@ STOCK = load_builtin_schemas(Dialect.STOCK)
 KEP = load_builtin_schemas(Dialect.KEP)
 
 
-@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.label)
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.group_resource)
 def test_every_built_in_kind_has_its_structure(kind):
     schema = STOCK.find(kind.group, kind.version, kind.name)
 
@@ -23,21 +23,21 @@ def test_lists_know_how_they_are_merged():
     spec = STOCK.find("", "v1", "Pod").fields["spec"]
     containers, tolerations = spec.fields["containers"], spec.fields["tolerations"]
 
-    assert (containers.collection, containers.keys, containers.merge_key) == (
+    assert (containers.relationship, containers.list_map_keys, containers.merge_key) == (
         ElementRelationship.MAP,
         ("name",),
         "name",
     )
-    assert containers.items.fields["ports"].keys == ("containerPort", "protocol")
-    assert tolerations.collection is ElementRelationship.ATOMIC
-    assert STOCK.definition(OBJECT_META).fields["finalizers"].collection is ElementRelationship.SET
+    assert containers.items.fields["ports"].list_map_keys == ("containerPort", "protocol")
+    assert tolerations.relationship is ElementRelationship.ATOMIC
+    assert STOCK.definition(OBJECT_META).fields["finalizers"].relationship is ElementRelationship.SET
 
 
 def test_fields_know_their_go_types():
     probe = STOCK.find("", "v1", "Pod").fields["spec"].fields["containers"].items.fields["livenessProbe"]
 
-    assert (probe.go, probe.pointer) == ("*v1.Probe", True)
-    assert probe.fields["httpGet"].within == "ProbeHandler"
+    assert (probe.go_type, probe.pointer) == ("*v1.Probe", True)
+    assert probe.fields["httpGet"].embedded_struct == "ProbeHandler"
 
 
 def test_the_kep_dialect_adds_the_fields_of_kep_5194_to_claims_and_templates():

@@ -28,12 +28,12 @@ class Site:
     """A plane of two nodes, and who uses it."""
 
     def __init__(self):
-        self.plane = LocalPlane(PlaneOptions(nodes=2, devices=0), clock=LoopClock(), chance=seeded(1))
+        self.plane = LocalPlane(PlaneOptions(nodes=2, devices=0), clock=LoopClock(), random=seeded(1))
         self.extender = plane_extender.add_extender(self.plane)
-        self.plane.add("controller", self._control)
+        self.plane.add_component("controller", self._control)
 
     async def _control(self):
-        transport = LocalTransport(self.plane.way("controller"))
+        transport = LocalTransport(self.plane.handler_for("controller"))
         await Application(ControllerConfiguration.model_validate(SILENT), transport, clock=self.plane.clock).run()
 
     async def ask(self, method, path, body=None):
@@ -76,7 +76,7 @@ def container(cpu):
 async def site():
     made = Site()
     running = asyncio.ensure_future(made.plane.run())
-    await made.plane.ready()
+    await made.plane.wait_ready()
     await made.extender.wait_ready()
     try:
         yield made

@@ -32,7 +32,7 @@ WHY = "Failed to prepare dynamic resources: prepare dynamic resources: "
 @pytest.fixture
 async def plane(short_path):
     folders = NodeFolders(short_path)
-    server = ApiServer(chance=seeded(1))
+    server = ApiServer(random=seeded(1))
     async with started(folders, server) as plane:
         yield plane
 
@@ -294,7 +294,7 @@ async def test_after_a_reboot_claims_are_prepared_again(plane):
 
 
 async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(short_path):
-    folders, server = NodeFolders(short_path), ApiServer(chance=seeded(1))
+    folders, server = NodeFolders(short_path), ApiServer(random=seeded(1))
     folders.make()
     async with SocketPlugin(folders) as plugin:
         async with started(folders, server) as plane:

@@ -42,7 +42,7 @@ def folders(short_path):
 
 @pytest.fixture
 async def user():
-    user = User(ApiServer(chance=seeded(1)))
+    user = User(ApiServer(random=seeded(1)))
     await user.create("nodes", {"metadata": {"name": "n1"}})
     return user
 

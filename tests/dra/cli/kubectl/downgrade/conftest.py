@@ -60,7 +60,7 @@ class Cluster:
 
     def __init__(self):
         self.clock = LoopClock()
-        self.server = ApiServer(api=Dialect.STOCK, clock=self.clock, chance=seeded(1))
+        self.server = ApiServer(api=Dialect.STOCK, clock=self.clock, random=seeded(1))
         self.history = []
         """Every list that a claim has had, after each write of ours: (claim, uids)."""
 

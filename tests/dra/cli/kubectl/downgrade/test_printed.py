@@ -69,7 +69,7 @@ def parsed(what, arguments):
 @pytest.mark.parametrize("asked", ["kubectl dra downgrade", "kubectl dra downgrade -n ml"])
 async def test_what_a_downgrade_prints_ends_nothing_that_works_and_comes_back(capsys, asked, seed):
     clock = LoopClock()
-    server = ApiServer(clock=clock, chance=seeded(seed))
+    server = ApiServer(clock=clock, random=seeded(seed))
     world = World(server, seed)
     await world.make()
     asker = Asker(server, clock)
@@ -103,7 +103,7 @@ async def test_a_printed_command_that_reaches_further_than_the_question_is_found
     monkeypatch.setattr(cluster_checks, "repeated_flags", lambda **_: "")
     for seed in range(1, 30):
         clock = LoopClock()
-        server = ApiServer(clock=clock, chance=seeded(seed))
+        server = ApiServer(clock=clock, random=seeded(seed))
         world = World(server, seed)
         await world.make()
         asker = Asker(server, clock)
@@ -119,7 +119,7 @@ async def test_a_printed_command_that_reaches_further_than_the_question_is_found
 async def test_options_that_were_given_are_in_the_command_that_is_printed():
     """The pasted command was about all namespaces, and about the lease of another installation."""
     clock = LoopClock()
-    server = ApiServer(clock=clock, chance=seeded(1))
+    server = ApiServer(clock=clock, random=seeded(1))
     world = World(server, 7)
     await world.make()
     line = "kubectl dra downgrade -n ml --lease-namespace web --lease-name ours"

@@ -26,7 +26,7 @@ CONTROLLER = ReviewedUser(name="system:serviceaccount:dra-reserve:dra-reserve-co
 
 @pytest.fixture
 def connection():
-    transport = LocalTransport(ApiServer(api=Dialect.STOCK, chance=seeded(1)))
+    transport = LocalTransport(ApiServer(api=Dialect.STOCK, random=seeded(1)))
     return Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport)
 
 

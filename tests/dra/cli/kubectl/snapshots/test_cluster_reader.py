@@ -33,8 +33,8 @@ def plane(monkeypatch):
     ],
 )
 async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the_same(plane, beside, presence):
-    plane.beside |= beside
-    transport = LocalTransport(plane.way("kubectl"))
+    plane.sibling_processes |= beside
+    transport = LocalTransport(plane.handler_for("kubectl"))
     connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
     snapshot = await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller")).read(
         SnapshotScope.TEMPLATES_AND_LEASE
