@@ -7,7 +7,7 @@ continue, it stops with an error.
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -40,14 +40,25 @@ FATAL_ERRORS: Final = (LeadershipLostError, ServerRestoredError)
 """Errors after which a controller must not continue: a lost lease, an API server restored from a backup."""
 
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""Signals that stop a process of the cluster side."""
+
+TERMINAL_STOP_SIGNALS: Final = (*STOP_SIGNALS, signal.SIGHUP)
+"""Signals that stop a process that belongs to a terminal."""
+
+
+def cancel_on_signals(task: asyncio.Future[Any], signals: Iterable[signal.Signals]) -> None:
+    """Cancel a task of the running loop when one of the signals arrives."""
+    for number in signals:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
 async def run_until_stopped(
     work: Coroutine[Any, Any, None], *, fatal: tuple[type[BaseException], ...] = FATAL_ERRORS
 ) -> None:
     """Run until SIGTERM or SIGINT, then stop cleanly; raise click.ClickException after a fatal error."""
     running = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.cancel)
+    cancel_on_signals(running, STOP_SIGNALS)
     with contextlib.suppress(asyncio.CancelledError):
         try:
             await running

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from dra.cli.demo.write_history import WriteHistory
 from dra.cli.installed_commands import dra_reserve_command, path_export
 from dra.cli.local import detached_plane
 from dra.cli.local.plane_folder import DEFAULT_FOLDER, PlaneFolder
+from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
 
@@ -63,8 +63,7 @@ def demo(pods: int, seconds: float, *, keep: bool) -> None:
 async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, keep: bool) -> bool:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - asyncio.run
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    cancel_on_signals(task, TERMINAL_STOP_SIGNALS)
     began = SYSTEM.now()
     show = object_printers.create_printer(screen)
     async with AsyncExitStack() as stack:

@@ -53,7 +53,6 @@ class SafetyVerdict:
     violations: list[str] = field(default_factory=list)
     writes: int = 0
     allocations: int = 0
-    deallocations: int = 0
     pods: int = 0
     """Pods that have used a claim."""
     max_list_length: int = 0
@@ -93,12 +92,10 @@ class _HistoryReplay:
         had = before.devices if before is not None else frozenset()
         has = frozenset[DeviceName]() if now.gone else now.devices
         self.verdict.max_list_length = max(self.verdict.max_list_length, now.entries)
-        if had and has != had:
-            self.verdict.deallocations += 1
-            if users := self._users.get(now.key):
-                first = next(iter(users.values()))
-                others = f" and {len(users) - 1} others" if len(users) > 1 else ""
-                self._add_violation(now, f"taken from pod {_format_key(first.key)}{others}, which used it")
+        if had and has != had and (users := self._users.get(now.key)):
+            first = next(iter(users.values()))
+            others = f" and {len(users) - 1} others" if len(users) > 1 else ""
+            self._add_violation(now, f"taken from pod {_format_key(first.key)}{others}, which used it")
         for device in had - has:
             if before is not None and self._held.get(device) == before.uid:
                 del self._held[device]

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,14 +11,12 @@ import msgspec
 from dra.cli.local import plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
 from dra.cli.local.plane_folder import SNAPSHOT_FILE, PlaneFolder, PlaneRecord
-from dra.cli.server_process import innermost_error
+from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
 from dra.kube.clock import SYSTEM, rfc3339
 from localplane.https_server import serve_https
 from localplane.plane.components import emulated_nodes
 from localplane.plane.local_plane import LocalPlane
 from localplane.plane.options import PlaneOptions
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +39,12 @@ async def run_plane(
 ) -> None:
     """Run a plane until a signal arrives; the caller holds the folder.
 
-    Calls ``up`` once everything runs, with the number of objects restored from the saved state. Raises
+    Calls ``on_ready`` once everything runs, with the number of objects restored from the saved state. Raises
     ComponentDiedError, OSError for a port in use, MalformedSnapshotError.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - asyncio.run
-    for number in STOP_SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    cancel_on_signals(task, TERMINAL_STOP_SIGNALS)
     with suppress(asyncio.CancelledError):
         await _run_until_cancelled(folder, options, companions, port=port, on_ready=on_ready)
 

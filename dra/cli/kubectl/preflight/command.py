@@ -46,7 +46,6 @@ GATE_POLICY: Final = "gate.reserve.dra"
 
 class _NodeSystemInfo(Struct, frozen=True):
     container_runtime_version: str = ""
-    kubelet_version: str = ""
 
 
 class _NodeStatus(Struct, frozen=True):
