@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from dra.model.meta import Struct
 from dra.model.quantities import CPU, NANOS_PER_UNIT, PODS
 
@@ -69,7 +71,8 @@ UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POL
 class Rejection(Struct, frozen=True):
     """A single reason for a rejection; amounts in billionths."""
 
-    reason: RejectionReason
+    reason: RejectionReason = msgspec.field(name="why")
+    """The key in JSON (``kubectl dra describe -o json``) is ``why``."""
     subject: str = ""
     """The resource, the taint, or the error."""
     requested: int = 0

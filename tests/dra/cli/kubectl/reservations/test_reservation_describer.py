@@ -312,6 +312,13 @@ def test_a_pod_names_the_reservation_that_it_came_by_also_when_that_is_over():
     assert content == {"reservations": {"inside": "one"}}
 
 
+def test_rejections_have_the_same_keys_in_json_as_ever():
+    snapshot = Snapshot(pods=(pod("a", "8", app="other"),), nodes=(host("n1", "4"),), reservations=(other(),))
+    _, content = reservation_describer.describe_pod_reservations(snapshot, ("default", "a"))
+    (group,) = content["reservations"]["groups"]
+    assert {"why": "NodeInsufficient", "subject": "cpu"}.items() <= group["refusals"][0].items()
+
+
 def other():
     content = reservation("other", "4", node="n1")
     return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
