@@ -142,10 +142,10 @@ class Life:
 
     async def _kubelets(self) -> None:
         nodes = components.emulated_nodes(self._plane.options)
-        client, chance = self._plane.client(components.KUBELETS), Random(2)  # noqa: S311
-        await Kubelets(client, nodes=nodes, clock=self._plane.clock, random=chance, containers=self._held).run()
+        client, random = self._plane.client(components.KUBELETS), Random(2)  # noqa: S311
+        await Kubelets(client, nodes=nodes, clock=self._plane.clock, random=random, containers=self._held).run()
 
     async def _scheduler(self) -> None:
         await self._go.wait()
-        client, chance = self._plane.client(components.SCHEDULER), Random(3)  # noqa: S311
-        await Scheduler(client, clock=self._plane.clock, random=chance).run()
+        client, random = self._plane.client(components.SCHEDULER), Random(3)  # noqa: S311
+        await Scheduler(client, clock=self._plane.clock, random=random).run()

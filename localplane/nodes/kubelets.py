@@ -62,7 +62,7 @@ START_ERROR_EXIT_CODE: Final = 128
 class Kubelets:
     """Runs the kubelets of all nodes; `run` never returns, so cancel it."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only; where, what, and the injected sources of time and chance
+    def __init__(  # noqa: PLR0913 - keyword-only; where, what, and the injected clock and random generator
         self,
         client: Client,
         *,
@@ -239,7 +239,7 @@ class Kubelets:
         while True:
             now = self._clock.now()
             if not machine.alive(now) or (machine.boots and not machine.registered):
-                return None  # when the node returns, its pods are woken
+                return None  # when the node returns, its pods are queued again
             if uid in self._unadopted:
                 await self._adopt_claims(worker)
             if self._health is not None:

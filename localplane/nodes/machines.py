@@ -60,7 +60,7 @@ class Machine:
 class Machines:
     """All machines, and the Nodes, Leases and ResourceSlices that they write."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only; what the kubelets were told
+    def __init__(  # noqa: PLR0913 - keyword-only; the arguments of the kubelets
         self,
         client: Client,
         nodes: Sequence[EmulatedNode],

@@ -102,8 +102,8 @@ class KubeletPod(Struct, frozen=True):
     @property
     def grace_seconds(self) -> float:
         """Return the seconds that the containers may take to stop: the deletion's, else the spec's; at least one."""
-        asked = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
-        return max(float(asked), 1.0)
+        grace_period = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
+        return max(float(grace_period), 1.0)
 
     def has_condition(self, condition: str) -> bool:
         """Report whether a condition is True."""

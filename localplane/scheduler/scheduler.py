@@ -57,7 +57,7 @@ _log: Final = logging.getLogger(__name__)
 class Scheduler:
     """Schedules the pods that name it in ``schedulerName``; `run` never returns, so cancel it."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only; who it is, and the injected sources of time and chance
+    def __init__(  # noqa: PLR0913 - keyword-only; its name, and the injected clock and random generator
         self,
         client: Client,
         *,

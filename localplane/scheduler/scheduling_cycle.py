@@ -161,11 +161,11 @@ def _find_claim(
     """Return the claim of an entry, None if no claim is needed, or the result that keeps the pod from using it."""
     namespace, name = pod.metadata.namespace, reference.resource_claim_name
     if name is None:
-        made = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
-        if made is None:
+        status = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
+        if status is None:
             reason = "waiting for dynamic resource controller to create the resourceclaim for pod"
             return Pending(f'{reason} "{namespace}/{pod.metadata.name}"', ClusterEvent.CLAIM | ClusterEvent.POD)
-        name = made.resource_claim_name
+        name = status.resource_claim_name
         if name is None:
             return None
     claim = cluster.claims.get((namespace, name))
@@ -305,8 +305,8 @@ def _select_node(
         if isinstance(solution, AllocationFailure):
             reasons[solution.text] += 1
             continue
-        made = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
-        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, made, strict=True)}
+        status = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
+        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, status, strict=True)}
         assignment = NodeAssignment(
             node_info.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.claims)
         )

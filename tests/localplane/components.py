@@ -73,8 +73,8 @@ class Plane:
 
     def __init__(self, *, seed=1, release=NEWEST):
         self.clock = LoopClock()
-        self.chance = seeded(seed)
-        self.server = ApiServer(release=release, clock=self.clock, random=self.chance)
+        self.random = seeded(seed)
+        self.server = ApiServer(release=release, clock=self.clock, random=self.random)
         self.user = User(self.server)
 
     def client(self):

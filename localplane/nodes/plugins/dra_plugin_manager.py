@@ -63,7 +63,7 @@ class DraPluginManager:
         """Run the plugin manager of a kubelet that starts, until cancelled."""
         self._folders.make()
         self._spawn(self._wiper.wipe(), "wipe all slices")
-        self._spawn(self._expire(), "old news of health")
+        self._spawn(self._expire(), "expire health reports")
         try:
             async with background_task(self._watcher.run(), name=f"registry of {self._node}"):
                 await self._tasks.failed()

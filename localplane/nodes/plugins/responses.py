@@ -64,11 +64,11 @@ def supported_version(versions: Iterable[str]) -> plugin.DraPluginVersion:
 
 
 def _check_claims(method: str, claims: Sequence[ClaimIdentity], answers: Mapping[str, _ClaimResponse]) -> None:
-    asked = {claim.uid: claim for claim in claims}
+    claims_by_uid = {claim.uid: claim for claim in claims}
     for uid in answers:
-        if uid not in asked:
+        if uid not in claims_by_uid:
             raise DriverError(f"{method} returned result for unknown claim UID {uid}")
-    for uid, claim in asked.items():  # in the order of the pod's claims; the kubelet's order is random
+    for uid, claim in claims_by_uid.items():  # in the order of the pod's claims; the kubelet's order is random
         if uid in answers and answers[uid].error:
             raise DriverError(f"{method} failed for ResourceClaim {claim.key[1]}: {answers[uid].error}")
     skipped = len(claims) - len(answers)

@@ -32,8 +32,8 @@ def template(name, image):
 
 def working(plane, *, start_seconds=0.0):
     nodes = [EmulatedNode(name="n1", start_seconds=start_seconds)]
-    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, random=plane.chance, leases=False)
-    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.chance))
+    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, random=plane.random, leases=False)
+    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.random))
 
 
 async def status(plane, name):
@@ -164,7 +164,7 @@ async def test_all_goes_with_the_deployment():
 
 async def test_a_rollout_that_does_not_move_is_told():
     plane = Plane()
-    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
+    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random)):
         await plane.user.create("deployments", deployment("web", progressDeadlineSeconds=60))
         await asyncio.sleep(30)
         _, before = await status(plane, "web")

@@ -7,7 +7,7 @@ VIRTUAL_TIME = True
 
 
 def controllers(plane):
-    return running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance))
+    return running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random))
 
 
 async def configmap(plane, name, *, owners=(), block=True):

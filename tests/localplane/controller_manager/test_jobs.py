@@ -24,8 +24,8 @@ def job(name, *, command=("sleep", "5"), policy="Never", node="n1", annotations=
 
 def working(plane, *others):
     nodes = [EmulatedNode(name="n1")]
-    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, random=plane.chance, leases=False)
-    workloads = ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)
+    kubelets = Kubelets(plane.client(), nodes=nodes, clock=plane.clock, random=plane.random, leases=False)
+    workloads = ControllerManager(plane.client(), clock=plane.clock, random=plane.random)
     return running(kubelets, workloads, *others)
 
 
@@ -139,8 +139,8 @@ async def test_a_finished_job_goes_when_its_time_is_up():
         await asyncio.sleep(10)
         assert await plane.user.names("jobs") == ["train"]
         await asyncio.sleep(30)
-        [gone] = await plane.user.list("jobs") or [None]
-    assert gone is None or "deletionTimestamp" in gone["metadata"]
+        [left] = await plane.user.list("jobs") or [None]
+    assert left is None or "deletionTimestamp" in left["metadata"]
 
 
 async def test_a_rule_for_exit_codes_fails_the_job_at_once():
@@ -169,13 +169,13 @@ async def test_scaling_a_job_down_takes_pods_away():
 
 async def test_a_controller_that_starts_in_the_middle_goes_on():
     plane = Plane()
-    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.chance)
+    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.random)
     async with running(kubelets):
-        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
+        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random)):
             await plane.user.create("jobs", job("train", parallelism=20, completions=40))
             await asyncio.sleep(4.9)
         await asyncio.sleep(2)
-        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
+        async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random)):
             await asyncio.sleep(10)
             done, kinds = await status(plane, "train")
             assert len(await plane.user.list("pods")) == 40

@@ -9,8 +9,8 @@ VIRTUAL_TIME = True
 
 
 def working(plane):
-    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.chance)
-    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.chance))
+    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.random)
+    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.random))
 
 
 async def test_each_namespace_has_a_service_account():

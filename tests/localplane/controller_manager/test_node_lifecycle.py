@@ -15,8 +15,8 @@ VIRTUAL_TIME = True
 
 
 def working(plane):
-    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.chance)
-    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.chance))
+    kubelets = Kubelets(plane.client(), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=plane.random)
+    return running(kubelets, ControllerManager(plane.client(), clock=plane.clock, random=plane.random))
 
 
 async def ready(plane, node):
@@ -82,7 +82,7 @@ async def test_pods_that_do_not_tolerate_a_taint_are_deleted_at_once():
 
 async def test_pods_of_a_node_that_is_gone_are_removed():
     plane = Plane()
-    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
+    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random)):
         await plane.user.create("nodes", {"metadata": {"name": "by-hand"}})
         await plane.user.create("pods", pod("p", node="by-hand"))
         await asyncio.sleep(100)
@@ -96,7 +96,7 @@ async def test_pods_of_a_node_that_is_gone_are_removed():
 
 async def test_a_node_without_a_lease_is_not_judged():
     plane = Plane()
-    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.chance)):
+    async with running(ControllerManager(plane.client(), clock=plane.clock, random=plane.random)):
         await plane.user.create("nodes", {"metadata": {"name": "by-hand"}})
         conditions = [{"type": "Ready", "status": "True"}]
         await plane.user.patch("nodes", "by-hand", {"status": {"conditions": conditions}}, subresource="status")

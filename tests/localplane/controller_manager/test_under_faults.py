@@ -35,14 +35,14 @@ TROUBLE = (
 )
 
 
-async def lives(make, faults, *, chance):
+async def run_with_crashes(start_component, faults, *, random):
     """Run a component, and for the first minutes end and restart it now and then, as a crash does."""
     for _ in range(12):
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(chance.uniform(5.0, 60.0)):
-                await make().run()
+            async with asyncio.timeout(random.uniform(5.0, 60.0)):
+                await start_component().run()
     faults.set(())
-    await make().run()
+    await start_component().run()
 
 
 async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
@@ -69,20 +69,20 @@ async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
 @pytest.mark.parametrize("seed", range(12))
 async def test_all_ends_well(seed):
     plane = Plane(seed=seed)
-    chance = seeded(seed)
-    faults = FaultInjector(clock=plane.clock, random=chance)
+    random = seeded(seed)
+    faults = FaultInjector(clock=plane.clock, random=random)
 
     def client(name):
         transport = LocalTransport(FaultyHandler(plane.server, faults, component=name))
         return Client(transport, RateLimiter(1e6, 1e6, clock=plane.clock), clock=plane.clock)
 
     def kubelets():
-        return Kubelets(client("kubelets"), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=chance)
+        return Kubelets(client("kubelets"), nodes=[EmulatedNode(name="n1")], clock=plane.clock, random=random)
 
     def workloads():
-        return ControllerManager(client("workloads"), clock=plane.clock, random=chance)
+        return ControllerManager(client("workloads"), clock=plane.clock, random=random)
 
-    tasks = [asyncio.create_task(lives(make, faults, chance=chance)) for make in (kubelets, workloads)]
+    tasks = [asyncio.create_task(run_with_crashes(make, faults, random=random)) for make in (kubelets, workloads)]
     await asyncio.sleep(2)  # pods of a node that is missing for long are removed: rightly, but they count as failed
     faults.set(TROUBLE)
     await plane.user.create("jobs", job("train", command=("sleep", "7"), parallelism=10, completions=20))

@@ -15,7 +15,7 @@ VIRTUAL_TIME = True
 
 def kubelets_of(plane, *, api=Dialect.KEP, nodes=("n1", "n2"), devices=0, **options):
     specs = [EmulatedNode(name=name, devices=devices) for name in nodes]
-    return Kubelets(plane.client(), nodes=specs, clock=plane.clock, random=plane.chance, api=api, **options)
+    return Kubelets(plane.client(), nodes=specs, clock=plane.clock, random=plane.random, api=api, **options)
 
 
 async def claim(plane, name, *, devices=("gpu-0",), pool="n1", listed=(), any_pod=False):

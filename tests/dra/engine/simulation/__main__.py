@@ -19,21 +19,21 @@ def main() -> None:
     _run(_parser().parse_args())
 
 
-def _run(asked: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     from tests.dra.engine.simulation import campaign  # noqa: PLC0415 - everything else after the hash seed is known
     from tests.seeds import FIRST, first_seed  # noqa: PLC0415
 
-    if asked.seed is not None:
-        report = campaign.run_seed(asked.seed)
-        print(explain_failure(asked.seed) if report.violation else f"seed {asked.seed}: no violation")
+    if options.seed is not None:
+        report = campaign.run_seed(options.seed)
+        print(explain_failure(options.seed) if report.violation else f"seed {options.seed}: no violation")
         sys.exit(bool(report.violation))
-    first = first_seed() if asked.first is None else asked.first
-    print(f"from seed {first}; again: {FIRST}={first} make machine ARGS='--seeds {asked.seeds}'", flush=True)
-    figures = campaign.run_campaign(range(first, first + asked.seeds), jobs=asked.jobs, until=asked.until)
-    print(figures, flush=True)
-    for seed in sorted(figures.violations)[: asked.shown]:
+    first = first_seed() if options.first is None else options.first
+    print(f"from seed {first}; again: {FIRST}={first} make machine ARGS='--seeds {options.seeds}'", flush=True)
+    result = campaign.run_campaign(range(first, first + options.seeds), jobs=options.jobs, until=options.until)
+    print(result, flush=True)
+    for seed in sorted(result.violations)[: options.shown]:
         print("\n" + explain_failure(seed))
-    sys.exit(bool(figures.violations or figures.rare))
+    sys.exit(bool(result.violations or result.rare))
 
 
 def explain_failure(seed: int) -> str:

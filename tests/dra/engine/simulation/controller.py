@@ -109,8 +109,8 @@ class ControllerReplica:
         """Return the claims that wait for a decision, in order."""
         if not self.ready:
             return []
-        woken = {key for key, when in self.due_times.items() if when <= self._clock.now}
-        return sorted((self.claim_cache.dirty | woken) - self.syncs.keys())
+        due = {key for key, when in self.due_times.items() if when <= self._clock.now}
+        return sorted((self.claim_cache.dirty | due) - self.syncs.keys())
 
     def begin(self, key: Key) -> None:
         """Begin a sync, up to its first request."""

@@ -452,9 +452,9 @@ class DeliverEvents(Move, frozen=True):
     count: int = 1
 
     def apply(self, cluster: SimulatedCluster) -> bool:
-        news = cluster.controller.replica.watches[self.which].pending_events
+        pending = cluster.controller.replica.watches[self.which].pending_events
         cluster.controller.replica.deliver(self.which, self.count)
-        return bool(news)
+        return bool(pending)
 
 
 Watch = Literal["nodes", "claims", "pods", "jobs", "groups", "reservations"]

@@ -31,7 +31,7 @@ class SocketPlugin:
         self.health = asyncio.Queue()
         self.refuse_registration = False
         self.silent = False
-        self.asked = 0
+        self.info_calls = 0
         """How often somebody wanted to know whose socket this is."""
 
     async def __aenter__(self):
@@ -87,7 +87,7 @@ class SocketPlugin:
         return {claim.uid: plugin.NodeUnprepareResourceResponse() for claim in request.claims}
 
     async def get_info(self, _request, _context):
-        self.asked += 1
+        self.info_calls += 1
         if self.silent:
             await asyncio.get_running_loop().create_future()
         return registration.PluginInfo(
@@ -109,5 +109,5 @@ class SocketPlugin:
         return plugin.NodeUnprepareResourcesResponse(claims=self.given_back(request))
 
     async def node_watch_resources(self, _request, _context):
-        while (told := await self.health.get()) is not None:
-            yield devicehealth.NodeWatchResourcesResponse(devices=told)
+        while (devices := await self.health.get()) is not None:
+            yield devicehealth.NodeWatchResourcesResponse(devices=devices)

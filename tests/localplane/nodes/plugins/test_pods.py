@@ -92,7 +92,7 @@ async def phase(plane, name, wanted):
     await eventually(holds)
 
 
-async def gone(plane, name):
+async def deleted(plane, name):
     async def holds():
         return name not in await plane.user.names("pods")
 
@@ -116,10 +116,10 @@ async def test_a_claim_is_prepared_once_for_all_pods_and_given_back_after_the_la
             await plane.user.create("pods", pod(name, node="n1", claims=["c"]))
             await phase(plane, name, "Running")
         await plane.user.delete("pods", "a", gracePeriodSeconds=1)
-        await gone(plane, "a")
+        await deleted(plane, "a")
         assert not plugin.unprepared
         await plane.user.delete("pods", "b", gracePeriodSeconds=1)
-        await gone(plane, "b")
+        await deleted(plane, "b")
         assert plugin.prepared == plugin.unprepared == [[("default", "c", uid)]]
 
 
@@ -134,7 +134,7 @@ async def test_claims_of_a_pod_are_asked_for_in_one_call_of_each_driver(plane):
         await plane.user.create("pods", pod("p", node="n1", claims=["c", "d", "e"]))
         await phase(plane, "p", "Running")
         await plane.user.delete("pods", "p", gracePeriodSeconds=1)
-        await gone(plane, "p")
+        await deleted(plane, "p")
         for plugin, names in ((one, ["c", "d"]), (two, ["d", "e"])):
             for calls in (plugin.prepared, plugin.unprepared):
                 assert [[name for _, name, _ in call] for call in calls] == [names]
@@ -151,14 +151,14 @@ async def test_processes_have_the_environment_of_their_devices(plane, tmp_path):
             "devices": [{"name": f"{uid}-0", "containerEdits": {"env": ["VISIBLE=GPU=0"]}}],
         }
         (plane.folders.cdi / "claim.json").write_text(json.dumps(spec))
-        command = ("sh", "-c", f'echo "$VISIBLE $COMMON" > {tmp_path}/told')
+        command = ("sh", "-c", f'echo "$VISIBLE $COMMON" > {tmp_path}/environment')
         body = pod("p", node="n1", claims=["c"], command=command, policy="Never")
         await plane.user.create("pods", with_devices(body, "c0"))
         await phase(plane, "p", "Succeeded")
-        assert (tmp_path / "told").read_text() == "GPU=0 yes\n"
+        assert (tmp_path / "environment").read_text() == "GPU=0 yes\n"
         await plane.user.create("pods", pod("q", node="n1", claims=["c"], command=command, policy="Never"))
         await phase(plane, "q", "Succeeded")
-        assert (tmp_path / "told").read_text() == " \n", "its container does not name the claim"
+        assert (tmp_path / "environment").read_text() == " \n", "its container does not name the claim"
 
 
 async def test_a_device_that_nobody_describes_keeps_its_container_from_starting(plane):
@@ -169,17 +169,17 @@ async def test_a_device_that_nobody_describes_keeps_its_container_from_starting(
         await phase(plane, "p", "Failed")
         [status] = (await plane.user.get("pods", "p"))["status"]["containerStatuses"]
         assert status["state"]["terminated"]["exitCode"] == 128
-        told = f"Error: CDI device injection failed: unresolvable CDI devices {DRIVER}/claim={uid}-0"
-        assert await refusal(plane) == ("Failed", told)
+        text = f"Error: CDI device injection failed: unresolvable CDI devices {DRIVER}/claim={uid}-0"
+        assert await refusal(plane) == ("Failed", text)
 
 
 async def test_a_driver_that_is_not_there_fails_the_pod_which_can_be_deleted(plane):
     await claim(plane, "c", "absent.example.com")
     await plane.user.create("pods", pod("p", node="n1", claims=["c"]))
-    told = WHY + "DRA driver absent.example.com is not registered"
-    assert await refusal(plane) == ("FailedPrepareDynamicResources", told)
+    text = WHY + "DRA driver absent.example.com is not registered"
+    assert await refusal(plane) == ("FailedPrepareDynamicResources", text)
     await plane.user.delete("pods", "p")
-    await gone(plane, "p")
+    await deleted(plane, "p")
 
 
 async def test_devices_that_the_plane_publishes_are_simulated(plane):
@@ -187,7 +187,7 @@ async def test_devices_that_the_plane_publishes_are_simulated(plane):
     await plane.user.create("pods", pod("p", node="n1", claims=["c"]))
     await phase(plane, "p", "Running")
     await plane.user.delete("pods", "p", gracePeriodSeconds=1)
-    await gone(plane, "p")
+    await deleted(plane, "p")
 
 
 async def test_a_pod_waits_for_the_driver_that_has_its_devices(plane):
@@ -209,12 +209,12 @@ async def test_a_pod_waits_for_the_driver_that_has_its_devices(plane):
         )
         assert await plane.user.names("pods") == ["p"]
     async with SocketPlugin(plane.folders) as again:
-        await gone(plane, "p")
+        await deleted(plane, "p")
         assert len(again.unprepared) == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "text"),
     [
         pytest.param(lambda _: {}, "NodePrepareResources skipped 1 ResourceClaims", id="nothing"),
         pytest.param(
@@ -232,13 +232,13 @@ async def test_a_pod_waits_for_the_driver_that_has_its_devices(plane):
         ),
     ],
 )
-async def test_what_a_plugin_answers_is_told_on_the_pod_which_is_tried_again(plane, answer, told):
+async def test_what_a_plugin_answers_is_told_on_the_pod_which_is_tried_again(plane, answer, text):
     async with SocketPlugin(plane.folders) as plugin:
         await registered(plugin)
         await claim(plane, "c", DRIVER)
         plugin.answer = answer
         await plane.user.create("pods", pod("p", node="n1", claims=["c"]))
-        assert await refusal(plane) == ("FailedPrepareDynamicResources", WHY + told)
+        assert await refusal(plane) == ("FailedPrepareDynamicResources", WHY + text)
         plugin.answer = plugin.answer_all
         await plane.user.patch("pods", "p", TOUCH)
         await phase(plane, "p", "Running")
@@ -306,5 +306,5 @@ async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(sh
         async with started(folders, server) as plane:
             await registered(plugin)
             await plane.user.delete("pods", "p", gracePeriodSeconds=1)
-            await gone(plane, "p")
+            await deleted(plane, "p")
         assert plugin.unprepared == [plugin.prepared[0]]

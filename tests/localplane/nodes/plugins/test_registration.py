@@ -210,7 +210,7 @@ async def test_a_plugin_that_does_not_say_who_it_is_is_tried_again(node, folders
     plugin = SocketPlugin(folders)
     plugin.silent = True
     async with plugin:
-        await eventually(lambda: plugin.asked)
+        await eventually(lambda: plugin.info_calls)
         plugin.silent = False
         await eventually(registered(node))
 
