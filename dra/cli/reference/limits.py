@@ -39,16 +39,16 @@ class ProcessLimit(NamedTuple):
 
 _CLIENT: Final = (
     ProcessLimit(
-        "requests to the API server under way at a time, watches and renewals of the lease not counted",
+        "concurrent requests to the API server, without watches and lease renewals",
         str(dra.kube.sender.MAX_IN_FLIGHT),
-        "a request waits until another one is answered, up to its own deadline",
+        "a request waits for a free slot until its own deadline",
         "the log: `not sent in time`",
     ),
     ProcessLimit(
-        "bytes of a page of a list; of a list that comes in one piece since the server forgot where its pages were",
+        "bytes of one page of a list; of a whole list, after the server has expired the continue token",
         f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
-        f"no more is read; a page is asked for again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
-        f"{dra.kube.client.PAGE_SIZE} objects, then with fewer again; the list in one piece is begun again in pages",
+        f"the process stops reading and requests the page again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
+        f"{dra.kube.client.PAGE_SIZE} objects, and so on; a whole list is requested again in pages",
         "the log: `the response is longer than`",
     ),
 )
@@ -63,18 +63,18 @@ def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
     """Return the limits for the clients of a listener."""
     return (
         ProcessLimit(
-            "connections at a time",
+            "open connections",
             str(bounds.connections),
-            "the oldest connection that waits for a request is closed, of the address that has most of them; where "
-            "every connection is being answered, the new connection is closed",
+            "the listener closes the oldest idle connection of the address that has the most; if no connection is "
+            "idle, the listener closes the new one",
             f"{_DROPPED} (`Crowded`, `Full`)",
         ),
         *(
             [
                 ProcessLimit(
-                    "connections at a time whose first request has not come",
+                    "open connections without a first request",
                     str(bounds.opening),
-                    "the oldest is closed, of the address that has most of them",
+                    "the listener closes the oldest one of the address that has the most",
                     f"{_DROPPED} (`Crowded`)",
                 )
             ]
@@ -86,7 +86,7 @@ def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
                 ProcessLimit(
                     "new connections of one address",
                     f"{bounds.pace:g} a second, {2 * bounds.pace:g} at once",
-                    "further connections of the address are closed",
+                    "the listener closes further connections of the address",
                     f"{_DROPPED} (`Pace`)",
                 )
             ]
@@ -94,10 +94,11 @@ def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
             else []
         ),
         ProcessLimit(
-            "time for the TLS handshake; for the first request, its body included; between two requests, or until an "
-            "answer has been read" + ("; a connection is closed after one answer" if bounds.once else ""),
+            "time for the TLS handshake; for the first request with its body; between two requests, or until the "
+            "client has read a response"
+            + ("; the listener closes a connection after one response" if bounds.once else ""),
             f"{bounds.handshake:g} s; {bounds.request:g} s; {bounds.idle:g} s",
-            "the connection is closed",
+            "the listener closes the connection",
             f"{_DROPPED} (`Slow`)",
         ),
     )
@@ -108,7 +109,7 @@ _TELEMETRY: Final = (
     ProcessLimit(
         "renderings of metrics",
         f"1 in {telemetry_server.RENDER_CACHE_SECONDS:g} s",
-        "the text that was rendered last is given once more",
+        "the response is the text of the last rendering",
         "–",
     ),
 )
@@ -116,136 +117,135 @@ _TELEMETRY: Final = (
 
 _EXTENDER: Final = (
     ProcessLimit(
-        "characters of annotations kept in memory of each pod",
+        "characters of annotations that are cached for each pod",
         f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
-        "only annotations that a rule reads are kept, each cut off after "
+        "the cache keeps only annotations that a rule reads, each truncated to "
         f"{well_known.MAX_ANNOTATION_LENGTH} characters",
         "–",
     ),
     ProcessLimit(
-        "bindings under way at a time",
+        "concurrent bindings",
         f"{binding_limiter.LIMIT_MIN} to {binding_limiter.LIMIT_MAX}, fewer on a slow API server: one third less "
-        f"when a binding takes longer than {binding_limiter.SLOW_SHARE:g} of `bindSeconds`",
-        f"an answer to `filter` waits, up to {binding_limiter.FILTER_WAIT_SHARE:g} of `bindSeconds`, so that "
-        "kube-scheduler starts no further binding; a binding that comes nevertheless waits for its turn until "
-        f"{binding_limiter.REMAINING_SHARE:g} of `bindSeconds` is over, and is refused then, without any write",
+        f"after a binding that takes longer than {binding_limiter.SLOW_SHARE:g} of `bindSeconds`",
+        f"the response to `filter` is delayed by up to {binding_limiter.FILTER_WAIT_SHARE:g} of `bindSeconds`, so that "
+        "kube-scheduler starts no further binding; a further binding waits for a slot until "
+        f"{binding_limiter.REMAINING_SHARE:g} of `bindSeconds` has passed, and then fails without any write",
         "metrics `dra_reserve_extender_binds_under_way` and `dra_reserve_extender_turns`; `bindings are under way on a "
         "slow API server` in the scheduler's Event on the pod",
     ),
     *_listening(controller.extender.server.CONNECTION_LIMITS),
     ProcessLimit(
-        "bytes of one call",
+        "bytes of one request",
         f"{controller.extender.server.REQUEST_BYTES_MAX >> 20} MiB",
-        "the call is answered with 413, and nothing of it is kept",
+        "the response has status 413; the extender discards the request",
         "kube-scheduler's Event on the pod: `code 413`",
     ),
     ProcessLimit(
         "clients, where `tls.clientAuthority` is set",
         "those with a name of `tls.clientNames` (`kube-scheduler`)",
-        "the call is answered with 403 before it is read",
+        "the response has status 403; the extender does not read the request",
         f"the log, for the first {controller.extender.client_authorization.LOGGED_CLIENTS_MAX} names",
     ),
 )
 
 _MEMORY: Final = ProcessLimit(
-    "characters of annotations kept in memory of each claim and pod",
+    "characters of annotations that are cached for each claim and pod",
     f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
-    "only annotations that a rule reads are kept, each cut off after "
+    "the cache keeps only annotations that a rule reads, each truncated to "
     f"{dra.model.annotations.RETAINED_VALUE_MAX_CHARACTERS} characters "
     f"({well_known.MAX_ANNOTATION_LENGTH} of pods in Reservations); "
-    "a held claim is not given to a pod whose template asks for other ones",
+    "a held claim is not handed over to a pod whose template has other annotations",
     "–",
 )
 
 _CONTROLLER: Final = (
     _MEMORY,
     ProcessLimit(
-        "reads of nodes, devices and pods for rule 9, for all claims together",
+        "rule 9: reads of nodes, devices and pods, for all claims together",
         f"1 in {placement_reader.READ_PAUSE_MIN:g} s, and a fifth of the time",
-        "further questions are answered by the next read",
+        "the next read serves the other claims",
         "Event `AllocationUnusable` or `AllocationStuck` comes later",
     ),
     ProcessLimit(
-        "seconds of work of rule 9, selectors of users included: in one go; for one claim; between two reads",
+        "rule 9: seconds of work, with the selectors of users: without a pause; for one claim; between two reads",
         f"{placement_reader.TIME_SLICE:g} s, and one selector for one device; {placement_reader.TIME_BUDGET:g} s; "
         f"{placement_reader.TIME_BUDGET:g} s",
-        "everything else of the controller gets as long; the claim stays reserved; further questions are answered by "
-        "the next read, those of namespaces first that have taken less",
+        "the rest of the controller runs for as long; the claim stays reserved; the next read serves the other claims, "
+        "beginning with namespaces that have used less",
         "Event `AllocationUnusable` on the claim: `took more than`",
     ),
     ProcessLimit(
-        "memory that rule 9 loses for good by selectors which call `quantity`, `semver`, `ip`, `cidr`, `url` or "
-        "functions of their values (2 KiB for a comparison, and long texts as they are); for claims of one namespace",
+        "rule 9: memory leaked by selectors that call `quantity`, `semver`, `ip`, `cidr`, `url` or functions of their "
+        "values (2 KiB for each comparison, plus long strings); the same for the claims of one namespace",
         f"{placement_reader.LEAK_LIMIT >> 20} MiB; {placement_reader.LEAK_LIMIT_PER_NAMESPACE >> 20} MiB",
-        "claims with such selectors stay reserved until the controller is started again",
+        "claims with such selectors stay reserved until the controller restarts",
         "Event `AllocationUnusable` on the claim: `have used up their memory`",
     ),
     ProcessLimit(
-        "different selectors in the requests of a claim, and of the claims of the same pod, for rule 9",
+        "rule 9: different selectors in the requests of all claims of one pod",
         str(dra.engine.allocator.resource_slice_tracker.SELECTOR_RESULTS_MAX),
         "the claim stays reserved",
         "Event `AllocationUnusable` on the claim: `selectors are more than`",
     ),
     ProcessLimit(
-        "pods that rule 9 looks at for one claim; unlike ones among them; picks of the allocator for a node",
+        "rule 9: pods considered for one claim; groups of equal pods; picks of the allocator for one node",
         f"{stuck_allocations.LOOKUP_PODS}; {placements.MAX_SHAPES}; {placements.MAX_STEPS:,}",
-        "further pods are not looked at; a node on which the allocator gives up counts as one without devices",
+        "rule 9 ignores further pods; a node on which the allocator gives up counts as a node without devices",
         "Event `AllocationUnusable` on the claim",
     ),
     ProcessLimit(
-        "listed pods that do not use the claim, read by one decision",
+        "live reads of listed pods that do not use the claim, in one decision",
         str(consumer_entries.LOOKUP_BATCH),
-        f"the others are read by the next decision; an answer is believed for {claim_state.LIVE_READ_VALID:g} s",
+        f"the next decision reads the others; a live read is valid for {claim_state.LIVE_READ_VALID:g} s",
         "–",
     ),
     ProcessLimit(
-        "kinds of workloads watched for the claims of one namespace; kinds with a release rule and built-in kinds are "
-        "not counted",
+        "workload kinds watched for the claims of one namespace, without built-in kinds and kinds with a release rule",
         str(dra.engine.claims.workload_kinds.KINDS_PER_NAMESPACE),
-        "further kinds are not looked for, and their claims stay reserved, until a kind goes that no claim of the "
-        "namespace names any more",
+        "claims of further kinds stay reserved until the claims of the namespace reference fewer kinds",
         "Event `WorkloadKindsExceeded` on the claim",
     ),
     ProcessLimit(
-        "first looks for kinds under way at a time",
+        "kinds that are resolved concurrently",
         str(workload_informers.PARALLEL_RESOLVES),
-        "further kinds wait for their turn; a kind that the API server does not serve is looked for again after "
+        "further kinds wait; a kind that the API server does not serve is resolved again after "
         f"{workload_informers.RETRY[0]:g} to {workload_informers.RETRY[1]:g} s, "
-        f"{1 / workload_informers.RESOLVE_INTERVAL:g} kinds a second at most",
-        "the claim has no entry of its workload yet",
+        f"at most {1 / workload_informers.RESOLVE_INTERVAL:g} kinds per second",
+        "the list of the claim does not have the workload yet",
     ),
     ProcessLimit(
-        "Events that wait to be posted; namespaces take turns",
+        "queued Events; namespaces take turns",
         str(dra.kube.events.QUEUE_MAX),
-        "an Event of the namespace that has most of them is discarded; what it reports is reported again after "
-        f"{controller.claim_events.REPEAT_AFTER / 60:g} minutes, if it still is the case",
+        "the controller discards an Event of the namespace with the most Events; a state that persists is reported "
+        f"again after {controller.claim_events.REPEAT_AFTER / 60:g} minutes",
         "metric `dra_reserve_events_discarded_total`",
     ),
     ProcessLimit(
-        "iterations of a release rule for one object",
+        "release rules: iterations for one object",
         "10,000",
-        "the object counts as not finished; its claims stay reserved until it is deleted or its controller releases "
-        "them; other objects of the kind are judged as before",
+        "the object counts as not finished; its claims stay reserved until the object is deleted or its controller "
+        "releases the claims; other objects of the kind are not affected",
         "Event `ReleaseRuleFailed` on the claim",
     ),
     ProcessLimit(
-        f"objects of more than {workload_informers.LARGE_OBJECT_BYTES >> 10} KiB that a release rule is evaluated for",
-        f"one at a time, half of the time at most; {workload_informers.LARGE_OBJECT_QUEUE_MAX:,} wait, and namespaces "
-        "take turns",
-        "an object is judged as it is when its turn comes, its claims stay reserved until then; beyond that number an "
-        "object of the namespace that has most of them counts as not finished until it is written again",
+        f"release rules: objects of more than {workload_informers.LARGE_OBJECT_BYTES >> 10} KiB",
+        f"one at a time, at most half of the time; {workload_informers.LARGE_OBJECT_QUEUE_MAX:,} in the queue; "
+        "namespaces take turns",
+        "the rule is evaluated for the state that the object has by then, and its claims stay reserved meanwhile; if "
+        "the queue is full, an object of the namespace with the most objects counts as not finished until its next "
+        "update",
         "–",
     ),
     ProcessLimit(
-        "levels of maps and lists in an object that a release rule is evaluated for",
+        "release rules: nested maps and lists in an object",
         str(dra.cel.expressions.NESTING_MAX),
-        "the same",
+        "as for iterations",
         "Event `ReleaseRuleFailed` on the claim",
     ),
     ProcessLimit(
-        "API groups whose kinds are remembered",
+        "API groups in the discovery cache",
         str(dra.kube.discovery.GROUPS_MAX),
-        "the oldest is forgotten, and asked for again when it is needed",
+        "the cache drops the oldest group, and reads the group again on demand",
         "–",
     ),
 )
@@ -262,11 +262,11 @@ def page() -> str:
     """Return docs/reference/limits.md as Markdown."""
     return markdown.page(
         "Limits",
-        "Bounds on what one tenant, one node or one client may cost each process, and what happens when a bound is\n"
-        "reached. None of them can be configured, unless the table names the field.\n",
+        "Limits on the costs that one tenant, one node or one client can cause each process, and the consequence of\n"
+        "reaching a limit. A limit is configurable only if the table names the field.\n",
         *(part for title, bounds in PROCESSES.items() for part in (f"## {title}\n", _limits_table(bounds))),
     )
 
 
 def _limits_table(bounds: Iterable[ProcessLimit]) -> str:
-    return markdown.table(("limited", "to", "when it is reached", "reported by"), bounds)
+    return markdown.table(("limited resource", "limit", "consequence", "reported by"), bounds)

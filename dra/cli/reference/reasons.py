@@ -21,12 +21,12 @@ def page() -> str:
     """Return docs/reference/reasons.md as Markdown."""
     return markdown.page(
         "Reasons",
-        "Everything that is reported by a name, in Events, conditions, metrics and `kubectl dra`. One of them\n"
-        "on the command line, without a cluster: `kubectl dra explain reason NAME`. In what follows `NAME` is the\n"
-        "object and `NAMESPACE` where it is.\n",
+        "All reasons of Events, conditions, metrics and `kubectl dra`. To display one of the reasons without a\n"
+        "cluster, run `kubectl dra explain reason NAME`. In the commands below, `NAME` is the name of the object and\n"
+        "`NAMESPACE` its namespace.\n",
         "## Of claims and pods\n",
         "Reasons of Events; the metric `dra_reserve_reasons_total` counts them. *kept*: whether the claim keeps its\n"
-        "devices meanwhile. A type `Warning` is one that somebody should look at.\n",
+        "devices meanwhile. An Event of type `Warning` requires attention.\n",
         markdown.table(
             ("reason", "type", "kept", *_COLUMNS[1:]),
             [
@@ -35,13 +35,13 @@ def page() -> str:
             ],
         ),
         "## Found by `kubectl dra explain` and `audit`\n",
-        "Problems that are no Events; those of the table above mean the same there.\n",
+        "Problems that are not reported as Events. Reasons of the table above have the same meaning here.\n",
         _guidance_table((each, guidance) for each, guidance in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
         "## Of Reservations\n",
         "Reasons of conditions and Events.\n",
         _guidance_table(RESERVATION_REASON_GUIDANCE.items()),
-        "## Why a pod has no place in a reservation\n",
-        "The scheduler's Event has the words of the second column, with counts, as Koordinator's users know them.\n",
+        "## Why a pod cannot use a reservation\n",
+        "The scheduler's Event has the text of the second column with counts, as in Koordinator.\n",
         markdown.table(
             ("reason", "text", *_COLUMNS[1:]),
             [
@@ -53,7 +53,7 @@ def page() -> str:
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",
         _guidance_table(IMPAIRMENTS.items()),
-        "## Why no CPUs are given\n",
+        "## Why no CPUs are allocated\n",
         _guidance_table(CPU_FAILURE_GUIDANCE.items()),
     )
 

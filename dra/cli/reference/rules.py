@@ -11,10 +11,10 @@ from dra.engine.reservations.phases import TERMINAL_PHASES, TRANSITIONS
 
 _STAGE_TEXTS: Final = {
     Stage.GATED: "behind a scheduling gate",
-    Stage.WAITING: "the scheduler may bind it at any moment",
-    Stage.STARTING: "bound, no sandbox yet: its kubelet asks for its entry",
-    Stage.STARTED: "bound, devices prepared: its kubelet asks no more",
-    Stage.FINISHED: "ended, or gone before it was bound",
+    Stage.WAITING: "not bound; a scheduler may bind the pod at any time",
+    Stage.STARTING: "bound, without a sandbox: the kubelet requires the entry of the pod",
+    Stage.STARTED: "bound, devices prepared: the kubelet no longer checks the entry",
+    Stage.FINISHED: "finished, or deleted before it was bound",
 }
 
 
@@ -22,37 +22,38 @@ def page() -> str:
     """Return docs/explanation/rules.md as Markdown."""
     return markdown.page(
         "Rules in pictures",
-        "What the rules say, in one sentence each, is in [KEP-notes.md](../../KEP-notes.md#the-rules).\n",
+        "[KEP-notes.md](../../KEP-notes.md#the-rules) states each rule in one sentence.\n",
         "## How one claim is decided\n",
-        "Every rule sees the claim with its pods, and what the rules before it want; the end of the chain is compared\n"
-        "with what is there, and the difference is written. The order (`dra/engine/claims/rules.py`) is:\n",
+        "Every rule reads the claim with its pods and the desired state of the preceding rules. The controller\n"
+        "compares the result with the current state and writes the difference. The order\n"
+        "(`dra/engine/claims/rules.py`) is:\n",
         "![the rules, from top to bottom](rules-chain.svg)\n",
         "## The life of a pod, as the rules see it\n",
         "![the stages of a pod, from gated to finished](rules-pod.svg)\n",
         markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGE_TEXTS[each]) for each in Stage]),
         "## What keeps an allocation\n",
-        "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
+        "`kubectl dra explain claim` lists the holds that apply. A claim without a hold is deallocated.\n",
         markdown.table(("hold", "rule"), [(f"`{each.value}`", _HOLD_RULE_TEXTS[each]) for each in AllocationHold]),
         "## The life of a Reservation\n",
-        "From `TRANSITIONS` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
+        "From `TRANSITIONS` of `dra/engine/reservations/phases.py`; any other event changes nothing.\n",
         "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
     )
 
 
 _HOLD_RULE_TEXTS: Final = {
-    AllocationHold.WORKLOAD: "2, 7: the workload that the claim is reserved for may still use it",
-    AllocationHold.CONSUMING: "8: bound pods use it",
-    AllocationHold.WAITING: "3, 8: listed pods may be bound any moment",
-    AllocationHold.FOREIGN: "1: entries of others are never touched",
-    AllocationHold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
-    AllocationHold.LOST_NODE: "12: pods vanished from a node that did not report in",
-    AllocationHold.VANISHED: "12: pods vanished before anybody told that their containers had ended",
-    AllocationHold.GROUP: "13: a PodGroup that is there has it",
-    AllocationHold.RESERVATION: "a Reservation keeps it for its owners, until that is over",
-    AllocationHold.FORMER: "7: an entry for an object of the same name before this one",
-    AllocationHold.DOUBT: "12: nobody can tell whether the workload has the claim",
-    AllocationHold.TIME: "8: a scheduling cycle may still bind a pod; it passes",
-    AllocationHold.NOTHING: "8: an empty list of an allocation that nobody uses: legal, and no edge that frees it",
+    AllocationHold.WORKLOAD: "2, 7: the workload that the claim is reserved for has not ended",
+    AllocationHold.CONSUMING: "8: bound pods use the claim",
+    AllocationHold.WAITING: "3, 8: a scheduler may bind listed pods at any time",
+    AllocationHold.FOREIGN: "1: entries of other clients are never removed",
+    AllocationHold.UNKNOWN: "12: it is unknown whether listed pods exist",
+    AllocationHold.LOST_NODE: "12: pods vanished from a node that does not report its status",
+    AllocationHold.VANISHED: "12: pods vanished before their containers were reported as ended",
+    AllocationHold.GROUP: "13: an existing PodGroup uses the claim",
+    AllocationHold.RESERVATION: "a Reservation keeps the claim for its owners until the Reservation ends",
+    AllocationHold.FORMER: "7: an entry of a previous object with the same name",
+    AllocationHold.DOUBT: "12: it is unknown whether the workload uses the claim",
+    AllocationHold.TIME: "8: a scheduling cycle may still bind a pod; the hold expires",
+    AllocationHold.NOTHING: "8: an empty list of an unused allocation: valid, and no rule deallocates the claim",
 }
 
 
