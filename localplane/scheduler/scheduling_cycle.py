@@ -305,8 +305,8 @@ def _select_node(
         if isinstance(solution, AllocationFailure):
             reasons[solution.text] += 1
             continue
-        status = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
-        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, status, strict=True)}
+        results = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
+        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, results, strict=True)}
         assignment = NodeAssignment(
             node_info.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.claims)
         )
