@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from dra.kube.clock import rfc3339
+from localplane.codecs import CodecFactory
 from localplane.objects import Mutation, Object, metadata
 from localplane.patches import server_side_apply
-from localplane.patches.codecs import CodecFactory
 from localplane.patches.server_side_apply import FieldManagerIdentity
 from localplane.query_options import WriteOptions
 from localplane.routes import Route

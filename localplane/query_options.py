@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from localplane import status_errors
+from localplane.codecs import FieldValidation
 from localplane.kinds import field_errors
 from localplane.kinds.subresource import DeleteOptions
 from localplane.objects import Object
-from localplane.patches.codecs import FieldValidation
 from localplane.status_errors import FieldError
 
 QueryParameters = Mapping[str, str]

@@ -4,8 +4,8 @@ from typing import Any
 
 from dra.kube.transport import JSON, Request
 from localplane import status_errors
+from localplane.codecs import ACCEPTED_MEDIA_TYPES, SCHEME_LOCATION, YAML_MEDIA_TYPE, CodecFactory
 from localplane.objects import Object
-from localplane.patches.codecs import ACCEPTED_MEDIA_TYPES, SCHEME_LOCATION, YAML_MEDIA_TYPE, CodecFactory
 from localplane.schemas import body_parser, go_decoder, protobuf
 from localplane.schemas.body_parser import BodySyntaxError
 from localplane.schemas.builtin_schemas import DELETE_OPTIONS

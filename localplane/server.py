@@ -21,6 +21,7 @@ from localplane import (
     status_errors,
     watch_server,
 )
+from localplane.codecs import CodecFactory, KindCodec, PatchContext
 from localplane.crd_controllers import CrdControllers
 from localplane.field_manager import FieldManager, keep_managed_fields
 from localplane.kinds import core, field_errors, priority_classes, storage_only
@@ -31,7 +32,6 @@ from localplane.kinds.subresource import DeleteOptions
 from localplane.objects import Mutation, Object, decode, encode
 from localplane.openapi import OpenApiService
 from localplane.patches import patch_types
-from localplane.patches.codecs import CodecFactory, KindCodec, PatchContext
 from localplane.patches.patch_types import PatchRequest
 from localplane.query_options import ListOptions, WriteOptions
 from localplane.registry import Registry

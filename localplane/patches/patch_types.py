@@ -6,11 +6,11 @@ from typing import Any, Final, TypeAlias
 
 from dra.kube.transport import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from localplane import status_errors
+from localplane.codecs import KindCodec
 from localplane.kinds.kind import Kind
 from localplane.kinds.subresource import Subresource
 from localplane.objects import Mutation
 from localplane.patches import json_patch, merge_patch, server_side_apply, strategic_merge_patch
-from localplane.patches.codecs import KindCodec
 from localplane.patches.server_side_apply import FieldManagerIdentity
 from localplane.schemas import body_parser
 from localplane.schemas.body_parser import BodySyntaxError

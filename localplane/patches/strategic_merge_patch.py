@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from localplane.objects import Mutation, Object, encode
 from localplane.schemas.go_decoder import json_type_name
+from localplane.schemas.go_format import format_as_go
 from localplane.schemas.schema import Schema
 from localplane.status_errors import StatusError, bad_request
 
@@ -203,14 +204,3 @@ def _without_directives(value: _Json) -> _Json:
     if isinstance(value, list):
         return [found for each in value if (found := _without_directives(each)) is not None]
     return value
-
-
-def format_as_go(value: _Json) -> str:
-    """Return a value as Go's %v prints it: ``map[a:1 b:[x y]]``."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{name}:{format_as_go(each)}' for name, each in sorted(value.items()))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(format_as_go(each) for each in value)}]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)

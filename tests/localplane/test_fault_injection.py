@@ -127,7 +127,7 @@ async def test_the_same_seed_gives_the_same_faults():
 
 
 @pytest.mark.parametrize(
-    ("rule", "told", "written"),
+    ("rule", "expected", "written"),
     [
         pytest.param(FaultRule(fault=Fault.CONFLICT), 409, False, id="409"),
         pytest.param(FaultRule(fault=Fault.BUSY, seconds=3), 429, False, id="429"),
@@ -138,14 +138,14 @@ async def test_the_same_seed_gives_the_same_faults():
         pytest.param(FaultRule(fault=Fault.LOST, after=True), "ambiguous", True, id="lost-after"),
     ],
 )
-async def test_what_comes_of_a_write(rule, told, written):
+async def test_what_comes_of_a_write(rule, expected, written):
     way = Way(rule)
     await way.create(by=way.plain)
     try:
         found = (await way.patch()).status
     except Unreachable as error:
         found = "ambiguous" if error.ambiguous else "certain"
-    assert found == told
+    assert found == expected
     assert (await way.value() == "1") is written
 
 

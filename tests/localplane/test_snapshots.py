@@ -68,7 +68,7 @@ async def test_who_watches_is_told_to_list_anew():
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "expected"),
     [
         pytest.param(lambda _: b"", "the first line", id="empty"),
         pytest.param(lambda _: b"\x00\xff\n", "the first line", id="no-json"),
@@ -77,10 +77,10 @@ async def test_who_watches_is_told_to_list_anew():
         pytest.param(lambda good: good[:-9], "malformed", id="cut-off-in-a-line"),
     ],
 )
-def test_a_broken_file_is_refused_and_changes_nothing(harm, told):
+def test_a_broken_file_is_refused_and_changes_nothing(harm, expected):
     store = filled("z")
     before = contents(store), store.revision
-    with pytest.raises(MalformedSnapshotError, match=told):
+    with pytest.raises(MalformedSnapshotError, match=expected):
         snapshots.load(harm(snapshots.dump(filled("a", "b"))), store)
     assert (contents(store), store.revision) == before
 

@@ -42,14 +42,14 @@ def difference(
     )
     if bool(said.node) != bool(node) or bool(said.victims) != bool(ended):
         return told
-    here = [each for each in _fates(snapshot, manifest, namespace, node) if each.node and _victims(each) == ended]
+    here = [each for each in _outcomes(snapshot, manifest, namespace, node) if each.node and _victims(each) == ended]
     if not here:
         return f"{told}; which could not be"
     if not ended:
         return None
     best = min(map(_cost, here))
     for other in snapshot.nodes:
-        found = [_cost(each) for each in _fates(snapshot, manifest, namespace, other.metadata.name) if each.victims]
+        found = [_cost(each) for each in _outcomes(snapshot, manifest, namespace, other.metadata.name) if each.victims]
         if found and max(found) < best:
             return f"{told}; which is not as good as {other.metadata.name}: {best}, {max(found)}"
     return None
@@ -62,7 +62,7 @@ def orders(pods: tuple[SchedulerPod, ...]) -> Iterator[tuple[SchedulerPod, ...]]
         yield tuple(_numbered(pod, number) for group in each for number, pod in enumerate(group))
 
 
-def _fates(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: str) -> Iterator[PodOutcome]:
+def _outcomes(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: str) -> Iterator[PodOutcome]:
     """Yield what may become of a pod that can have this node alone."""
     there = tuple(each for each in snapshot.pods if each.spec.node_name == node)
     others = tuple(each for each in snapshot.pods if each.spec.node_name != node)

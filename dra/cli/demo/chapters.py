@@ -103,10 +103,10 @@ async def show_kep_field(scene: DemoScene) -> None:
     screen, pods = scene.screen, scene.pods
     screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
     await scene.create_device()
-    made = await scene.create(
+    job = await scene.create(
         JOBS_PATH, demo_manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=False)
     )
-    reserved_for = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": made["metadata"]["uid"]}
+    reserved_for = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": job["metadata"]["uid"]}
     await scene.create(CLAIMS_PATH, demo_manifests.claim("train", reserved_for=reserved_for))
     screen.code(
         ("kind: ResourceClaim", "spec:", "  reservedFor: {apiGroup: batch, resource: jobs, name: train, uid: …}")

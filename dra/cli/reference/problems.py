@@ -21,11 +21,11 @@ def problem_table() -> str:
     lines = ["| problem | grade | text | |", "|---|---|---|---|"]
     for code in ProblemCode:
         words = PROBLEM_TEXTS[code]
-        grade = Problem(trouble=code, subject=_NO_SUBJECT).severity.value
+        severity = Problem(trouble=code, subject=_NO_SUBJECT).severity.value
         text = words.text.replace("{", "*").replace("}", "*")
         kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
         remedy = " or ".join(_REMEDY_LABELS[each] for each in kinds)
-        lines.append(f"| `{code.value}` | {grade} | {text} | {remedy} |")
+        lines.append(f"| `{code.value}` | {severity} | {text} | {remedy} |")
     return "\n".join(lines) + "\n"
 
 

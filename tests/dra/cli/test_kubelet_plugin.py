@@ -108,7 +108,7 @@ def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         pytest.param(["inspect", "--drivers", "gpu,tpu"], "'gpu,tpu': there are cpu, gpu", id="driver"),
         pytest.param(["inspect", "--drivers", ","], "name one, or several", id="no-driver"),
@@ -121,10 +121,10 @@ def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
         pytest.param([*GPUS], "no kubeconfig", id="no-cluster"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(run, arguments, told):
+def test_what_cannot_be_is_refused_in_one_line(run, arguments, expected):
     refused = run(*arguments)
     assert refused.exit_code == 1, refused.output
-    assert told in refused.stderr
+    assert expected in refused.stderr
     assert refused.stderr.startswith("Error: ")
     assert "Traceback" not in refused.output
 
@@ -233,17 +233,17 @@ def test_what_a_pod_uses_is_released_by_force_only(run, short_path, orphan):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         pytest.param(["--node-name=n2"], "not the complete list of pods on node n2", id="list-of-another-node"),
         pytest.param(["--node-name=n1", "--pod-uid=x"], "own pod is missing", id="list-of-a-namespace"),
         pytest.param(["--node-name=n1", "--pods=/dev/null"], "not the output of kubectl get pods", id="no-list"),
     ],
 )
-def test_in_doubt_nothing_is_released(run, short_path, orphan, more, told):
+def test_in_doubt_nothing_is_released(run, short_path, orphan, more, expected):
     refused = run("release", "--claim-uid=u-1", *orphan, pods(short_path / "pods.json"), *more)
     assert refused.exit_code == 1
-    assert told in refused.stderr
+    assert expected in refused.stderr
     assert "Nothing was released. Pass the pods: kubectl get pods -A --field-selector spec.nodeName=n" in refused.stderr
     assert left(short_path) == ([CLAIM], 1)
 

@@ -44,7 +44,7 @@ def test_the_version_is_that_of_the_package(run):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         pytest.param("mod: replace", "mod: Extra inputs are not permitted", id="unknown-field"),
         pytest.param("mode: both", "mode: Input should be 'replace' or 'alongside'", id="no-such-mode"),
@@ -66,27 +66,27 @@ def test_the_version_is_that_of_the_package(run):
         ),
     ],
 )
-def test_a_bad_configuration_is_refused_in_one_line(run, configuration, tmp_path, text, told):
+def test_a_bad_configuration_is_refused_in_one_line(run, configuration, tmp_path, text, expected):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text("{}")
     refused = run("controller", "--config", configuration(text), "--kubeconfig", str(kubeconfig))
     assert refused.exit_code == 1, refused.exception
-    assert told in refused.stderr
+    assert expected in refused.stderr
     assert "Traceback" not in refused.output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         pytest.param(["--config", "/nowhere.yaml"], "'/nowhere.yaml' does not exist", id="no-such-file"),
         pytest.param(["--mode", "both"], "'both' is not one of", id="no-such-mode"),
         pytest.param(["--fast"], "No such option", id="no-such-option"),
     ],
 )
-def test_a_bad_command_line_is_refused_as_a_usage_error(run, arguments, told):
+def test_a_bad_command_line_is_refused_as_a_usage_error(run, arguments, expected):
     refused = run("controller", *arguments)
     assert refused.exit_code == 2
-    assert told in refused.stderr
+    assert expected in refused.stderr
 
 
 def test_without_a_cluster_it_says_where_it_has_looked(run):

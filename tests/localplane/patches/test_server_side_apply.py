@@ -6,8 +6,8 @@ import pytest
 
 from dra.kube.transport import APPLY_PATCH
 from localplane import query_options, routes
+from localplane.codecs import CodecFactory
 from localplane.patches import server_side_apply
-from localplane.patches.codecs import CodecFactory
 from localplane.patches.server_side_apply import FieldManagerIdentity
 from localplane.schemas import body_parser
 from localplane.schemas.builtin_schemas import Dialect

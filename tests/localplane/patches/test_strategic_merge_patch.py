@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dra.kube.transport import STRATEGIC_PATCH
 from localplane import query_options, routes
+from localplane.codecs import CodecFactory, PatchContext
 from localplane.patches import strategic_merge_patch
-from localplane.patches.codecs import CodecFactory, PatchContext
 from localplane.schemas import body_parser
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError

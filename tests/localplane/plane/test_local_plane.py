@@ -133,7 +133,7 @@ async def test_the_owner_saves_and_restores(made):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "told"),
+    ("method", "path", "body", "status", "expected"),
     [
         pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "flood"}]}, 400, "'flood'", id="no-such-fault"),
         pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "busy", "x": 1}]}, 400, "`x`", id="no-such-field"),
@@ -143,10 +143,10 @@ async def test_the_owner_saves_and_restores(made):
         pytest.param("GET", "/dra/nothing", None, 404, "GET /dra/nothing", id="no-such-page"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(made, method, path, body, status, told):
+async def test_what_makes_no_sense_is_refused(made, method, path, body, status, expected):
     refused = await ask(made, method, path, body)
     assert refused.status == status
-    assert told in decode(refused.body)["message"]
+    assert expected in decode(refused.body)["message"]
 
 
 def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
@@ -157,7 +157,7 @@ def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
 
 
 @pytest.mark.parametrize(
-    ("options", "told", "untold"),
+    ("options", "expected", "untold"),
     [
         pytest.param(
             {}, ["containers are timers", "all drivers are simulated"], ["plugins keep running"], id="neither"
@@ -166,8 +166,8 @@ def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
         pytest.param({"plugins": Path("x")}, ["plugins keep running"], ["all drivers are simulated"], id="plugins"),
     ],
 )
-async def test_what_is_not_enforced_is_told_of_the_plane_at_hand(options, told, untold):
+async def test_what_is_not_enforced_is_told_of_the_plane_at_hand(options, expected, untold):
     made = local_plane.LocalPlane(PlaneOptions(nodes=1, **options), clock=LoopClock(), random=seeded(1))
     text = (await made.handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=10.0))).body.decode()
-    assert all(each in text for each in told)
+    assert all(each in text for each in expected)
     assert not any(each in text for each in untold)

@@ -81,14 +81,14 @@ async def returning_after(seconds, error=None):
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "expected"),
     [
         pytest.param(failing, r"part failed \(ValueError: no such thing\)", id="fails"),
         pytest.param(lambda: returning_after(1.0), r"part failed \(it returned\)", id="returns"),
     ],
 )
-async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, told):
-    with pytest.raises(ComponentDiedError, match=told):
+async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, expected):
+    with pytest.raises(ComponentDiedError, match=expected):
         await Supervisor().supervise("part", start)
 
 

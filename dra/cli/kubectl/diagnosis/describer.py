@@ -156,8 +156,8 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
 def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
     """Yield each problem with its remedy; `within` as in `problem_texts.problem_remedy`."""
     for problem in problems:
-        grade = coloured(problem.severity.value.ljust(9), SEVERITY_COLOURS[problem.severity])
-        yield f"  {grade} {problem.trouble}: {problem_texts.problem_text(problem)}"
+        severity = coloured(problem.severity.value.ljust(9), SEVERITY_COLOURS[problem.severity])
+        yield f"  {severity} {problem.trouble}: {problem_texts.problem_text(problem)}"
         yield from printers.remedy_lines(remedy_or_guidance(problem, within=within))
 
 

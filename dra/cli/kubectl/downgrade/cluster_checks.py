@@ -71,12 +71,14 @@ def claim_remedy(assessment: DowngradeAssessment, flags: str = "") -> Remedy | N
 
 def _scale_down_text(assessment: DowngradeAssessment) -> str:
     """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
-    namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
-    ending = f"let at most {room} pods use the claim, which ends the work of the others, or wait for pods to end"
+    namespace, workload, free_entries = assessment.claim[0], assessment.workload, assessment.room
+    ending = (
+        f"let at most {free_entries} pods use the claim, which ends the work of the others, or wait for pods to end"
+    )
     if workload is not None and workload.group_resource == JOBS:
-        return f"{ending}: spec.parallelism {room} of {workload} in {namespace}"
+        return f"{ending}: spec.parallelism {free_entries} of {workload} in {namespace}"
     if workload is not None and workload.group_resource in _SCALABLE_KINDS:
-        return f"{ending}: spec.replicas {room} of {workload} in {namespace}"
+        return f"{ending}: spec.replicas {free_entries} of {workload} in {namespace}"
     return f"{ending}. See: kubectl get pods -n {namespace}"
 
 

@@ -346,10 +346,10 @@ def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> s
         format_amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
     )
     where = "of the reservation" if refusal.reason is RejectionReason.SHORT else "of the node"
-    holding = (
+    held_text = (
         f", {format_amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
     )
-    return f"insufficient {name} {where}: {asked} requested, {left} of {whole} free{holding}"
+    return f"insufficient {name} {where}: {asked} requested, {left} of {whole} free{held_text}"
 
 
 def owners_text(found: Iterable[ReservationOwner]) -> str:

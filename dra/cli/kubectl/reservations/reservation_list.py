@@ -69,7 +69,7 @@ def print_reservations(
     if watch:
         from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
 
-        to_watched_table = partial(_build_table, name=name, selectors=selectors, known={})
+        to_watched_table = partial(_build_table, name=name, selectors=selectors, cached_rows={})
         watch_printer.watch_kind(
             source, (RESERVATIONS, UnstructuredObject), to_table=to_watched_table, output=output, missing=NOT_INSTALLED
         )
@@ -119,17 +119,17 @@ def _build_table(
     name: str | None,
     selectors: SelectorOptions,
     now: datetime,
-    known: dict[tuple[Uid, str], TableRow] | None = None,
+    cached_rows: dict[tuple[Uid, str], TableRow] | None = None,
     claims: Iterable[ResourceClaim] | None = None,
 ) -> ResourceTable:
-    """Return the table of reservations; `known` rows are reused, so that the passing of time counts as no change.
+    """Return the table of reservations; `cached_rows` are reused, so that the passing of time counts as no change.
 
     `claims` are all claims of the cluster; None if they were not read.
     """
     selected = [
         each for each in found if name in {None, each.metadata.name} and selectors.matches_labels(each.metadata.labels)
     ]
-    rows_by_version = {} if known is None else known
+    rows_by_version = {} if cached_rows is None else cached_rows
     sorted_rows = []
     for each in sorted(selected, key=_object_name):
         version = (each.metadata.uid, each.metadata.resource_version)

@@ -170,7 +170,7 @@ class SimulatedReservations:
         """Return the scores of nodes."""
         return {each.host: each.score for each in verbs.prioritize_nodes(self._cache, pod, nodes)}
 
-    def worthwhile(
+    def process_preemption(
         self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
     ) -> Sequence[PreemptionCandidate]:
         """Return the evictions after which the pod could run, with their victims: no pod is evicted in vain."""

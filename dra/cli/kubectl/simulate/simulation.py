@@ -232,7 +232,9 @@ class _SchedulingSimulation:
     def _process_preemption(
         self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]
     ) -> Sequence[PreemptionCandidate]:
-        return found if self._reservations is None else self._reservations.worthwhile(pod, found, pods=self._pods)
+        return (
+            found if self._reservations is None else self._reservations.process_preemption(pod, found, pods=self._pods)
+        )
 
     def _schedule(self, entry: QueuedPodInfo) -> ScheduleResult:
         """Return the decision about one pod, after deallocating claims that no pod can use any more."""

@@ -79,7 +79,7 @@ class SnapshotReader:
     async def read(self, scope: SnapshotScope) -> Snapshot:
         """Return the snapshot; raise ApiError if not even the claims can be read."""
         wall = SYSTEM.wall()
-        core, rest, more = await asyncio.gather(
+        core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
                 self._list_namespaced(CLAIMS, ResourceClaim, needed=True),
                 self._list_namespaced(PODS, SchedulerPod) if SnapshotScope.PODS in scope else _no_objects(),
@@ -113,7 +113,7 @@ class SnapshotReader:
         )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
-        reservations, priorities, budgets = more
+        reservations, priorities, budgets = optional_kinds
         workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
         return Snapshot(
             taken=rfc3339(wall),

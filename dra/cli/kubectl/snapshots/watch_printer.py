@@ -146,7 +146,7 @@ async def follow_cluster(
             group.create_task(reflector.run())
         for reflector in reflectors.values():
             await reflector.synced.wait()
-        looked_up, referred = connection.clock.now(), _referenced_by_claims(snapshot)
+        looked_up, referenced = connection.clock.now(), _referenced_by_claims(snapshot)
         while True:
             await changed.wait()
             await asyncio.sleep(DEBOUNCE)
@@ -154,11 +154,11 @@ async def follow_cluster(
             found = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
             snapshot = msgspec.structs.replace(snapshot, **found)
             now = connection.clock.now()
-            if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referred:
+            if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referenced:
                 reader = SnapshotReader(connection, namespace=named, lease=lease)
                 workloads = tuple(await reader.workloads(snapshot.claims))
                 snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
-                looked_up, referred = now, _referenced_by_claims(snapshot)
+                looked_up, referenced = now, _referenced_by_claims(snapshot)
             on_change(snapshot)
 
 

@@ -36,7 +36,7 @@ def test_a_good_history_has_nothing_wrong_and_is_counted():
 
 
 @pytest.mark.parametrize(
-    ("history", "told"),
+    ("history", "expected"),
     [
         pytest.param(
             [claim(1, devices="d0"), pod(2), claim(3), pod(4, consuming=False)],
@@ -66,8 +66,8 @@ def test_a_good_history_has_nothing_wrong_and_is_counted():
         pytest.param([claim(1, devices="d0"), pod(2)], "pod ml/p: has not ended", id="a-pod-that-never-ends"),
     ],
 )
-def test_what_is_wrong_is_found(history, told):
-    assert any(told in each for each in check_safety(history).violations), check_safety(history).violations
+def test_what_is_wrong_is_found(history, expected):
+    assert any(expected in each for each in check_safety(history).violations), check_safety(history).violations
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_everything_else_is_not_touched(manifest):
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "expected"),
     [
         pytest.param("jobs/train", "must be one reference", id="text"),
         pytest.param([JOB], "must be one reference", id="list"),
@@ -179,8 +179,8 @@ def test_everything_else_is_not_touched(manifest):
         pytest.param(JOB | {"name": "a/b"}, "spec.reservedFor", id="no-name-of-an-object"),
     ],
 )
-def test_a_reference_that_nobody_can_follow_is_refused(reference, told):
-    with pytest.raises(MalformedReservedForError, match=told):
+def test_a_reference_that_nobody_can_follow_is_refused(reference, expected):
+    with pytest.raises(MalformedReservedForError, match=expected):
         to_annotations(claim(reference))
 
 

@@ -25,7 +25,7 @@ def read(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         pytest.param("[" * 100_000, f"nested more than {LEVELS_MAX} levels deep", id="lists-in-lists"),
         pytest.param("{a: " * 100_000, f"nested more than {LEVELS_MAX} levels deep", id="maps-in-maps"),
@@ -37,8 +37,8 @@ def read(tmp_path, text):
         pytest.param("a: !!python/object:os.system x", "not valid YAML", id="a-program"),
     ],
 )
-def test_what_would_end_the_program_ends_the_command(tmp_path, text, told):
-    with pytest.raises(FailedError, match=told):
+def test_what_would_end_the_program_ends_the_command(tmp_path, text, expected):
+    with pytest.raises(FailedError, match=expected):
         read(tmp_path, text)
 
 

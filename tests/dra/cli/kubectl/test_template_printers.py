@@ -42,7 +42,7 @@ def test_a_template_is_filled_as_kubectl_does(template, text):
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "expected"),
     [
         pytest.param("{.a", "unbalanced brace", id="open"),
         pytest.param("{range .a}{.b}", "without {end}", id="range-without-end"),
@@ -52,8 +52,8 @@ def test_a_template_is_filled_as_kubectl_does(template, text):
         pytest.param("{.a[}", "cannot be understood", id="no-path"),
     ],
 )
-def test_what_cannot_be_understood_is_refused(template, told):
-    with pytest.raises(MalformedTemplateError, match=told):
+def test_what_cannot_be_understood_is_refused(template, expected):
+    with pytest.raises(MalformedTemplateError, match=expected):
         JsonPathTemplate.parse(template)
 
 

@@ -149,15 +149,15 @@ def test_a_plane_without_plugins_has_no_sockets(up):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--plugins=gpu,tpu"], "'tpu': there are gpu, own"),
         (["--plugins=gpu", "--nodes=21"], "starts a process for each node: 20 nodes at most"),
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_a_usage_error(tmp_path, arguments, told):
-    assert told in " ".join(re.sub("[│╭╰]", "", local(tmp_path, "up", *arguments, code=2)).split())
+def test_what_makes_no_sense_is_a_usage_error(tmp_path, arguments, expected):
+    assert expected in " ".join(re.sub("[│╭╰]", "", local(tmp_path, "up", *arguments, code=2)).split())
 
 
 def test_each_node_has_a_plugin_with_gpus_of_its_own(tmp_path):

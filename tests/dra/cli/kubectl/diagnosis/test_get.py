@@ -69,7 +69,7 @@ def test_nothing_found_is_said_on_stderr(kubectl):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         pytest.param(["get", "claims", "-o", "xml"], "is not a valid format; use table", id="format"),
         pytest.param(["get", "claims", "-o", "jsonpath={.a"], "unbalanced brace", id="template"),
@@ -85,10 +85,10 @@ def test_nothing_found_is_said_on_stderr(kubectl):
         ),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(kubectl, arguments, told):
+def test_what_makes_no_sense_is_a_usage_error(kubectl, arguments, expected):
     done = kubectl(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 @pytest.mark.parametrize("by", ["namespace", "workload", "class", "node"])

@@ -103,15 +103,15 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("ahead", "told"),
+    ("ahead", "expected"),
     [
         pytest.param(2, CheckState.OK, id="together"),
         pytest.param(30, CheckState.WARNING, id="ahead"),
         pytest.param(-30, CheckState.WARNING, id="behind"),
     ],
 )
-def test_clocks_that_are_apart(ahead, told):
-    assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).state is told
+def test_clocks_that_are_apart(ahead, expected):
+    assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).state is expected
 
 
 def test_without_a_date_the_clock_is_unknown():

@@ -51,7 +51,7 @@ def manager(name, *command):
 
 
 @pytest.mark.parametrize(
-    ("pods", "told"),
+    ("pods", "expected"),
     [
         pytest.param([], None, id="not-to-be-seen"),
         pytest.param([manager("a")], StockControllerState.ON, id="without-the-flag"),
@@ -63,9 +63,9 @@ def manager(name, *command):
         pytest.param([{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "etcd"}]}}], None, id="others"),
     ],
 )
-def test_the_flags_of_visible_pods_are_certain(pods, told):
+def test_the_flags_of_visible_pods_are_certain(pods, expected):
     found = stock_controller.judge_by_flags(pods)
-    assert (found and found.state) == told
+    assert (found and found.state) == expected
     assert found is None or "certain" in found.certainty
 
 

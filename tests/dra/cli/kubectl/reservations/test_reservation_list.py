@@ -29,6 +29,6 @@ def test_time_that_passes_is_no_change_and_what_is_gone_says_so(capsys):
     )
     for hours, objects in enumerate(seen):
         now = NOON + timedelta(hours=hours)
-        printer.print_changes(_build_table(objects, name=None, selectors=SELECT_ALL, now=now, known=known))
+        printer.print_changes(_build_table(objects, name=None, selectors=SELECT_ALL, now=now, cached_rows=known))
     lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
     assert lines == [["NAME", "PHASE"], ["a", "Pending"], ["b", "Pending"], ["a", "Available"], ["a", "Gone"]]

@@ -95,7 +95,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         pytest.param({}, "no owners given", id="nobody"),
         pytest.param({"resources": {}, "labels": "a=b"}, "no resources given", id="nothing"),
@@ -112,8 +112,8 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"labels": "a=b", "resources": {"cpu": "-1"}}, "requests.cpu", id="negative"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, told):
-    with pytest.raises(InvalidReserveOptionsError, match=re.escape(told)):
+def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, expected):
+    with pytest.raises(InvalidReserveOptionsError, match=re.escape(expected)):
         reserve.build_manifest(options(**given))
 
 

@@ -210,15 +210,15 @@ def test_a_priority_class_that_is_not_there_is_an_error_and_one_of_the_manifests
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         pytest.param(("--cordon=nope",), "node nope: not found", id="node"),
         pytest.param(("--drop-reservation=nope",), "claim ml/nope: not found", id="claim"),
         pytest.param(("--add-nodes=n1",), "NODE=COUNT", id="count"),
     ],
 )
-def test_what_is_not_there_cannot_be_changed(simulate, arguments, told):
-    assert told in simulate(manifest("Pod", "p", using()), options=arguments).stderr
+def test_what_is_not_there_cannot_be_changed(simulate, arguments, expected):
+    assert expected in simulate(manifest("Pod", "p", using()), options=arguments).stderr
 
 
 def test_what_is_not_simulated_is_said(tmp_path):
@@ -230,7 +230,7 @@ def test_what_is_not_simulated_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("documents", "told"),
+    ("documents", "expected"),
     [
         pytest.param(["text"], "a manifest must be an object", id="no-object"),
         pytest.param([{"kind": "Pod"}], "Pod \\(without a name\\)", id="no-name"),
@@ -238,8 +238,8 @@ def test_what_is_not_simulated_is_said(tmp_path):
         pytest.param([manifest("ResourceClaim", "c", {"devices": []})], "ResourceClaim c", id="no-claim"),
     ],
 )
-def test_a_manifest_that_cannot_be_read_is_named(documents, told):
-    with pytest.raises(MalformedManifestError, match=told):
+def test_a_manifest_that_cannot_be_read_is_named(documents, expected):
+    with pytest.raises(MalformedManifestError, match=expected):
         parse_manifests(documents, namespace="ml")
 
 

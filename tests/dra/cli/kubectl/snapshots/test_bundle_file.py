@@ -162,7 +162,7 @@ def _archive(path, **members):
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "expected"),
     [
         pytest.param(
             {"bundle_json": b'{"version": 99}', "snapshot_json": b"{}"}, "version 99", id="of-another-version"
@@ -179,9 +179,9 @@ def _archive(path, **members):
         ),
     ],
 )
-def test_what_is_no_bundle_is_refused(tmp_path, members, told):
+def test_what_is_no_bundle_is_refused(tmp_path, members, expected):
     _archive(tmp_path / "b.tgz", **members)
-    with pytest.raises(bundle_file.MalformedBundleError, match=told):
+    with pytest.raises(bundle_file.MalformedBundleError, match=expected):
         bundle_file.read_bundle(tmp_path / "b.tgz")
 
 

@@ -6,7 +6,7 @@ import timeit
 import pytest
 
 from localplane import query_options, routes
-from localplane.patches.codecs import CodecFactory, FieldValidation
+from localplane.codecs import CodecFactory, FieldValidation
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError
 from tests.localplane.recorded import EXCHANGES, catalog, differences, named
