@@ -114,7 +114,7 @@ async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
 
 
 async def test_a_replica_that_has_not_noticed_another_one_lets_nobody_into_what_is_used():
-    """Its books are behind; the status that it compares is not."""
+    """Its accounting is behind; the status that it compares is not."""
     async with Site() as site:
         await site.reserve("r", "10")
         await site.place("r")

@@ -1,7 +1,7 @@
 """Random histories with faults: never more than a node has, never a stranger inside, nothing for once used twice.
 
 What is checked is what the API server holds at each moment, whatever anybody believes; and at the end, when nothing
-fails any more, that the extender's books say what the slow model says of the API's objects: no owner that fits is
+fails any more, that the extender's accounting says what the slow model says of the API's objects: no owner that fits is
 refused, and nothing is held for ever that nobody holds.
 
 Many: RESERVATION_HISTORIES=0-10000 pytest -s, which counts what happened in them.
@@ -212,7 +212,7 @@ async def play(seed, *, seen):
 
 
 async def calm(site, *, seen):
-    """When nothing fails any more, each status says who is there, no doubt is left, and the books are right."""
+    """When nothing fails any more, each status says who is there, no doubt is left, and the accounting is right."""
     pods = {pod["metadata"]["uid"]: pod for pod in await site.pods()}
     for each in await site.reservations():
         status = each.get("status", {})
@@ -232,28 +232,28 @@ async def right(site):
     for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
         slow.nodes[each["metadata"]["name"]] = quantities.from_resource_list(each["status"]["allocatable"])
     for each in await site.reservations():
-        holding = reservation_info.from_reservation(parse_reservation(each))
-        if holding.available:
-            slow.reservations[holding.uid] = holding
+        info = reservation_info.from_reservation(parse_reservation(each))
+        if info.available:
+            slow.reservations[info.uid] = info
     for each in await site.pods():
         pod = msgspec.convert(each, SchedulerPod)
         node = pod.spec.node_name
         if not node or pod.terminal or placeholders.reservation_uid_of(pod.metadata) in slow.reservations:
             continue
-        claimant = PodInfo.from_pod(pod)
-        there = slow.reservations.get(claimant.allocated_reservation)
-        inside = claimant.allocated_reservation if there is not None and there.node == node else None
-        slow.pods[claimant.uid] = (claimant, node, inside)
+        pod_info = PodInfo.from_pod(pod)
+        info = slow.reservations.get(pod_info.allocated_reservation)
+        inside = pod_info.allocated_reservation if info is not None and info.node == node else None
+        slow.pods[pod_info.uid] = (pod_info, node, inside)
     for node in slow.nodes:
         charged = accounting.node(node).requested.get("cpu", 0)
-        there = {each.pod.key[1]: each.reservation for each in accounting.pods_on_node(node)}
+        info = {each.pod.key[1]: each.reservation for each in accounting.pods_on_node(node)}
         said = {uid: each.requested("cpu") for uid, each in accounting.node(node).reservations.items()}
-        assert charged == slow.charged(node, "cpu"), f"{node}: {charged} of {there} and {said}, not {slow}"
-    for uid, held in slow.reservations.items():
+        assert charged == slow.node_requested(node, "cpu"), f"{node}: {charged} of {info} and {said}, not {slow}"
+    for uid, info in slow.reservations.items():
         for cpu in (1, 2, 3, 5, 8):
-            due = probe("due", cpu, app=held.name)
-            assert set(accounting.filter_nodes(due).feasible) == slow.filter(due), f"an owner of {held.name} with {cpu}"
-        assert accounting.node(held.node).reservations[uid].remaining("cpu") == slow.remainder(uid, "cpu")
+            due = probe("due", cpu, app=info.name)
+            assert set(accounting.filter_nodes(due).feasible) == slow.filter(due), f"an owner of {info.name} with {cpu}"
+        assert accounting.node(info.node).reservations[uid].remaining("cpu") == slow.remaining(uid, "cpu")
 
 
 ALL = {

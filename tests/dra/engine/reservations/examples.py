@@ -39,7 +39,7 @@ def owner(app):
     return ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": app}}})
 
 
-def holding(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
+def reservation_info(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
     known = {field: fields.pop(field) for field in tuple(fields) if field in ReservationInfo.__struct_fields__}
     held = of(cpu, **fields)
     return ReservationInfo(
@@ -59,14 +59,14 @@ def holding(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
 
 
 def node(cpu=0, *, used=0, held=(), name="n", labels=None, **more) -> NodeUsage:
-    """Return a node with loose pods and reservations: a holding, or one and what is consumed of it."""
+    """Return a node with pods and reservations: a ReservationInfo, or one and the cpu allocated of it."""
     found = empty_node(name, of(cpu, **more), labels=labels)
     if used:
         found = found.with_pod(Uid("others"), {**of(used), PODS: NANOS_PER_UNIT})
     for each in held:
-        what, consumed = each if isinstance(each, tuple) else (each, None)
-        taken = {**of(consumed), PODS: NANOS_PER_UNIT} if consumed else {}
-        found = found.with_reservation(ReservationUsage(info=what, allocated=taken))
+        info, allocated = each if isinstance(each, tuple) else (each, None)
+        taken = {**of(allocated), PODS: NANOS_PER_UNIT} if allocated else {}
+        found = found.with_reservation(ReservationUsage(info=info, allocated=taken))
     return found
 
 

@@ -11,25 +11,25 @@ class NaiveAccounting:
     nodes: dict = field(default_factory=dict)
     """Name → capacity."""
     reservations: dict = field(default_factory=dict)
-    """Uid → holding, all of them on a node."""
+    """Uid → ReservationInfo, all of them on a node."""
     pods: dict = field(default_factory=dict)
-    """Uid → (claimant, node, uid of the reservation or None)."""
+    """Uid → (PodInfo, node, uid of the reservation or None)."""
 
-    def consumed(self, uid, resource):
+    def allocated(self, uid, resource):
         return sum(p.amounts.get(resource, 0) for p, _, inside in self.pods.values() if inside == uid)
 
-    def entered(self, uid):
+    def new_owner_count(self, uid):
         before = self.reservations[uid].pre_allocated_pods
         return sum(inside == uid and p.uid not in before for p, _, inside in self.pods.values())
 
-    def held(self, uid, resource):
+    def allocatable(self, uid, resource):
         return self.reservations[uid].allocatable.get(resource, 0)
 
-    def charge(self, uid, resource):
+    def requested(self, uid, resource):
         """A reservation with its consumers, as others see it."""
-        return max(self.held(uid, resource), self.consumed(uid, resource))
+        return max(self.allocatable(uid, resource), self.allocated(uid, resource))
 
-    def loose(self, node, resource):
+    def unreserved_requests(self, node, resource):
         return sum(
             p.amounts.get(resource, 0) for p, where, inside in self.pods.values() if where == node and inside is None
         )
@@ -37,27 +37,29 @@ class NaiveAccounting:
     def on(self, node):
         return [uid for uid, r in self.reservations.items() if r.node == node]
 
-    def charged(self, node, resource, *, but=None):
-        return self.loose(node, resource) + sum(self.charge(uid, resource) for uid in self.on(node) if uid != but)
+    def node_requested(self, node, resource, *, excluding=None):
+        return self.unreserved_requests(node, resource) + sum(
+            self.requested(uid, resource) for uid in self.on(node) if uid != excluding
+        )
 
     def used(self, node, resource):
         return sum(p.amounts.get(resource, 0) for p, where, _ in self.pods.values() if where == node)
 
     def free(self, node, resource):
-        return self.nodes[node].get(resource, 0) - self.charged(node, resource)
+        return self.nodes[node].get(resource, 0) - self.node_requested(node, resource)
 
     def kept(self, uid, resource):
         """What is kept within, as far as there is still something to keep it of."""
-        left = max(0, self.held(uid, resource) - self.consumed(uid, resource))
+        left = max(0, self.allocatable(uid, resource) - self.allocated(uid, resource))
         return min(self.reservations[uid].reserved.get(resource, 0), left)
 
-    def remainder(self, uid, resource):
-        left = self.held(uid, resource) - self.consumed(uid, resource) - self.kept(uid, resource)
+    def remaining(self, uid, resource):
+        left = self.allocatable(uid, resource) - self.allocated(uid, resource) - self.kept(uid, resource)
         return max(0, left)
 
-    def may(self, pod, uid):
+    def is_eligible(self, pod, uid):
         r = self.reservations[uid]
-        if r.allocate_once and (self.entered(uid) or r.current_owners - r.pre_allocated_pods - {pod.uid}):
+        if r.allocate_once and (self.new_owner_count(uid) or r.current_owners - r.pre_allocated_pods - {pod.uid}):
             return False
         held = r.restricted_resources if r.policy is AllocatePolicy.RESTRICTED else r.allocatable.keys()
         common = {name for name, amount in pod.amounts.items() if amount and r.allocatable.get(name)} & held - {PODS}
@@ -66,26 +68,26 @@ class NaiveAccounting:
         wanted = dict(r.owners[0].label_selector.match_labels)
         return wanted.items() <= dict(pod.labels).items()
 
-    def fits_inside(self, pod, uid):
+    def fits_reservation(self, pod, uid):
         r = self.reservations[uid]
         for resource, amount in pod.amounts.items():
             if not amount:
                 continue
-            others = self.charged(r.node, resource, but=uid)
-            here = self.consumed(uid, resource) + self.kept(uid, resource)
+            others = self.node_requested(r.node, resource, excluding=uid)
+            here = self.allocated(uid, resource) + self.kept(uid, resource)
             if others + here + amount > self.nodes[r.node].get(resource, 0):
                 return False
             restricted = r.policy is AllocatePolicy.RESTRICTED and resource in r.restricted_resources
-            if restricted and amount > self.remainder(uid, resource):
+            if restricted and amount > self.remaining(uid, resource):
                 return False
         return True
 
-    def inside(self, pod, node):
+    def fitting_reservations(self, pod, node):
         if pod.ignores_reservations:
             return set()
-        return {uid for uid in self.on(node) if self.may(pod, uid) and self.fits_inside(pod, uid)}
+        return {uid for uid in self.on(node) if self.is_eligible(pod, uid) and self.fits_reservation(pod, uid)}
 
-    def beside(self, pod, node):
+    def fits_unreserved(self, pod, node):
         wanted = pod.amounts.items()
         if pod.ignores_reservations:
             return all(self.used(node, r) + amount <= self.nodes[node].get(r, 0) for r, amount in wanted if amount)
@@ -94,9 +96,9 @@ class NaiveAccounting:
     def fits(self, pod, node):
         if node not in self.nodes:
             return False
-        if self.inside(pod, node):
+        if self.fitting_reservations(pod, node):
             return True
-        return (pod.affinity is None or pod.ignores_reservations) and self.beside(pod, node)
+        return (pod.affinity is None or pod.ignores_reservations) and self.fits_unreserved(pod, node)
 
     def filter(self, pod):
         return {node for node in self.nodes if self.fits(pod, node)}

@@ -8,7 +8,7 @@ from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import OwnerReference, Uid
 from dra.model.quantities import PODS
-from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, holding, of, owner, pod
+from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, of, owner, pod, reservation_info
 
 NODES = ("n1", "n2", "n3")
 
@@ -18,7 +18,7 @@ def accounting():
     found = ReservationAccounting()
     found.observe_node("n1", of(10), labels={})
     found.observe_node("n2", of(10), labels={})
-    found.observe_reservation(holding("r", 4, app="a", node="n1", policy=RESTRICTED))
+    found.observe_reservation(reservation_info("r", 4, app="a", node="n1", policy=RESTRICTED))
     return found
 
 
@@ -65,8 +65,8 @@ def test_an_admitted_pod_stays_in_before_and_after_its_annotation_is_seen(accoun
 def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(accounting):
     first = pod("p", 4, app="a")
     assert accounting.assume_pod(first, "n1") == accounting.assume_pod(first, "n1")
-    (refusal,) = accounting.assume_pod(first, "n2")
-    assert (refusal.reason, refusal.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
+    (rejection,) = accounting.assume_pod(first, "n2")
+    assert (rejection.reason, rejection.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
     accounting.forget_pod(first.uid)
     assert isinstance(accounting.assume_pod(first, "n2"), AssumedPod)
 
@@ -122,16 +122,18 @@ def test_a_resized_reservation_holds_what_it_says_now(accounting):
 
 
 def test_nodes_with_a_fitting_reservation_come_first(accounting):
-    accounting.observe_reservation(holding("s", 8, app="a", node="n2", policy=RESTRICTED, order=3))
+    accounting.observe_reservation(reservation_info("s", 8, app="a", node="n2", policy=RESTRICTED, order=3))
     wanted = pod("p", 4, app="a")
     assert accounting.prioritize(wanted, accounting.filter_nodes(wanted).feasible) == {"n1": 10, "n2": 100}
     assert accounting.prioritize(pod("q", 4), NODES) == {}
 
 
 def test_each_reservation_says_why_not(accounting):
-    accounting.observe_reservation(holding("s", 8, app="b", node="n2"))
-    said = {held.name: refusal and refusal.reason for held, refusal in accounting.rejections(pod("p", 1, app="a"))}
-    assert said == {"r": None, "s": RejectionReason.NOT_OWNER}
+    accounting.observe_reservation(reservation_info("s", 8, app="b", node="n2"))
+    reasons = {
+        held.name: rejection and rejection.reason for held, rejection in accounting.rejections(pod("p", 1, app="a"))
+    }
+    assert reasons == {"r": None, "s": RejectionReason.NOT_OWNER}
 
 
 @pytest.mark.parametrize(
@@ -153,12 +155,12 @@ def test_each_reservation_says_why_not(accounting):
 )
 def test_a_reservation_is_found_by_whatever_its_owners_say(accounting, given):
     accounting.observe_reservation(replace(accounting.reservation(R), owners=(ReservationOwner.model_validate(given),)))
-    claimant = pod(
+    candidate = pod(
         "p",
         1,
         labels={"app": "x", "job": "y"},
         owner_references=(OwnerReference(kind="Job", name="job", uid=Uid("u")),),
         affinity=REQUIRED,
     )
-    assert accounting.filter_nodes(claimant).feasible == ("n1",)
-    assert accounting.filter_nodes(replace(claimant, ignores_reservations=True)).feasible == ("n1", "n2")
+    assert accounting.filter_nodes(candidate).feasible == ("n1",)
+    assert accounting.filter_nodes(replace(candidate, ignores_reservations=True)).feasible == ("n1", "n2")

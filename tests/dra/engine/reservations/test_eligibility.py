@@ -8,7 +8,7 @@ from dra.engine.reservations.pod_info import ReservationAffinity
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.scheduling import Toleration
-from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, holding, of, pod
+from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, of, pod, reservation_info
 
 REPELS = (ReservationTaint(key="team", value="a", effect="NoSchedule"),)
 MAYBE = (ReservationTaint(key="team", effect="PreferNoSchedule"),)
@@ -35,171 +35,198 @@ def owner(affinity=None, **fields):
 
 
 @pytest.mark.parametrize(
-    ("held", "claimant", "why"),
+    ("info", "candidate", "reason"),
     [
-        pytest.param(holding(cpu=1), owner(), None, id="an-owner"),
-        pytest.param(holding(cpu=1, available=False), owner(), RejectionReason.NOT_AVAILABLE, id="not-available"),
-        pytest.param(holding(cpu=1, parse_error="x"), owner(), RejectionReason.UNREADABLE, id="unreadable"),
-        pytest.param(holding(cpu=1, terminating=True), owner(), RejectionReason.TERMINATING, id="terminating"),
-        pytest.param(holding(cpu=1), pod(cpu=1, app="b"), RejectionReason.NOT_OWNER, id="no-owner"),
-        pytest.param(holding(cpu=1), owner(ReservationAffinity(name="r")), None, id="by-name"),
+        pytest.param(reservation_info(cpu=1), owner(), None, id="an-owner"),
         pytest.param(
-            holding(cpu=1), owner(ReservationAffinity(name="q")), RejectionReason.OTHER_NAME, id="by-another-name"
+            reservation_info(cpu=1, available=False), owner(), RejectionReason.NOT_AVAILABLE, id="not-available"
+        ),
+        pytest.param(reservation_info(cpu=1, parse_error="x"), owner(), RejectionReason.UNREADABLE, id="unreadable"),
+        pytest.param(reservation_info(cpu=1, terminating=True), owner(), RejectionReason.TERMINATING, id="terminating"),
+        pytest.param(reservation_info(cpu=1), pod(cpu=1, app="b"), RejectionReason.NOT_OWNER, id="no-owner"),
+        pytest.param(reservation_info(cpu=1), owner(ReservationAffinity(name="r")), None, id="by-name"),
+        pytest.param(
+            reservation_info(cpu=1),
+            owner(ReservationAffinity(name="q")),
+            RejectionReason.OTHER_NAME,
+            id="by-another-name",
         ),
         pytest.param(
-            holding(cpu=1, unschedulable=True), owner(ReservationAffinity(name="r")), None, id="cordoned-but-named"
+            reservation_info(cpu=1, unschedulable=True),
+            owner(ReservationAffinity(name="r")),
+            None,
+            id="cordoned-but-named",
         ),
-        pytest.param(holding(cpu=1, taints=REPELS), owner(ReservationAffinity(name="r")), None, id="tainted-but-named"),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1, taints=REPELS), owner(ReservationAffinity(name="r")), None, id="tainted-but-named"
+        ),
+        pytest.param(
+            reservation_info(cpu=1),
             owner(ReservationAffinity(name="r", selector={"no": "such"})),
             None,
             id="selector-does-not-count-for-a-name",
         ),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1),
             pod(cpu=1, app="b", affinity=ReservationAffinity(name="r")),
             RejectionReason.NOT_OWNER,
             id="a-name-makes-no-owner",
         ),
-        pytest.param(holding(cpu=1, unschedulable=True), owner(), RejectionReason.UNSCHEDULABLE, id="cordoned"),
         pytest.param(
-            holding(cpu=1, unschedulable=True), owner(REQUIRED), RejectionReason.UNSCHEDULABLE, id="cordoned-required"
+            reservation_info(cpu=1, unschedulable=True), owner(), RejectionReason.UNSCHEDULABLE, id="cordoned"
         ),
         pytest.param(
-            holding(cpu=1, unschedulable=True),
+            reservation_info(cpu=1, unschedulable=True),
+            owner(REQUIRED),
+            RejectionReason.UNSCHEDULABLE,
+            id="cordoned-required",
+        ),
+        pytest.param(
+            reservation_info(cpu=1, unschedulable=True),
             owner(ReservationAffinity(tolerations=(CORDON,))),
             None,
             id="cordoned-tolerated",
         ),
         pytest.param(
-            holding(cpu=1, taints=REPELS), owner(), RejectionReason.TAINTED, id="taints-repel-pods-without-affinity"
+            reservation_info(cpu=1, taints=REPELS),
+            owner(),
+            RejectionReason.TAINTED,
+            id="taints-repel-pods-without-affinity",
         ),
-        pytest.param(holding(cpu=1, taints=EVICTS), owner(REQUIRED), RejectionReason.TAINTED, id="noexecute-repels"),
-        pytest.param(holding(cpu=1, taints=MAYBE), owner(), None, id="prefer-does-not"),
         pytest.param(
-            holding(cpu=1, taints=REPELS),
+            reservation_info(cpu=1, taints=EVICTS), owner(REQUIRED), RejectionReason.TAINTED, id="noexecute-repels"
+        ),
+        pytest.param(reservation_info(cpu=1, taints=MAYBE), owner(), None, id="prefer-does-not"),
+        pytest.param(
+            reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(key="team", value="a"),))),
             None,
             id="tolerated",
         ),
         pytest.param(
-            holding(cpu=1, taints=REPELS),
+            reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(key="team", value="b"),))),
             RejectionReason.TAINTED,
             id="another-value",
         ),
         pytest.param(
-            holding(cpu=1, taints=REPELS),
+            reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(key="team", operator="Exists", effect="NoExecute"),))),
             RejectionReason.TAINTED,
             id="another-effect",
         ),
         pytest.param(
-            holding(cpu=1, taints=REPELS),
+            reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(operator="Exists"),))),
             None,
             id="all",
         ),
         pytest.param(
-            holding(cpu=1, labels={"pool": "x"}),
+            reservation_info(cpu=1, labels={"pool": "x"}),
             owner(ReservationAffinity(selector={"pool": "x"})),
             None,
             id="its-own-label",
         ),
-        pytest.param(holding(cpu=1), owner(ReservationAffinity(selector={"zone": "1"})), None, id="label-of-its-node"),
         pytest.param(
-            holding(cpu=1, labels={"zone": "2"}),
+            reservation_info(cpu=1), owner(ReservationAffinity(selector={"zone": "1"})), None, id="label-of-its-node"
+        ),
+        pytest.param(
+            reservation_info(cpu=1, labels={"zone": "2"}),
             owner(ReservationAffinity(selector={"zone": "1"})),
             RejectionReason.AFFINITY,
             id="its-own-label-covers-the-nodes",
         ),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1),
             owner(ReservationAffinity(terms=terms(("zone", "In", "1"), ("zone", "In", "9")))),
             None,
             id="one-term-is-enough",
         ),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1),
             owner(ReservationAffinity(terms=terms(("zone", "NotIn", "1")))),
             RejectionReason.AFFINITY,
             id="term-does-not-hold",
         ),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1),
             owner(ReservationAffinity(terms=NodeSelector())),
             RejectionReason.AFFINITY,
             id="no-term-matches-nothing",
         ),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1),
             owner(ReservationAffinity(terms=terms(("zone", "Exists")), selector={"no": "such"})),
             RejectionReason.AFFINITY,
             id="terms-and-selector-must-hold",
         ),
-        pytest.param(holding(cpu=1), owner(ReservationAffinity(terms=field("r"))), None, id="field-of-its-name"),
         pytest.param(
-            holding(cpu=1),
+            reservation_info(cpu=1), owner(ReservationAffinity(terms=field("r"))), None, id="field-of-its-name"
+        ),
+        pytest.param(
+            reservation_info(cpu=1),
             owner(ReservationAffinity(terms=field("q"))),
             RejectionReason.AFFINITY,
             id="field-of-another-name",
         ),
-        pytest.param(holding(cpu=1), owner(exact_match_resources=("cpu",)), None, id="exact-equal"),
+        pytest.param(reservation_info(cpu=1), owner(exact_match_resources=("cpu",)), None, id="exact-equal"),
         pytest.param(
-            holding(cpu=2), owner(exact_match_resources=("cpu",)), RejectionReason.NOT_EXACT, id="exact-different"
+            reservation_info(cpu=2),
+            owner(exact_match_resources=("cpu",)),
+            RejectionReason.NOT_EXACT,
+            id="exact-different",
         ),
         pytest.param(
-            holding(cpu=1), owner(exact_match_resources=("cpu", "gpu")), None, id="exact-absent-on-both-sides"
+            reservation_info(cpu=1), owner(exact_match_resources=("cpu", "gpu")), None, id="exact-absent-on-both-sides"
         ),
         pytest.param(
-            holding(cpu=1, gpu=1),
+            reservation_info(cpu=1, gpu=1),
             owner(exact_match_resources=("cpu", "gpu")),
             RejectionReason.NOT_EXACT,
             id="exact-absent-on-one-side",
         ),
         pytest.param(
-            holding(cpu=2),
+            reservation_info(cpu=2),
             owner(ReservationAffinity(name="r"), exact_match_resources=("cpu",)),
             RejectionReason.NOT_EXACT,
             id="exact-counts-for-a-name-too",
         ),
-        pytest.param(holding(gpu=1), owner(), RejectionReason.NOTHING_IN_COMMON, id="nothing-in-common"),
-        pytest.param(holding(gpu=1), owner(REQUIRED), None, id="nothing-in-common-but-required"),
+        pytest.param(reservation_info(gpu=1), owner(), RejectionReason.NOTHING_IN_COMMON, id="nothing-in-common"),
+        pytest.param(reservation_info(gpu=1), owner(REQUIRED), None, id="nothing-in-common-but-required"),
         pytest.param(
-            holding(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
+            reservation_info(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
             pod(memory=1, app="a"),
             RejectionReason.NOTHING_IN_COMMON,
             id="nothing-restricted-in-common",
         ),
         pytest.param(
-            holding(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
+            reservation_info(cpu=1, memory=1, policy=RESTRICTED, restricted_resources=frozenset({"cpu"})),
             pod(cpu=1, memory=1, app="a"),
             None,
             id="something-restricted-in-common",
         ),
     ],
 )
-def test_who_may_take_which(held, claimant, why):
-    refusal = check_eligibility(held, claimant, node_labels={"zone": "1"}, new_owner_count=0)
-    assert (refusal and refusal.reason) == why
+def test_who_may_take_which(info, candidate, reason):
+    rejection = check_eligibility(info, candidate, node_labels={"zone": "1"}, new_owner_count=0)
+    assert (rejection and rejection.reason) == reason
 
 
 def test_a_reservation_for_one_is_used_up_by_one():
-    once, again = holding(cpu=1, allocate_once=True), holding(cpu=1)
+    once, again = reservation_info(cpu=1, allocate_once=True), reservation_info(cpu=1)
     assert check_eligibility(once, owner(), node_labels={}, new_owner_count=1).reason is RejectionReason.USED_UP
     assert check_eligibility(again, owner(), node_labels={}, new_owner_count=1) is None
 
 
 def test_a_refusal_names_the_taint_as_upstream_does():
-    refusal = check_eligibility(holding(cpu=1, taints=REPELS), owner(), node_labels={}, new_owner_count=0)
-    assert refusal.text == "Reservation(s) had untolerated taint {team: a}"
+    rejection = check_eligibility(reservation_info(cpu=1, taints=REPELS), owner(), node_labels={}, new_owner_count=0)
+    assert rejection.text == "Reservation(s) had untolerated taint {team: a}"
 
 
 def test_amounts_are_compared_exactly():
     assert (
         check_eligibility(
-            holding(cpu="1000m"), owner(exact_match_resources=("cpu",)), node_labels={}, new_owner_count=0
+            reservation_info(cpu="1000m"), owner(exact_match_resources=("cpu",)), node_labels={}, new_owner_count=0
         )
         is None
     )

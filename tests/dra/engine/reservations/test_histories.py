@@ -18,7 +18,7 @@ from dra.engine.reservations.preemption import select_victims
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.meta import Uid
 from dra.model.quantities import NANOS_PER_UNIT, PODS
-from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, holding, of, pod
+from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, of, pod, reservation_info
 from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
@@ -31,9 +31,9 @@ PROBES = [
     pod("probe-ignoring", 3, app="b", ignores_reservations=True),
 ]
 UNPLACED = [
-    holding("large", 6, memory=2),
-    holding("restricted", 1, policy=RESTRICTED),
-    holding("over", 4, policy=RESTRICTED, allows_pre_allocation=True),
+    reservation_info("large", 6, memory=2),
+    reservation_info("restricted", 1, policy=RESTRICTED),
+    reservation_info("over", 4, policy=RESTRICTED, allows_pre_allocation=True),
 ]
 KINDS = {
     "a reservation is placed",
@@ -92,7 +92,7 @@ class History:
         self.strict.discard(name)
 
     def reserve(self, node, app, cpu, memory, policy, once, inner):  # noqa: PLR0917 - a step's own fields
-        new = holding(
+        new = reservation_info(
             f"r{next(self.numbers)}",
             cpu,
             memory=memory,
@@ -104,13 +104,13 @@ class History:
         found = self.accounting.assume_reservation(new, node)
         clash = any(
             (self.slow.reservations[uid].policy is DEFAULT) != (policy is DEFAULT)
-            and not (self.slow.reservations[uid].allocate_once and self.slow.entered(uid))
+            and not (self.slow.reservations[uid].allocate_once and self.slow.new_owner_count(uid))
             for uid in self.slow.on(node)
         )
-        room = node in self.slow.nodes and all(
+        enough = node in self.slow.nodes and all(
             amount <= self.slow.free(node, r) for r, amount in new.allocatable.items() if amount
         )
-        assert isinstance(found, ReservationPlacement) is (room and not clash), found
+        assert isinstance(found, ReservationPlacement) is (enough and not clash), found
         if isinstance(found, ReservationPlacement):
             self.slow.reservations[new.uid] = replace(new, node=node)
         self.seen[
@@ -145,7 +145,7 @@ class History:
         if not isinstance(found, AssumedPod):
             self.seen["a pod is refused"] += 1
             return
-        inside = self.slow.inside(new, node)
+        inside = self.slow.fitting_reservations(new, node)
         assert found.reservation in inside if inside else found.reservation is None
         self.slow.pods[new.uid] = (new, node, found.reservation)
         self._name(new.uid)
@@ -167,9 +167,9 @@ class History:
         self._list(inside, lambda listed: listed | {uid})
 
     def _list(self, reservation, change):
-        held = self.slow.reservations.get(reservation)
-        if held is not None:
-            self.slow.reservations[reservation] = now = replace(held, current_owners=change(held.current_owners))
+        info = self.slow.reservations.get(reservation)
+        if info is not None:
+            self.slow.reservations[reservation] = now = replace(info, current_owners=change(info.current_owners))
             self.accounting.observe_reservation(now)
 
     def _take_back(self, uid):
@@ -222,10 +222,10 @@ class History:
 
     def preempt(self, node, app, cpu, within):
         """Whom a pod makes leave are those who must, and then it has the place; or nobody leaves."""
-        shared = [uid for uid in self.slow.on(node) if self.slow.consumed(uid, "cpu")]
+        shared = [uid for uid in self.slow.on(node) if self.slow.allocated(uid, "cpu")]
         if within and shared:  # more than what remains of a reservation
             app = self.slow.reservations[shared[0]].owners[0].label_selector.match_labels["app"]
-            cpu = self.slow.remainder(shared[0], "cpu") // NANOS_PER_UNIT + 1
+            cpu = self.slow.remaining(shared[0], "cpu") // NANOS_PER_UNIT + 1
         wanting = pod(f"p{next(self.numbers)}", cpu, app=app, priority=1)
         if node not in self.slow.nodes:
             return
@@ -274,14 +274,14 @@ class History:
         for uid in [uid for uid in begun if self.slow.pods[uid][2] is None]:
             begun.remove(uid)
             del self.doubts[uid], self.slow.pods[uid]
-        told = [
+        as_texts = [
             *(("node", name) for name in self.slow.nodes),
             *(("reservation", uid) for uid in self.slow.reservations),
             *(("pod", uid) for uid in self.slow.pods if uid not in begun),
         ]
-        order.shuffle(told)
+        order.shuffle(as_texts)
         self.accounting = ReservationAccounting()
-        for kind, name in told:
+        for kind, name in as_texts:
             if kind == "node":
                 capacity = self.slow.nodes[name]
                 self.accounting.observe_node(name, capacity, labels={})
@@ -297,26 +297,26 @@ class History:
     def check(self):
         slow, accounting = self.slow, self.accounting
         for name in slow.nodes:
-            room = accounting.node(name)
+            usage = accounting.node(name)
             for resource in ("cpu", "memory", PODS):
-                assert room.requested.get(resource, 0) == slow.charged(name, resource), (name, resource)
+                assert usage.requested.get(resource, 0) == slow.node_requested(name, resource), (name, resource)
                 if name in self.strict:
                     assert slow.used(name, resource) <= slow.nodes[name][resource], "more than a node has"
                     assert slow.free(name, resource) >= 0, "promised twice"
-        for uid, held in slow.reservations.items():
-            label = held.owners[0].label_selector.match_labels["app"]
+        for uid, info in slow.reservations.items():
+            label = info.owners[0].label_selector.match_labels["app"]
             assert all(p.labels["app"] == label for p in accounting.owner_pods(uid)), "a stranger inside"
             assert {p.uid for p in accounting.owner_pods(uid)} == {p.uid for p, _, i in slow.pods.values() if i == uid}
-            if held.node not in slow.nodes:
+            if info.node not in slow.nodes:
                 continue
             for resource in ("cpu", "memory"):
-                left = accounting.node(held.node).reservations[uid].remaining(resource)
-                assert left == slow.remainder(uid, resource), (uid, resource)
-            usable = not (held.allocate_once and (slow.entered(uid) or held.current_owners))
-            if held.node in self.strict and usable:
-                rest = accounting.node(held.node).reservations[uid].remaining("cpu")
+                left = accounting.node(info.node).reservations[uid].remaining(resource)
+                assert left == slow.remaining(uid, resource), (uid, resource)
+            usable = not (info.allocate_once and (slow.new_owner_count(uid) or info.current_owners))
+            if info.node in self.strict and usable:
+                rest = accounting.node(info.node).reservations[uid].remaining("cpu")
                 due = pod("due", app=label, amounts={"cpu": rest})
-                assert accounting.filter_node(due, held.node).fits, "an owner was refused what is held for it"
+                assert accounting.filter_node(due, info.node).fits, "an owner was refused what is held for it"
         for probe in PROBES:
             assert set(accounting.filter_nodes(probe).feasible) == slow.filter(probe), probe.key
 
@@ -325,7 +325,7 @@ class History:
         accounting, slow = self.accounting, self.slow
         for probe in PROBES:
             each = {name: texts(accounting.filter_node(probe, name).rejections) for name in slow.nodes}
-            assert told(accounting.filter_nodes(probe)) == each, probe.key
+            assert as_texts(accounting.filter_nodes(probe)) == each, probe.key
         for new in UNPLACED:
             for only, required in (("", False), ("n1", False), ("", True)):
                 each = {
@@ -335,24 +335,26 @@ class History:
                     for name in slow.nodes
                 }
                 assert (
-                    told(accounting.filter_nodes_for_reservation(new, node_name=only, pre_allocation_required=required))
+                    as_texts(
+                        accounting.filter_nodes_for_reservation(new, node_name=only, pre_allocation_required=required)
+                    )
                     == each
                 ), (new.name, only, required)
 
 
-def texts(refusals):
-    return [each.text for each in refusals]
+def texts(rejections):
+    return [each.text for each in rejections]
 
 
 def answer(found):
     return [] if isinstance(found, ReservationPlacement) else texts(found)
 
 
-def told(sifted):
-    found = {name: texts(each.rejections) for each in sifted.rejected for name in each.nodes}
-    assert not found.keys() & set(sifted.feasible)
-    assert sum(len(each.nodes) for each in sifted.rejected) == len(found)
-    return found | {name: [] for name in sifted.feasible}
+def as_texts(result):
+    found = {name: texts(each.rejections) for each in result.rejected for name in each.nodes}
+    assert not found.keys() & set(result.feasible)
+    assert sum(len(each.nodes) for each in result.rejected) == len(found)
+    return found | {name: [] for name in result.feasible}
 
 
 nodes, apps = st.sampled_from(["n1", *NODES]), st.sampled_from(["a", "a", *APPS])  # often the same, so that much meets
@@ -393,7 +395,7 @@ def play(steps):
     return history.seen
 
 
-def test_whatever_happens_the_books_say_what_is_right():
+def test_whatever_happens_the_accounting_says_what_is_right():
     seen = Counter()
 
     @settings(max_examples=HISTORIES)
@@ -414,12 +416,12 @@ def forgotten(accounting, pod, *, node, assumed=False):
         OBSERVE(accounting, pod, node=node)
 
 
-def nameless(accounting, holding):
-    RESERVE(accounting, replace(holding, current_owners=frozenset()))
+def nameless(accounting, info):
+    RESERVE(accounting, replace(info, current_owners=frozenset()))
 
 
-def reusable(accounting, holding):
-    RESERVE(accounting, replace(holding, allocate_once=False))
+def reusable(accounting, info):
+    RESERVE(accounting, replace(info, allocate_once=False))
 
 
 OBSERVE, RESERVE = ReservationAccounting.observe_pod, ReservationAccounting.observe_reservation

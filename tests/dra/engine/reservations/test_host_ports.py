@@ -9,7 +9,16 @@ from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.pod_info import HostPort
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.reservations.examples import ALIGNED, REQUIRED, RESTRICTED, holding, node, of, pod, reservation
+from tests.dra.engine.reservations.examples import (
+    ALIGNED,
+    REQUIRED,
+    RESTRICTED,
+    node,
+    of,
+    pod,
+    reservation,
+    reservation_info,
+)
 
 HTTP = frozenset({HostPort(80)})
 FREE = "node(s) didn't have free ports for the requested pod ports"
@@ -69,7 +78,7 @@ def test_which_ports_exclude_each_other(one, other, expected):
 
 
 @pytest.mark.parametrize(
-    ("claimant", "expected"),
+    ("candidate", "expected"),
     [
         pytest.param(pod(cpu=1, host_ports=HTTP), [FREE], id="a-stranger-with-the-port"),
         pytest.param(pod(cpu=1, host_ports=frozenset({HostPort(81)})), "beside", id="a-stranger-with-another-port"),
@@ -81,16 +90,16 @@ def test_which_ports_exclude_each_other(one, other, expected):
         pytest.param(pod(cpu=1, host_ports=HTTP, ignores_reservations=True), "beside", id="who-ignores-reservations"),
     ],
 )
-def test_who_may_use_a_port_that_is_held(claimant, expected):
+def test_who_may_use_a_port_that_is_held(candidate, expected):
     """Koordinator 1.6: stranger refused, owner gets it (specs/koordinator-peer.md, case 22)."""
-    there = node(10, held=[holding("r", 4, host_ports=HTTP), holding("q", 4, app="b")])
-    verdict = filtering.filter_node(there, claimant)
+    node_usage = node(10, held=[reservation_info("r", 4, host_ports=HTTP), reservation_info("q", 4, app="b")])
+    result = filtering.filter_node(node_usage, candidate)
     found = (
         "inside"
-        if verdict.reservations
+        if result.reservations
         else "beside"
-        if verdict.fits_unreserved
-        else [each.text for each in verdict.rejections]
+        if result.fits_unreserved
+        else [each.text for each in result.rejections]
     )
     assert found == expected
 
@@ -99,17 +108,17 @@ def test_all_nodes_at_once_say_the_same():
     accounting = ReservationAccounting()
     for name in ("a", "b"):
         accounting.observe_node(name, of(10))
-    held = holding("r", 4, host_ports=HTTP, node="a")
+    held = reservation_info("r", 4, host_ports=HTTP, node="a")
     accounting.observe_reservation(held)
     stranger, owner = pod("s", 1, host_ports=HTTP), pod("o", 1, host_ports=HTTP, app="a")
-    sifted = accounting.filter_nodes(stranger)
-    assert (sifted.feasible, [(each.nodes, each.rejections[0].text) for each in sifted.rejected]) == (
+    result = accounting.filter_nodes(stranger)
+    assert (result.feasible, [(each.nodes, each.rejections[0].text) for each in result.rejected]) == (
         ("b",),
         [(("a",), FREE)],
     )
     assert set(accounting.filter_nodes(owner).feasible) == {"a", "b"}
     assert accounting.assume_pod(owner, "a") == AssumedPod(node="a", reservation=held.uid)
-    new = holding("q", 1, host_ports=HTTP, available=False)
+    new = reservation_info("q", 1, host_ports=HTTP, available=False)
     assert accounting.filter_nodes_for_reservation(new).feasible == ("b",)
     assert [each.text for each in accounting.assume_reservation(new, "a")] == [FREE]
     accounting.forget_reservation(held.uid)
@@ -144,7 +153,7 @@ def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
     accounting.observe_node("n", of(8))
     for each in running:
         accounting.observe_pod(each, node="n")
-    new = holding("r", 4, policy=RESTRICTED, allows_pre_allocation=True, host_ports=HTTP, available=False)
+    new = reservation_info("r", 4, policy=RESTRICTED, allows_pre_allocation=True, host_ports=HTTP, available=False)
     found = accounting.assume_reservation(
         new, "n", pre_allocation_required=isinstance(expected[0], str) and expected != [FREE]
     )
@@ -157,5 +166,5 @@ def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
 
 
 def test_policies_other_than_the_default_hold_ports_too():
-    there = node(10, held=[holding("r", 4, policy=ALIGNED, host_ports=HTTP)])
-    assert not filtering.filter_node(there, pod(cpu=1, host_ports=HTTP)).fits
+    node_usage = node(10, held=[reservation_info("r", 4, policy=ALIGNED, host_ports=HTTP)])
+    assert not filtering.filter_node(node_usage, pod(cpu=1, host_ports=HTTP)).fits

@@ -4,7 +4,7 @@ import pytest
 
 from dra.engine.reservations import scoring
 from dra.engine.reservations.accounting import ReservationAccounting
-from tests.dra.engine.reservations.examples import RESTRICTED, holding, of, pod
+from tests.dra.engine.reservations.examples import RESTRICTED, of, pod, reservation_info
 
 NODES = [f"n{number:02}" for number in range(20)]
 
@@ -24,7 +24,7 @@ def test_as_many_reservations_as_empty_nodes_are_one_a_node():
     """Koordinator 1.6: one a node each time (specs/koordinator-peer.md)."""
     accounting, placed = accounting_of(*NODES), []
     for number in range(len(NODES)):
-        new = holding(f"r{number}", 1, memory="1Gi", available=False)
+        new = reservation_info(f"r{number}", 1, memory="1Gi", available=False)
         where = best(accounting, new, NODES)[-1]
         accounting.assume_reservation(new, where)
         placed.append(where)
@@ -42,10 +42,10 @@ def test_as_many_reservations_as_empty_nodes_are_one_a_node():
 def test_the_emptiest_nodes_are_the_best(held, used, expected):
     accounting = accounting_of("a", "b", "c")
     for name, cpu in held.items():
-        accounting.assume_reservation(holding(f"r-{name}", cpu, available=False), name)
+        accounting.assume_reservation(reservation_info(f"r-{name}", cpu, available=False), name)
     for name, cpu in used.items():
         accounting.observe_pod(pod(f"p-{name}", cpu), node=name)
-    assert list(best(accounting, holding("new", 1, available=False), ["a", "b", "c"])) == expected
+    assert list(best(accounting, reservation_info("new", 1, available=False), ["a", "b", "c"])) == expected
 
 
 def test_where_running_pods_are_taken_in_comes_last_and_the_fewer_the_better():
@@ -54,9 +54,13 @@ def test_where_running_pods_are_taken_in_comes_last_and_the_fewer_the_better():
         for number in range(pods):
             accounting.observe_pod(pod(f"{name}{number}", 60 // pods, app="a"), node=name)
     accounting.observe_pod(pod("z", 50), node="c")
-    new = holding("new", 14, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False)
+    new = reservation_info(
+        "new", 14, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False
+    )
     assert best(accounting, new, ["a", "b", "c"]) == ("c",)
-    large = holding("new", 60, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False)
+    large = reservation_info(
+        "new", 60, policy=RESTRICTED, allows_pre_allocation=True, enable_multiple=True, available=False
+    )
     assert best(accounting, large, ["a", "b", "c"]) == ("b",)
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.preemption import Nominator
-from tests.dra.engine.reservations.examples import REQUIRED, holding, of, pod
+from tests.dra.engine.reservations.examples import REQUIRED, of, pod, reservation_info
 
-R = holding("r", cpu=4, app="a")
+R = reservation_info("r", cpu=4, app="a")
 
 
 @pytest.fixture

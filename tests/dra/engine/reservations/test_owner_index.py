@@ -2,7 +2,7 @@ import pytest
 
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.owner_matching import OwnerIndex
-from tests.dra.engine.reservations.examples import holding, pod
+from tests.dra.engine.reservations.examples import pod, reservation_info
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from tests.dra.engine.reservations.examples import holding, pod
 )
 def test_a_pod_is_offered_what_may_be_its_and_little_else(owner):
     found = OwnerIndex()
-    wanted = holding(owners=(ReservationOwner.model_validate(owner),))
+    wanted = reservation_info(owners=(ReservationOwner.model_validate(owner),))
     found.update(wanted)
     mine, other = pod("mine", labels={"app": "a", "pod": "mine"}), pod("other", labels={"app": "a", "pod": "other"})
     assert (list(found.candidates(mine)), list(found.candidates(other))) == ([wanted.uid], [])

@@ -22,7 +22,7 @@ from dra.model.meta import ObjectMeta, Uid
 from dra.model.nodes import Node, NodeSpec, Taint
 from dra.model.pods import PodCondition, PodStatus, SchedulingGate
 from dra.model.scheduling import SchedulerPod, SchedulerPodSpec, Toleration
-from tests.dra.engine.reservations.examples import holding, of, pod
+from tests.dra.engine.reservations.examples import of, pod, reservation_info
 
 NODE = "n"
 
@@ -44,10 +44,10 @@ VERBS = {
 }
 
 
-def told(there):
+def step_texts(state):
     """Return the moves in few words."""
     found = []
-    for move in plan_handover(there):
+    for move in plan_handover(state):
         match move:
             case PlaceholderRequest(amounts=amounts, standby_for=standby_for, replaces=replaces):
                 of_whom = f" standby for {standby_for[0]}" if standby_for else ""
@@ -190,7 +190,7 @@ def told(there):
 )
 def test_what_comes_next(placeholders, owner_pods, expected):
     assert (
-        told(
+        step_texts(
             ReservationState(
                 node=NODE, allocatable=of(6), placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
             )
@@ -199,11 +199,11 @@ def test_what_comes_next(placeholders, owner_pods, expected):
     )
 
 
-def steps_until_rest(there, most=12):
+def steps_until_rest(state, most=12):
     """Apply plans of which no binding follows; return how many placeholders were created."""
     created = 0
     for _ in range(most):
-        planned = plan_handover(there)
+        planned = plan_handover(state)
         if not planned:
             break
         for step in planned:
@@ -217,10 +217,10 @@ def steps_until_rest(there, most=12):
                     replaces=frozenset(step.replaces),
                     standby_for=step.standby_for[0] if step.standby_for else Uid(""),
                 )
-                there = msgspec.structs.replace(there, placeholders=(*there.placeholders, made))
+                state = msgspec.structs.replace(state, placeholders=(*state.placeholders, made))
             elif isinstance(step, DeletePlaceholder):
-                left = tuple(each for each in there.placeholders if each.uid != step.uid)
-                there = msgspec.structs.replace(there, placeholders=left)
+                left = tuple(each for each in state.placeholders if each.uid != step.uid)
+                state = msgspec.structs.replace(state, placeholders=left)
     return created
 
 
@@ -253,21 +253,21 @@ def steps_until_rest(there, most=12):
     ],
 )
 def test_placeholders_are_not_created_without_an_end(held, placeholders, owner_pods):
-    there = ReservationState(
+    state = ReservationState(
         node=NODE, allocatable=held, placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
     )
-    assert steps_until_rest(there) <= 3
+    assert steps_until_rest(state) <= 3
 
 
 def test_for_once_no_standby_is_made_and_nobody_is_labelled():
-    there = ReservationState(
+    state = ReservationState(
         node=NODE,
         allocatable=of(6),
         allocate_once=True,
         placeholders=(placeholder("b", 4),),
         owner_pods=(owner_pod("p", 2, is_bound=True, is_labelled=False),),
     )
-    assert told(there) == []
+    assert step_texts(state) == []
 
 
 @pytest.mark.parametrize(
@@ -281,16 +281,18 @@ def test_for_once_no_standby_is_made_and_nobody_is_labelled():
     ],
 )
 def test_who_may_have_its_room_now(placeholders, owner_pods, cpu, expected):
-    there = ReservationState(
+    state = ReservationState(
         node=NODE, allocatable=of(6), placeholders=tuple(placeholders), owner_pods=tuple(owner_pods)
     )
     node = Node(metadata=ObjectMeta(name=NODE))
-    assert placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="a"), node=node) is expected
-    assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="b"), node=node)
+    assert (
+        placeholder_handover.can_admit(state, reservation_info("r", 6), pod("q", cpu, app="a"), node=node) is expected
+    )
+    assert not placeholder_handover.can_admit(state, reservation_info("r", 6), pod("q", cpu, app="b"), node=node)
 
 
 def test_for_once_the_first_one_is_the_only_one():
-    there = ReservationState(
+    state = ReservationState(
         node=NODE,
         allocatable=of(6),
         allocate_once=True,
@@ -298,7 +300,7 @@ def test_for_once_the_first_one_is_the_only_one():
         owner_pods=(owner_pod("p", 2),),
     )
     node = Node(metadata=ObjectMeta(name=NODE))
-    assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", 1, app="a"), node=node)
+    assert not placeholder_handover.can_admit(state, reservation_info("r", 6), pod("q", 1, app="a"), node=node)
 
 
 def waiting(*gates, refused=False, **spec):
@@ -342,8 +344,8 @@ def test_who_applies(pod, expected):
     ],
 )
 def test_who_could_run_on_the_node(pod, node, expected):
-    there = Node(metadata=ObjectMeta(name=NODE, labels={"zone": "a"}), spec=NodeSpec(**node))
-    assert placeholder_handover.matches_node(waiting(**pod), there) is expected
+    target = Node(metadata=ObjectMeta(name=NODE, labels={"zone": "a"}), spec=NodeSpec(**node))
+    assert placeholder_handover.matches_node(waiting(**pod), target) is expected
 
 
 class Cluster:
@@ -379,9 +381,9 @@ class Cluster:
     def events(self):
         """Look at all that wait."""
         for index, each in enumerate(self.placeholders):
-            there = any(owner.uid == each.standby_for and owner.is_bound for owner in self.owner_pods)
+            is_running = any(owner.uid == each.standby_for and owner.is_bound for owner in self.owner_pods)
             rivals = sum(cpus(k) for k in self.placeholders if k is not each and not k.node and k.nominated)
-            if not each.node and not there and self.free - rivals >= cpus(each):
+            if not each.node and not is_running and self.free - rivals >= cpus(each):
                 self.placeholders[index] = msgspec.structs.replace(each, node=NODE, unschedulable_message="")
         ours = sum(cpus(k) for k in self.placeholders if not k.node and k.nominated)
         for stranger in list(self.strangers):
@@ -411,8 +413,8 @@ class Cluster:
             case NominatePlaceholder():
                 self.placeholders = [changed(each, move, nominated=NODE) for each in self.placeholders]
             case SetReservationAllocated():
-                told = {"is_annotated": True, "is_labelled": True} | ({"nominated": NODE} if move.nominate else {})
-                self.owner_pods = [changed(each, move, **told) for each in self.owner_pods]
+                changes = {"is_annotated": True, "is_labelled": True} | ({"nominated": NODE} if move.nominate else {})
+                self.owner_pods = [changed(each, move, **changes) for each in self.owner_pods]
             case RemoveSchedulingGate():
                 self.owner_pods = [changed(each, move, is_gated=False) for each in self.owner_pods]
                 self.events()
@@ -461,24 +463,24 @@ HAPPENINGS = st.lists(
 
 @given(happenings=HAPPENINGS)
 def test_what_is_reserved_is_never_anybody_elses_and_all_of_it_is_kept_again(happenings):
-    there = Cluster(strangers=30)
+    cluster = Cluster(strangers=30)
     for each in happenings:
         match each:
             case ("admit", cpu, gated):
-                there.admit(cpu, gated=gated)
+                cluster.admit(cpu, gated=gated)
             case ("end", number):
-                there.settle()  # the standby placeholder is there: see the scenario for an owner that ends before
-                there.end(number)
-                there.settle()
+                cluster.settle()  # the standby placeholder is cluster: see the scenario for an owner that ends before
+                cluster.end(number)
+                cluster.settle()
             case ("interrupted", steps):  # a restart after some of the moves
-                for step in plan_handover(there.standing())[:steps]:
-                    there.do(step)
-        assert len(there.inside) <= there.SPARE
-        assert there.free >= 0
-    there.settle()
-    there.events()
-    there.settle()
-    assert all(each.is_bound for each in there.owner_pods)
-    assert len(there.inside) == there.SPARE
-    kept = sum(cpus(each) for each in there.placeholders if each.node)
-    assert kept + sum(map(cpus, there.owner_pods)) == there.HELD
+                for step in plan_handover(cluster.standing())[:steps]:
+                    cluster.do(step)
+        assert len(cluster.inside) <= cluster.SPARE
+        assert cluster.free >= 0
+    cluster.settle()
+    cluster.events()
+    cluster.settle()
+    assert all(each.is_bound for each in cluster.owner_pods)
+    assert len(cluster.inside) == cluster.SPARE
+    kept = sum(cpus(each) for each in cluster.placeholders if each.node)
+    assert kept + sum(map(cpus, cluster.owner_pods)) == cluster.HELD

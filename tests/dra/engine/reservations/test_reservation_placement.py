@@ -13,7 +13,16 @@ from dra.engine.reservations.pod_info import ReservationAffinity
 from dra.engine.reservations.preemption import is_futile, select_victims
 from dra.engine.reservations.rejections import UNRESOLVABLE
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
-from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, holding, node, of, pod
+from tests.dra.engine.reservations.examples import (
+    ALIGNED,
+    DEFAULT,
+    REQUIRED,
+    RESTRICTED,
+    node,
+    of,
+    pod,
+    reservation_info,
+)
 
 
 def answer(found):
@@ -30,44 +39,52 @@ CONFLICT = "node(s) reservation allocate policy conflict"
 @pytest.mark.parametrize(
     ("there", "new", "only", "expected"),
     [
-        pytest.param(node(10, used=6), holding(cpu=4), "", [], id="fits"),
+        pytest.param(node(10, used=6), reservation_info(cpu=4), "", [], id="fits"),
         pytest.param(
             msgspec.structs.replace(node(10), is_known=False),
-            holding(cpu=4),
+            reservation_info(cpu=4),
             "",
             ["node(s) not found"],
             id="a-node-of-which-only-pods-were-seen",
         ),
-        pytest.param(node(10, used=7), holding(cpu=4), "", ["Insufficient cpu by node"], id="does-not"),
+        pytest.param(node(10, used=7), reservation_info(cpu=4), "", ["Insufficient cpu by node"], id="does-not"),
         pytest.param(
             node(10),
-            holding(cpu=4),
+            reservation_info(cpu=4),
             "m",
             ["node(s) didn't match the nodeName specified by reservation"],
             id="another-node",
         ),
-        pytest.param(node(10, used=10), holding(cpu=4), "n", ["Insufficient cpu by node"], id="scenario-6-full-node"),
         pytest.param(
-            node(10, held=[holding("r1", 1, policy=ALIGNED)]), holding(cpu=1), "", [CONFLICT], id="default-aligned"
+            node(10, used=10), reservation_info(cpu=4), "n", ["Insufficient cpu by node"], id="scenario-6-full-node"
         ),
         pytest.param(
-            node(10, held=[holding("r1", 1)]),
-            holding(cpu=1, policy=RESTRICTED),
+            node(10, held=[reservation_info("r1", 1, policy=ALIGNED)]),
+            reservation_info(cpu=1),
+            "",
+            [CONFLICT],
+            id="default-aligned",
+        ),
+        pytest.param(
+            node(10, held=[reservation_info("r1", 1)]),
+            reservation_info(cpu=1, policy=RESTRICTED),
             "",
             [CONFLICT],
             id="restricted-default",
         ),
         pytest.param(
-            node(10, held=[holding("r1", 1, policy=ALIGNED)]),
-            holding(cpu=1, policy=RESTRICTED),
+            node(10, held=[reservation_info("r1", 1, policy=ALIGNED)]),
+            reservation_info(cpu=1, policy=RESTRICTED),
             "",
             [],
             id="others-coexist",
         ),
-        pytest.param(node(10, held=[holding("r1", 1)]), holding(cpu=1), "", [], id="defaults-coexist"),
         pytest.param(
-            node(10, held=[(holding("r1", 1, policy=ALIGNED, allocate_once=True), 1)]),
-            holding(cpu=1),
+            node(10, held=[reservation_info("r1", 1)]), reservation_info(cpu=1), "", [], id="defaults-coexist"
+        ),
+        pytest.param(
+            node(10, held=[(reservation_info("r1", 1, policy=ALIGNED, allocate_once=True), 1)]),
+            reservation_info(cpu=1),
             "",
             [],
             id="one-that-is-used-up-does-not-count",
@@ -82,7 +99,7 @@ def test_where_a_reservation_can_be_placed(there, new, only, expected):
 
 
 def taking_over(**fields):
-    return holding(cpu=4, policy=RESTRICTED, allows_pre_allocation=True, **fields)
+    return reservation_info(cpu=4, policy=RESTRICTED, allows_pre_allocation=True, **fields)
 
 
 def full(*running):
@@ -140,7 +157,10 @@ CLUSTER = {well_known.LABEL_PRE_ALLOCATABLE: "true"}
             id="the-greatest-priority-first",
         ),
         pytest.param(
-            [pod("a", 4, app="a"), pod("z", 6)], holding(cpu=4, policy=DEFAULT), None, id="without-pre-allocation"
+            [pod("a", 4, app="a"), pod("z", 6)],
+            reservation_info(cpu=4, policy=DEFAULT),
+            None,
+            id="without-pre-allocation",
         ),
         pytest.param([pod("a", 4, app="a")], taking_over(), [], id="where-there-is-room-over-nobody"),
         pytest.param(
@@ -170,9 +190,9 @@ def test_one_that_must_be_placed_over_pods_is_not_placed_plainly():
 @pytest.mark.parametrize(
     ("known", "over"),
     [
-        pytest.param([holding("r0", 1, policy=ALIGNED)], None, id="in-another"),
+        pytest.param([reservation_info("r0", 1, policy=ALIGNED)], None, id="in-another"),
         pytest.param([], ["a"], id="another-that-is-gone"),
-        pytest.param([holding("r0", 1, policy=ALIGNED, available=False)], ["a"], id="another-that-has-ended"),
+        pytest.param([reservation_info("r0", 1, policy=ALIGNED, available=False)], ["a"], id="another-that-has-ended"),
     ],
 )
 def test_a_pod_of_another_reservation_is_left_alone(known, over):
@@ -216,7 +236,7 @@ def with_occupants(occupants, *, held=()):
     return found
 
 
-R = holding("r", 4, policy=RESTRICTED)
+R = reservation_info("r", 4, policy=RESTRICTED)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +255,9 @@ R = holding("r", 4, policy=RESTRICTED)
             None,
             id="protected",
         ),
-        pytest.param([occupant("a", 6)], [holding("r", 4)], pod(cpu=8, priority=1), None, id="reservations-never"),
+        pytest.param(
+            [occupant("a", 6)], [reservation_info("r", 4)], pod(cpu=8, priority=1), None, id="reservations-never"
+        ),
         pytest.param(
             [occupant("a", 4, app="a", inside=R.uid), occupant("b", 6, 5)],
             [R],

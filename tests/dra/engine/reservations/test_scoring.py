@@ -11,22 +11,26 @@ from dra.engine.reservations.scoring import (
     nominate_reservation,
     score_nominated,
 )
-from tests.dra.engine.reservations.examples import RESTRICTED, holding, node, of, pod
+from tests.dra.engine.reservations.examples import RESTRICTED, node, of, pod, reservation_info
 
 
 @pytest.mark.parametrize(
     ("held", "wanted", "score"),
     [
-        pytest.param(ReservationUsage(info=holding(cpu=4)), of(4), 100, id="filled"),
-        pytest.param(ReservationUsage(info=holding(cpu=4)), of(1), 25, id="a-quarter"),
-        pytest.param(ReservationUsage(info=holding(cpu=4), allocated=of(2)), of(1), 75, id="with-what-others-have"),
-        pytest.param(ReservationUsage(info=holding(cpu=4)), of(5), 0, id="overflowing"),
+        pytest.param(ReservationUsage(info=reservation_info(cpu=4)), of(4), 100, id="filled"),
+        pytest.param(ReservationUsage(info=reservation_info(cpu=4)), of(1), 25, id="a-quarter"),
         pytest.param(
-            ReservationUsage(info=holding(cpu=4, memory="8Gi")), of(4, memory="2Gi"), 62, id="mean-in-integers"
+            ReservationUsage(info=reservation_info(cpu=4), allocated=of(2)), of(1), 75, id="with-what-others-have"
         ),
-        pytest.param(ReservationUsage(info=holding(cpu=3)), of(1), 33, id="rounded-down"),
-        pytest.param(ReservationUsage(info=holding(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"),
-        pytest.param(ReservationUsage(info=holding()), of(1), 0, id="nothing-held"),
+        pytest.param(ReservationUsage(info=reservation_info(cpu=4)), of(5), 0, id="overflowing"),
+        pytest.param(
+            ReservationUsage(info=reservation_info(cpu=4, memory="8Gi")), of(4, memory="2Gi"), 62, id="mean-in-integers"
+        ),
+        pytest.param(ReservationUsage(info=reservation_info(cpu=3)), of(1), 33, id="rounded-down"),
+        pytest.param(
+            ReservationUsage(info=reservation_info(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"
+        ),
+        pytest.param(ReservationUsage(info=reservation_info()), of(1), 0, id="nothing-held"),
     ],
 )
 def test_how_full_a_reservation_would_be(held, wanted, score):
@@ -36,28 +40,37 @@ def test_how_full_a_reservation_would_be(held, wanted, score):
 @pytest.mark.parametrize(
     ("held", "name"),
     [
-        pytest.param([holding("r1", 8), holding("r2", 4)], "r2", id="the-fullest"),
+        pytest.param([reservation_info("r1", 8), reservation_info("r2", 4)], "r2", id="the-fullest"),
         pytest.param(
-            [holding("r1", 8, order=2), holding("r2", 2), holding("r3", 8, order=7)], "r1", id="the-smallest-order"
+            [reservation_info("r1", 8, order=2), reservation_info("r2", 2), reservation_info("r3", 8, order=7)],
+            "r1",
+            id="the-smallest-order",
         ),
-        pytest.param([holding("r1", 8, order=-1), holding("r2", 8, order=1)], "r1", id="negative-orders-are-smaller"),
-        pytest.param([holding("r2", 4), holding("r1", 4)], "r1", id="by-name-among-equals"),
         pytest.param(
-            [holding("r1", 1, order=1, policy=RESTRICTED), holding("r2", 8, order=2, policy=RESTRICTED)],
+            [reservation_info("r1", 8, order=-1), reservation_info("r2", 8, order=1)],
+            "r1",
+            id="negative-orders-are-smaller",
+        ),
+        pytest.param([reservation_info("r2", 4), reservation_info("r1", 4)], "r1", id="by-name-among-equals"),
+        pytest.param(
+            [
+                reservation_info("r1", 1, order=1, policy=RESTRICTED),
+                reservation_info("r2", 8, order=2, policy=RESTRICTED),
+            ],
             "r2",
             id="that-fits",
         ),
     ],
 )
 def test_which_reservation_a_pod_gets(held, name):
-    room, claimant = node(20, held=held), pod(cpu=2, app="a")
-    chosen = nominate_reservation(room, claimant, filtering.filter_node(room, claimant).reservations)
-    assert room.reservations[chosen].info.name == name
+    node_usage, candidate = node(20, held=held), pod(cpu=2, app="a")
+    chosen = nominate_reservation(node_usage, candidate, filtering.filter_node(node_usage, candidate).reservations)
+    assert node_usage.reservations[chosen].info.name == name
 
 
 def test_a_node_without_a_fitting_reservation_names_none():
-    room = node(20)
-    assert score_nominated(room, pod(cpu=1), filtering.filter_node(room, pod(cpu=1))) is None
+    node_usage = node(20)
+    assert score_nominated(node_usage, pod(cpu=1), filtering.filter_node(node_usage, pod(cpu=1))) is None
 
 
 @pytest.mark.parametrize(
