@@ -258,10 +258,10 @@ class PlacementReader:
                     room = picture.node_infos.get(pod.spec.node_name)
                     if room is not None and not pod.terminal:
                         room.add(pod.metadata.uid, pod_requests(pod))
-        for holding in self._world.holders.available():
-            room = picture.node_infos.get(holding.node)
+        for info in self._world.holders.available():
+            room = picture.node_infos.get(info.node)
             if room is not None and room.name in names:
-                room.add(holding.uid, _unused_amounts(room, holding.allocatable, holding.current_owners))
+                room.add(info.uid, _unused_amounts(room, info.allocatable, info.current_owners))
 
 
 def _unused_amounts(room: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:

@@ -81,51 +81,56 @@ def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
 
 def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
     """Return the Reservations that matter to a pod, and which of the given nodes fit."""
-    seat = accounting.assignment(pod.uid)
+    assignment = accounting.assignment(pod.uid)
     candidates, others = [], 0
-    for holding, refusal in accounting.rejections(pod):
-        if not owner_matching.matches_any_owner(holding.owners, pod) or (
-            refusal is not None and refusal.reason is RejectionReason.OTHER_NAME
+    for info, rejection in accounting.rejections(pod):
+        if not owner_matching.matches_any_owner(info.owners, pod) or (
+            rejection is not None and rejection.reason is RejectionReason.OTHER_NAME
         ):
-            others += holding.available
+            others += info.available
         else:
-            candidates.append(CandidateReservation(name=holding.name, node=holding.node, refusal=refusal))
-    if seat is not None:
-        holding_of = accounting.reservation(seat.reservation) if seat.reservation is not None else None
+            candidates.append(CandidateReservation(name=info.name, node=info.node, refusal=rejection))
+    if assignment is not None:
+        reservation = accounting.reservation(assignment.reservation) if assignment.reservation is not None else None
         return PodReservations(
-            candidates=tuple(candidates), others=others, inside=holding_of.name if holding_of else ""
+            candidates=tuple(candidates), others=others, inside=reservation.name if reservation else ""
         )
     answers = []
     for name in nodes:
-        room, verdict = accounting.node(name), accounting.filter_node(pod, name)
-        inside = tuple(each for uid in verdict.reservations if (each := _reservation_name(accounting, uid)))
-        kept = _unused_reserved_resources(room, verdict.rejections) if room is not None else ()
-        answers.append((name, _NodeAnswer(refusals=verdict.rejections, kept=kept, inside=inside)))
+        node, result = accounting.node(name), accounting.filter_node(pod, name)
+        reservations = tuple(each for uid in result.reservations if (each := _reservation_name(accounting, uid)))
+        unused = _unused_reserved_resources(node, result.rejections) if node is not None else ()
+        answers.append((name, _NodeAnswer(refusals=result.rejections, kept=unused, inside=reservations)))
     return PodReservations(
         groups=_group_nodes(answers), candidates=tuple(sorted(candidates, key=_by_name)), others=others
     )
 
 
 def placement_groups(
-    accounting: ReservationAccounting, holding: ReservationInfo, nodes: Sequence[str], *, only: str, required: bool
+    accounting: ReservationAccounting,
+    info: ReservationInfo,
+    nodes: Sequence[str],
+    *,
+    node_name: str,
+    pre_allocation_required: bool,
 ) -> list[ReservationNodeGroup]:
     """Return the nodes in groups by their answer to a Reservation that is not placed yet."""
     answers = []
     for name in nodes:
-        room = accounting.node(name)
-        if room is None:
+        node = accounting.node(name)
+        if node is None:
             continue
         found = place_reservation(
-            room,
-            holding,
-            node_name=only,
+            node,
+            info,
+            node_name=node_name,
             unreserved_pods=accounting.unreserved_pods(name),
-            pre_allocation_required=required,
+            pre_allocation_required=pre_allocation_required,
         )
         if isinstance(found, ReservationPlacement):
             answers.append((name, _NodeAnswer(over=len(found.pre_allocated_pods))))
         else:
-            answers.append((name, _NodeAnswer(refusals=found, kept=_unused_reserved_resources(room, found))))
+            answers.append((name, _NodeAnswer(refusals=found, kept=_unused_reserved_resources(node, found))))
     return list(_group_nodes(answers))
 
 
@@ -156,13 +161,13 @@ def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[Reservatio
     return tuple(sorted(made, key=lambda each: (len(each.refusals), -each.count, each.nodes)))
 
 
-def _unused_reserved_resources(room: NodeUsage, refusals: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
+def _unused_reserved_resources(node: NodeUsage, rejections: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
     """Return the held and unused amounts of the resources that are short."""
     found = []
-    for resource in dict.fromkeys(each.subject for each in refusals if each.reason is RejectionReason.NODE_SHORT):
+    for resource in dict.fromkeys(each.subject for each in rejections if each.reason is RejectionReason.NODE_SHORT):
         unused = {
-            held.info.name: held.requested(resource) - held.allocated.get(resource, 0)
-            for held in room.reservations.values()
+            usage.info.name: usage.requested(resource) - usage.allocated.get(resource, 0)
+            for usage in node.reservations.values()
         }
         by = {name: amount for name, amount in unused.items() if amount > 0}
         if by and resource != PODS:
@@ -173,8 +178,8 @@ def _unused_reserved_resources(room: NodeUsage, refusals: Iterable[Rejection]) -
 
 
 def _reservation_name(accounting: ReservationAccounting, uid: Uid) -> str:
-    holding = accounting.reservation(uid)
-    return holding.name if holding is not None else ""
+    info = accounting.reservation(uid)
+    return info.name if info is not None else ""
 
 
 def _by_name(candidate: CandidateReservation) -> str:

@@ -235,7 +235,7 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
     return explaining.placement_groups(
-        found.cache.accounting, known.info, found.nodes, only=known.only, required=known.required
+        found.cache.accounting, known.info, found.nodes, node_name=known.only, pre_allocation_required=known.required
     )
 
 

@@ -38,9 +38,9 @@ class HeldClaim(Struct, frozen=True):
 NO_HELD_CLAIMS: Final[Mapping[str, HeldClaim]] = MappingProxyType({})
 
 
-def may_consume(holding: ReservationInfo, pod: PodInfo) -> bool:
+def may_consume(info: ReservationInfo, pod: PodInfo) -> bool:
     """Return whether a pod may use what a reservation holds; node labels are unknown here."""
-    return not pod.ignores_reservations and filters.check_owner_and_affinity(holding, pod, node_labels={}) is None
+    return not pod.ignores_reservations and filters.check_owner_and_affinity(info, pod, node_labels={}) is None
 
 
 def matches_template(claim: ResourceClaim, template: ResourceClaimTemplate) -> bool:

@@ -216,14 +216,14 @@ class ClaimOwnerIndex:
     def _is_for(self, owner: ClaimOwner, reservation: OwnerReference, claim: ResourceClaim) -> bool:
         if owner.placeholder_of is not None:
             return owner.placeholder_of.uid == reservation.uid
-        holding = self.holders.reservation(reservation.uid)
+        info = self.holders.reservation(reservation.uid)
         return (
-            holding is not None
+            info is not None
             and owner.pod_info is not None
             and claim.status.allocation is not None
-            and owner.node in {"", holding.node}
+            and owner.node in {"", info.node}
             and self.holders.state(reservation.uid) is HolderState.AVAILABLE
-            and may_consume(holding, owner.pod_info)
+            and may_consume(info, owner.pod_info)
         )
 
     def _former(
