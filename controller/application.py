@@ -122,7 +122,7 @@ class Application:
         self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
         leadership = Leadership(self._election)
         self._recorder = EventRecorder(
-            client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc
+            client, instance=identity, clock=clock, on_discard=self.metrics.events_discarded.inc
         )
         rules = compiled_rules(configuration)
         self.world.always_watch(frozenset(rules))
@@ -189,7 +189,7 @@ class Application:
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            troubles=self._troubles,
+            not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
 
@@ -226,7 +226,7 @@ class Application:
 
     async def _lead(self) -> None:
         """Wait for the informers to sync, then act for as long as this process holds the lease."""
-        await self._watches.synced()
+        await self._watches.wait_for_sync()
         if self._election is None:
             await self._act()
             return
@@ -256,21 +256,21 @@ class Application:
         A template that is not in the cache by then is missing, and a claim that a Reservation holds for a pod is not
         created again.
         """
-        await self._templates.synced()
+        await self._templates.wait_for_sync()
         if self._reservations is not None:
-            await self._reservations.synced()
+            await self._reservations.wait_for_sync()
         self.world.owners.mark_all_dirty()
         self._generation.wake()
         await self._generation.run()
 
-    def _troubles(self) -> list[str]:
-        found = self._watches.troubles()
+    def _not_ready_reasons(self) -> list[str]:
+        found = self._watches.not_ready_reasons()
         if self._policy.evict:
-            found += self._taints.troubles()
+            found += self._taints.not_ready_reasons()
         if self._policy.generate_claims:
-            found += self._templates.troubles()
+            found += self._templates.not_ready_reasons()
         if self._reservations is not None:
-            found += self._reservations.troubles()
+            found += self._reservations.not_ready_reasons()
         return found
 
     def _wake(self) -> None:

@@ -201,7 +201,7 @@ class ClaimGenerationLoop:
             manifests.claim_manifest(action, group_version=self._world.owners.groups_version),
             model=ResourceClaim,
             namespace=action.owner.key[0],
-            within=self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+            within=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
             dry_run=dry_run,
         )
 
@@ -214,7 +214,7 @@ class ClaimGenerationLoop:
         claim = action.held.claim
         try:
             given = await self._patching.send(
-                manifests.hand_over_write(action), claim, priority=RequestPriority.URGENT, within=self._within
+                manifests.hand_over_write(action), claim, priority=RequestPriority.URGENT, within=self._write_timeout
             )
         except Conflict:
             found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
@@ -229,14 +229,14 @@ class ClaimGenerationLoop:
         _log.info("%s", told.text)
         self._publisher.publish(("", claim.metadata.uid), [told], now=now)
 
-    def _within(self) -> float:
-        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+    def _write_timeout(self) -> float:
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
 
     async def _record(self, action: RecordClaims) -> None:
         owner = action.owner
         body, within = (
             manifests.claim_statuses_manifest(action),
-            self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+            self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
         )
         try:
             if owner.kind is ClaimOwnerKind.POD:

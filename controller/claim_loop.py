@@ -166,14 +166,14 @@ class ClaimLoop:
 
     def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
         """Postpone deallocations while writes of the previous leader may still arrive."""
-        left = self._leadership.quiet_until() - self._clock.now()
+        left = self._leadership.previous_writes_until() - self._clock.now()
         if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
             return plan
         waits = view.reason(Code.LEADER_CHANGED, seconds=math.ceil(left))
         return ClaimPlan(
             actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
             reasons=(*(r for r in plan.reasons if not r.done), waits),
-            wake_at=min(plan.wake_at, self._leadership.quiet_until()),
+            wake_at=min(plan.wake_at, self._leadership.previous_writes_until()),
         )
 
 

@@ -38,7 +38,7 @@ class ClaimPatcher:
         body, subresource = patches.merge_patch_of(write), patches.subresource(write)
 
         async def rewrite() -> ResourceClaim:
-            return await self._client.rewrite(
+            return await self._client.update_as_protobuf(
                 CLAIMS, key, body, before=before, subresource=subresource, priority=priority, within=within()
             )
 
@@ -57,7 +57,9 @@ class ClaimPatcher:
                 within=within(),
             )
         except Invalid as error:
-            if not any(error.has_cause_in(field) for field in _NEVER_PATCHED) or error.has_cause("FieldValueForbidden"):
+            if not any(error.has_field_cause(field) for field in _NEVER_PATCHED) or error.has_cause(
+                "FieldValueForbidden"
+            ):
                 raise
             claim = await rewrite()
         self._unpatchable.add(uid)
@@ -92,4 +94,4 @@ class ClaimPatcher:
             )
         except Invalid as error:
             told = Status(code=409, reason="Conflict", message=error.message)
-            raise Conflict(CLAIMS.what(write.claim), told) from error
+            raise Conflict(CLAIMS.describe(write.claim), told) from error

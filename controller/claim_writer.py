@@ -192,7 +192,7 @@ class ClaimWriter:
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
         priority = RequestPriority.URGENT if not _only_removes_entries(write, view) else RequestPriority.BULK
-        return await self._patching.send(write, before, priority=priority, within=self._within)
+        return await self._patching.send(write, before, priority=priority, within=self._write_timeout)
 
     async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
         """Return the claim after a write of unknown outcome; None if its state remains unknown.
@@ -200,7 +200,7 @@ class ClaimWriter:
         Pods that the write listed must be resynced, and the finalizer must be removed with the allocation: no later
         plan would contain these steps.
         """
-        if not error.ambiguous:
+        if not error.is_outcome_unknown:
             return None
         try:
             return await self._read_claim(view)
@@ -222,7 +222,7 @@ class ClaimWriter:
         annotations.trim_annotations(claim.metadata)  # the claim is compared with the cached one
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
         if is_older(version, before):
-            raise ServerRestoredError(ServerRestored(CLAIMS.what(view.key), version, before))
+            raise ServerRestoredError(ServerRestored(CLAIMS.describe(view.key), version, before))
         return claim
 
     async def _ungate(self, action: Ungate) -> None:
@@ -235,7 +235,7 @@ class ClaimWriter:
                 resource_version=action.resource_version,
                 uid=action.uid,
                 priority=RequestPriority.URGENT,
-                within=self._within(),
+                within=self._write_timeout(),
             )
         except Conflict:
             for name in await self._reread_pod(action.pod, action.uid):
@@ -243,7 +243,7 @@ class ClaimWriter:
         except NotFound:
             self._world.forget_pod(action.uid)
         except ApiError as error:
-            if not error.ambiguous or not await self._let_go(action):
+            if not error.is_outcome_unknown or not await self._let_go(action):
                 raise
             self._metrics.ungated.inc()
         else:
@@ -289,7 +289,7 @@ class ClaimWriter:
                     model=PartialObjectMetadata,
                     uid=action.uid,
                     priority=RequestPriority.URGENT,
-                    within=self._within(),
+                    within=self._write_timeout(),
                 )
             except (Conflict, NotFound):
                 return  # that pod is gone: no kubelet waits
@@ -303,7 +303,7 @@ class ClaimWriter:
 
     async def _delete_claim(self, action: DeleteClaim) -> None:
         try:
-            await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._within())
+            await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._write_timeout())
         except (Conflict, NotFound):
             self._world.forget_claim(action.claim, action.uid)
 
@@ -376,9 +376,9 @@ class ClaimWriter:
             if found.metadata.uid != reference.uid:
                 self._world.forget_reservation(reference.uid)
 
-    def _within(self) -> float:
+    def _write_timeout(self) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
-        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
 
 
 def _only_removes_entries(write: ClaimWrite, view: ClaimView) -> bool:

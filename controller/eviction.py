@@ -103,7 +103,7 @@ class Evictor:
             if pod.terminal or pod.metadata.deleting:
                 return
             await self._mark(pod)
-            await self._client.delete(PODS, action.pod, uid=action.uid, within=self._within())
+            await self._client.delete(PODS, action.pod, uid=action.uid, within=self._write_timeout())
         except (NotFound, Conflict):  # gone, or another pod has its name: the informer reports it
             return
         self._metrics.evicted.labels(action.source.value).inc()
@@ -129,8 +129,8 @@ class Evictor:
             subresource="status",
             strategic=True,
             uid=pod.metadata.uid,
-            within=self._within(),
+            within=self._write_timeout(),
         )
 
-    def _within(self) -> float:
-        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+    def _write_timeout(self) -> float:
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())

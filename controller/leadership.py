@@ -24,7 +24,9 @@ def leader_elector(settings: LeaderElection, client: Client, *, identity: str, c
         return None
     try:
         timings = ElectionTimings(
-            duration=settings.lease_seconds, renew_deadline=settings.renew_seconds, retry=settings.retry_seconds
+            lease_duration=settings.lease_seconds,
+            renew_deadline=settings.renew_seconds,
+            retry_period=settings.retry_seconds,
         )
     except ValueError as error:
         raise MalformedConfigurationError(
@@ -43,7 +45,7 @@ async def run_as_leader(election: LeaderElector, work: Callable[[], Awaitable[No
     await election.acquire()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(election.hold(), name="lease")
+            group.create_task(election.renew(), name="lease")
             await work()
     finally:
         await asyncio.shield(election.release())
@@ -59,10 +61,10 @@ class Leadership:
         """Return the deadline of all writes begun now."""
         return NEVER if self._election is None else self._election.write_deadline
 
-    def within(self, longest: float, *, now: Instant) -> float:
+    def write_timeout(self, longest: float, *, now: Instant) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
         return min(longest, self.write_until() - now)
 
-    def quiet_until(self) -> Instant:
+    def previous_writes_until(self) -> Instant:
         """Return until when late writes of another leader may arrive: nothing is deallocated before."""
-        return -NEVER if self._election is None else self._election.quiet_until
+        return -NEVER if self._election is None else self._election.previous_writes_until

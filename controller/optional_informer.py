@@ -114,7 +114,7 @@ class OptionalInformer(Generic[T]):
                 elif reflector.failure is not None:
                     self._settled(str(reflector.failure))
                 if isinstance(reflector.failure, NotFound):
-                    self._discovery.forget(self._kind.group)
+                    self._discovery.invalidate(self._kind.group)
                     self._left |= reflector.objects
                     return reflector.synced.is_set()
             running.result()  # raises the exception that ended it

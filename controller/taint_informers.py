@@ -65,7 +65,7 @@ class TaintInformers:
             group.create_task(self.slices.run(), name=f"reflect {SLICES.label}")
             group.create_task(self.rules.run(), name=f"watch {RULES}")
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the staleness of the slices; empty when ready. Rules are optional."""
         return [text for text in [staleness(self.slices)] if text]
 

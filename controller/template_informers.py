@@ -56,14 +56,14 @@ class TemplateInformers:
             group.create_task(self.templates.run(), name=f"reflect {TEMPLATES.label}")
             group.create_task(self.groups.run(), name=f"watch {POD_GROUPS}")
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until all templates are listed, so that an unknown template is a missing one.
 
         PodGroups need not be listed: only pods that name a PodGroup depend on it, and each of these waits for itself.
         """
         await self.templates.synced.wait()
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the staleness of the templates; empty when ready."""
         return [text for text in [staleness(self.templates)] if text]
 

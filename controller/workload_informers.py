@@ -156,7 +156,7 @@ class WorkloadInformers:
             if error.details.name == reference.name:
                 self._world.forget_workload(key, reference.uid)
             else:  # the path does not exist: its version is no longer served
-                self._discovery.forget(kind.group)
+                self._discovery.invalidate(kind.group)
         except InvalidNameError:  # no object can have such a name
             self._world.forget_workload(key, reference.uid)
         except Forbidden:
@@ -238,7 +238,7 @@ class WorkloadInformers:
                         if self._forbidden_watches.lasting(kind, now=self._clock.now()):
                             self._set(kind, WorkloadPhase.FORBIDDEN)
                     case NotFound():
-                        self._discovery.forget(kind.group)
+                        self._discovery.invalidate(kind.group)
                         return
                     case None if reflector.synced.is_set():
                         self._forbidden_watches.over(kind)

@@ -81,10 +81,10 @@ class PluginApplication:
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""
-        found = [text for each in self.runners for text in each.troubles()]
-        return found + (self._node_reservation.troubles() if self._node_reservation is not None else [])
+        found = [text for each in self.runners for text in each.not_ready_reasons()]
+        return found + (self._node_reservation.not_ready_reasons() if self._node_reservation is not None else [])
 
     async def run(self) -> None:
         """Serve until cancelled; then remove the sockets and let running calls finish."""
@@ -94,7 +94,7 @@ class PluginApplication:
                 probes=options.probes,
                 metrics=options.metrics,
                 registry=self,
-                troubles=self.troubles,
+                not_ready_reasons=self.not_ready_reasons,
                 observer=self.metrics.dropped,
             ) as endpoints:
                 for name, address in endpoints.addresses.items():
@@ -112,5 +112,5 @@ class PluginApplication:
 
     def render(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
-        self.troubles()  # sets the gauges
+        self.not_ready_reasons()  # sets the gauges
         return self.metrics.render()

@@ -130,7 +130,7 @@ class DriverRunner:
         self._record_event = record_event
         self._reported: dict[Impairment, str] = {}
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the driver is not ready; empty if there are none. Also sets the gauges."""
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
@@ -144,7 +144,11 @@ class DriverRunner:
         impairments = self._impairments()
         for reason, text in impairments.items():
             self._metrics.impaired.labels(self.driver.name, reason.value).set(bool(text))
-        return [text for text in (*impairments.values(), self.registrar.problem, *self.publisher.troubles()) if text]
+        return [
+            text
+            for text in (*impairments.values(), self.registrar.problem, *self.publisher.not_ready_reasons())
+            if text
+        ]
 
     def _impairments(self) -> dict[Impairment, str]:
         return {

@@ -71,7 +71,7 @@ class NodeReservationWatcher:
                 while not self._reflector.synced.is_set() and self._reflector.failure is None:  # noqa: ASYNC110 - once
                     await asyncio.sleep(SYNC_POLL_INTERVAL)
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the Node's annotation is not watched; empty when ready."""
         if (failure := self._reflector.failure) is not None:
             return [f"node {self._node}: its annotation {ANNOTATION_NODE_RESERVATION} is not watched: {failure}"]

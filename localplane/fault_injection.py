@@ -299,13 +299,13 @@ class FaultyHandler:
                 case Fault.ERROR:
                     return _etcd_timeout()
                 case Fault.REFUSED:
-                    raise Unreachable(request.path, "cannot connect: connection refused", ambiguous=False)
+                    raise Unreachable(request.path, "cannot connect: connection refused", outcome_unknown=False)
                 case Fault.LOST:
-                    raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
+                    raise Unreachable(request.path, "connection lost: reset by peer", outcome_unknown=True)
                 case Fault.CRASH:
                     if self._faults.crash_component(self._component):
                         await asyncio.get_running_loop().create_future()  # never resolved: this task is being cancelled
-                    raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
+                    raise Unreachable(request.path, "connection lost: reset by peer", outcome_unknown=True)
                 case _:
                     pass
         return None
@@ -353,7 +353,7 @@ class FaultyHandler:
                             yield b'{"type":"ERROR","object":' + encode(status) + b"}\n"
                             return
                         case Fault.BREAK:
-                            raise Unreachable(request.path, "connection lost: reset by peer", ambiguous=True)
+                            raise Unreachable(request.path, "connection lost: reset by peer", outcome_unknown=True)
                         case Fault.SILENCE:
                             await asyncio.get_running_loop().create_future()  # until the client closes the watch
                         case _:
@@ -362,7 +362,7 @@ class FaultyHandler:
 
 
 def _timeout_error(request: Request) -> Unreachable:
-    return Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True)
+    return Unreachable(request.path, f"no answer within {request.timeout:.3g} s", outcome_unknown=True)
 
 
 def _too_many_requests(rule: FaultRule) -> Response:

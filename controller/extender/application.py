@@ -71,7 +71,7 @@ class Extender:
             instance=identity,
             controller="reserve.dra/extender",
             clock=clock,
-            discarding=self.metrics.events_discarded.inc,
+            on_discard=self.metrics.events_discarded.inc,
         )
         reporting = ExtenderEvents(self._recorder)
         self._watching = SchedulerInformers(
@@ -93,7 +93,7 @@ class Extender:
             metrics=self.metrics,
             clock=clock,
             turns=self._turns,
-            troubles=self._watching.troubles,
+            not_ready_reasons=self._watching.not_ready_reasons,
             binds=lambda: self.binds,
             spreads=configuration.spread_reservations,
             lead=configuration.decisive_lead,
@@ -104,7 +104,7 @@ class Extender:
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            troubles=self.troubles,
+            not_ready_reasons=self.not_ready_reasons,
             observer=self.metrics.dropped,
         )
 
@@ -136,7 +136,7 @@ class Extender:
             await self._binder.close()
 
     async def _lead(self) -> None:
-        await self._watching.synced()
+        await self._watching.wait_for_sync()
         if self._election is None:
             await asyncio.sleep(self._quiet)  # writes of the previous process have ended by then
             await self._bind()
@@ -146,7 +146,7 @@ class Extender:
     async def _bind_after_previous_leader(self) -> None:
         """Start binding after the last write of the previous leader has arrived and has been read."""
         if self._election is not None:
-            await asyncio.sleep(max(0.0, self._election.quiet_until - self._clock.now()))
+            await asyncio.sleep(max(0.0, self._election.previous_writes_until - self._clock.now()))
         await self._bind()
 
     async def _bind(self) -> None:
@@ -175,11 +175,11 @@ class Extender:
             self.metrics.faults.set(len(self.picture.faults))
             await asyncio.sleep(GAUGE_INTERVAL)
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return why this replica is not ready.
 
         A replica that does not bind is not ready, so that the Service routes to the one that does.
         """
-        return self._watching.troubles() or (
+        return self._watching.not_ready_reasons() or (
             [] if self.binds else ["not the leader: another replica binds, or its last writes may still arrive"]
         )

@@ -88,7 +88,7 @@ class Binder:
 
     async def close(self) -> None:
         """Wait until running rollbacks have finished."""
-        await self._tidying.settled()
+        await self._tidying.wait_for_all()
 
     async def _found(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
         found = self._picture.waiting(call.pod_uid)

@@ -50,14 +50,14 @@ class ExtenderHandler:
         refused: UnschedulablePods,
         metrics: ExtenderMetrics,
         clock: Clock,
-        troubles: Callable[[], list[str]],
+        not_ready_reasons: Callable[[], list[str]],
         binds: Callable[[], bool],
         turns: BindingLimiter,
         spreads: bool = True,
         lead: int | None = None,
         unfit: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
     ) -> None:
-        """Create a handler; ``troubles`` returns why no call can be answered, ``binds`` whether this replica binds.
+        """Create a handler; ``not_ready_reasons`` returns why no call is answered, ``binds`` whether it binds pods.
 
         ``spreads``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone decide.
 
@@ -70,7 +70,7 @@ class ExtenderHandler:
         self._refused = refused
         self._metrics = metrics
         self._clock = clock
-        self._troubles = troubles
+        self._not_ready_reasons = not_ready_reasons
         self._binds = binds
         self._spreads = spreads
         self._lead = lead
@@ -89,8 +89,8 @@ class ExtenderHandler:
         """Return the response to a call of one of `VERBS`."""
         began = self._clock.now()
         try:
-            if troubles := self._troubles():
-                return 503, "; ".join(troubles).encode()
+            if not_ready_reasons := self._not_ready_reasons():
+                return 503, "; ".join(not_ready_reasons).encode()
             return 200, msgspec.json.encode(await self._verbs[verb](body))
         except MalformedRequestError as error:
             return 400, str(error).encode()

@@ -17,7 +17,7 @@ from dra.httpserver.listener import DropObserver, HttpListener
 REQUEST_BYTES_MAX: Final = 16 << 20
 """Maximum number of bytes of a call: the names of 5,000 nodes take half a megabyte."""
 
-CONNECTION_LIMITS: Final = ConnectionLimits(connections=512, opening=256)
+CONNECTION_LIMITS: Final = ConnectionLimits(max_connections=512, max_opening=256)
 """Limits of connections. A TLS connection takes 300 KiB: 150 MiB in total. kube-scheduler opens one for each call in
 flight."""
 
@@ -46,7 +46,7 @@ class ExtenderServer:
             application,
             name="extender",
             endpoint=self._configuration.serve,
-            bounds=CONNECTION_LIMITS,
+            limits=CONNECTION_LIMITS,
             observer=self._observer,
             context=certificates.context if certificates else None,
         )

@@ -64,7 +64,7 @@ class ExtenderWriter:
         Raises WriteRefusedError if that is less than `WRITE_TIMEOUT_MIN`.
         """
         now = self._clock.now()
-        left = self._leadership.within(deadline - now, now=now)
+        left = self._leadership.write_timeout(deadline - now, now=now)
         if left < WRITE_TIMEOUT_MIN:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries")
         return left
@@ -306,4 +306,4 @@ class _BindingResponse(msgspec.Struct):
 
 
 def _write_error(error: ApiError) -> Exception:
-    return UnknownOutcomeError(str(error)) if error.ambiguous else WriteRefusedError(str(error))
+    return UnknownOutcomeError(str(error)) if error.is_outcome_unknown else WriteRefusedError(str(error))

@@ -175,7 +175,7 @@ class ReservationLoop:
     async def run(self) -> None:
         """Reconcile reservations until cancelled, once all caches are synced."""
         await self._nodes.synced.wait()
-        await self._reflectors.synced()
+        await self._reflectors.wait_for_sync()
         self._acting = True
         self.cache.changed.update(self.cache.uids())
         self.cache.changed.update(self._unreadable)
@@ -195,13 +195,13 @@ class ReservationLoop:
             self.cache.changed.update(self.cache.without_node(self._nodes.objects))
             self._wake()
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until all reservations are in the cache."""
         await self._reservations.synced.wait()
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return why reservations or pods are not in the cache; empty when ready."""
-        return self._reflectors.troubles()
+        return self._reflectors.not_ready_reasons()
 
     # Events from watches
 
@@ -469,4 +469,4 @@ class ReservationLoop:
         )
 
     def _within(self) -> float:
-        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())

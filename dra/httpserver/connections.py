@@ -45,25 +45,25 @@ class DropReason(StrEnum):
 class ConnectionLimits:
     """Limits for the clients of one listener; times in seconds."""
 
-    connections: int
+    max_connections: int
     """Maximum number of connections."""
 
-    opening: int
+    max_opening: int
     """Maximum number of connections before their first request."""
 
-    handshake: float = 5.0
+    handshake_timeout: float = 5.0
     """Seconds from the connection to the end of the TLS handshake."""
 
-    request: float = 10.0
+    request_timeout: float = 10.0
     """Seconds from the connection to the last byte of the first request."""
 
-    idle: float = 300.0
+    idle_timeout: float = 300.0
     """Seconds between two requests, or until a response has been read."""
 
-    pace: float | None = None
+    new_connections_per_second: float | None = None
     """New connections a second from one address, with a burst of twice as many; None: no limit."""
 
-    once: bool = False
+    close_after_response: bool = False
     """Whether a connection is closed after one response."""
 
 
@@ -78,7 +78,7 @@ class ClientConnection:
     drop: Callable[[], None]
     """Closes the connection at once."""
 
-    phase: ConnectionState = ConnectionState.OPENING
+    state: ConnectionState = ConnectionState.OPENING
 
 
 @dataclass(slots=True)
@@ -93,50 +93,50 @@ class _AddressRate:
 class ConnectionTable:
     """The connections of one listener."""
 
-    bounds: ConnectionLimits
-    _by_phase: dict[ConnectionState, OrderedDict[ClientConnection, None]] = field(
-        default_factory=lambda: {phase: OrderedDict() for phase in ConnectionState}, init=False
+    limits: ConnectionLimits
+    _by_state: dict[ConnectionState, OrderedDict[ClientConnection, None]] = field(
+        default_factory=lambda: {state: OrderedDict() for state in ConnectionState}, init=False
     )
     """Connections by phase, and by age within each phase, the oldest first."""
 
     _rates: OrderedDict[str, _AddressRate] = field(default_factory=OrderedDict, init=False)
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_phase.values()))
+        return sum(map(len, self._by_state.values()))
 
-    def count(self, phase: ConnectionState) -> int:
+    def count(self, state: ConnectionState) -> int:
         """Return the number of connections in a phase."""
-        return len(self._by_phase[phase])
+        return len(self._by_state[state])
 
-    def refusal(self, address: str, *, now: float) -> DropReason | None:
+    def admission_failure(self, address: str, *, now: float) -> DropReason | None:
         """Return why an address gets no new connection now; None if it gets one. Counts as an attempt."""
         if not self._within_rate(address, now=now):
             return DropReason.PACE
-        if len(self) >= self.bounds.connections and len(self) == self.count(ConnectionState.BUSY):
+        if len(self) >= self.limits.max_connections and len(self) == self.count(ConnectionState.BUSY):
             return DropReason.FULL
         return None
 
     def add(self, connection: ClientConnection) -> ClientConnection | None:
         """Add a connection; return the connection to drop in exchange, already removed from the table, or None."""
         victim = None
-        if self.count(ConnectionState.OPENING) >= self.bounds.opening:
+        if self.count(ConnectionState.OPENING) >= self.limits.max_opening:
             victim = self._victim(ConnectionState.OPENING)
-        elif len(self) >= self.bounds.connections:
+        elif len(self) >= self.limits.max_connections:
             victim = self._victim(ConnectionState.OPENING) or self._victim(ConnectionState.IDLE)
         if victim is not None:
             self.discard(victim)
-        self._by_phase[connection.phase][connection] = None
+        self._by_state[connection.state][connection] = None
         return victim
 
-    def enter(self, connection: ClientConnection, phase: ConnectionState, *, now: float) -> None:
+    def set_state(self, connection: ClientConnection, state: ConnectionState, *, now: float) -> None:
         """Move a connection to its next phase; a connection that was removed is ignored."""
         if self.discard(connection):
-            connection.phase, connection.since = phase, now
-            self._by_phase[phase][connection] = None
+            connection.state, connection.since = state, now
+            self._by_state[state][connection] = None
 
     def discard(self, connection: ClientConnection) -> bool:
         """Remove a connection; return whether it was in the table."""
-        known = self._by_phase[connection.phase]
+        known = self._by_state[connection.state]
         if connection not in known:
             return False
         del known[connection]
@@ -144,10 +144,13 @@ class ConnectionTable:
 
     def overdue(self, *, now: float) -> list[ClientConnection]:
         """Remove and return the connections whose time limit has passed."""
-        limits = ((ConnectionState.OPENING, self.bounds.request), (ConnectionState.IDLE, self.bounds.idle))
+        timeouts = (
+            (ConnectionState.OPENING, self.limits.request_timeout),
+            (ConnectionState.IDLE, self.limits.idle_timeout),
+        )
         found = []
-        for phase, limit in limits:
-            for connection in self._by_phase[phase]:
+        for state, limit in timeouts:
+            for connection in self._by_state[state]:
                 if connection.since + limit > now:
                     break
                 found.append(connection)
@@ -155,18 +158,18 @@ class ConnectionTable:
             self.discard(connection)
         return found
 
-    def _victim(self, phase: ConnectionState) -> ClientConnection | None:
-        there = self._by_phase[phase]
-        by_address = Counter(each.address for each in there)
+    def _victim(self, state: ConnectionState) -> ClientConnection | None:
+        candidates = self._by_state[state]
+        by_address = Counter(each.address for each in candidates)
         most = max(by_address.values(), default=0)
-        return next((each for each in there if by_address[each.address] == most), None)
+        return next((each for each in candidates if by_address[each.address] == most), None)
 
     def _within_rate(self, address: str, *, now: float) -> bool:
-        pace = self.bounds.pace
-        if pace is None:
+        rate = self.limits.new_connections_per_second
+        if rate is None:
             return True
-        found = self._rates.pop(address, None) or _AddressRate(left=2 * pace, at=now)
-        found.left, found.at = min(2 * pace, found.left + (now - found.at) * pace), now
+        found = self._rates.pop(address, None) or _AddressRate(left=2 * rate, at=now)
+        found.left, found.at = min(2 * rate, found.left + (now - found.at) * rate), now
         self._rates[address] = found
         if len(self._rates) > ADDRESSES_MAX:
             self._rates.popitem(last=False)

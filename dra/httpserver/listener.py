@@ -57,19 +57,19 @@ class HttpListener:
         *,
         name: str,
         endpoint: Endpoint,
-        bounds: ConnectionLimits,
+        limits: ConnectionLimits,
         observer: DropObserver,
         context: ssl.SSLContext | None = None,
     ) -> None:
         """Create a listener; ``name`` appears in metrics and log lines, ``context`` enables TLS."""
         self._name = name
         self._endpoint = endpoint
-        self._bounds = bounds
+        self._limits = limits
         self._observer = observer
         self._context = context
         application.middlewares.append(self._track_request)
         self._runner = web.AppRunner(application, access_log=None)
-        self._connections = ConnectionTable(bounds)
+        self._connections = ConnectionTable(limits)
         self._by_handler: dict[object, ClientConnection] = {}
         self._opening: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
@@ -124,13 +124,13 @@ class HttpListener:
                 loop.remove_reader(listening)
                 loop.call_later(ACCEPT_RETRY_DELAY, self._resume)
                 return
-            self._take(accepted, str(peer[0]))
+            self._admit(accepted, str(peer[0]))
 
-    def _take(self, accepted: socket.socket, address: str) -> None:
+    def _admit(self, accepted: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
-        if (cause := self._connections.refusal(address, now=loop.time())) is not None:
+        if (cause := self._connections.admission_failure(address, now=loop.time())) is not None:
             accepted.close()
-            self._note(cause, address)
+            self._count_drop(cause, address)
             return
 
         def drop() -> None:
@@ -142,7 +142,7 @@ class HttpListener:
         protocol = _ConnectionProtocol(self._runner, made=self._made(connection), lost=self._lost(connection))
         if (victim := self._connections.add(connection)) is not None:
             victim.drop()
-            self._note(DropReason.CROWDED, victim.address)
+            self._count_drop(DropReason.CROWDED, victim.address)
         task = loop.create_task(self._open(accepted, protocol, address), name=f"{self._name}: connection of {address}")
         self._opening.add(task)
         task.add_done_callback(self._opened(accepted, connection))
@@ -150,13 +150,13 @@ class HttpListener:
     async def _open(self, accepted: socket.socket, protocol: "_ConnectionProtocol", address: str) -> None:
         """Wait for the client's first byte and complete the TLS handshake. Raises OSError (ssl.SSLError, too)."""
         await _wait_readable(accepted)
-        secure = {"ssl_handshake_timeout": self._bounds.handshake, "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT}
+        secure = {"ssl_handshake_timeout": self._limits.handshake_timeout, "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol, accepted, ssl=self._context, **(secure if self._context is not None else {})
             )
         except ConnectionAbortedError:  # raised by asyncio for a handshake that times out
-            self._note(DropReason.SLOW, address)
+            self._count_drop(DropReason.SLOW, address)
             raise
 
     def _opened(self, accepted: socket.socket, connection: ClientConnection) -> Callable[[asyncio.Task[None]], None]:
@@ -198,19 +198,19 @@ class HttpListener:
         loop = asyncio.get_running_loop()
         connection = self._by_handler.get(request.protocol)
         if connection is not None:
-            self._connections.enter(connection, ConnectionState.BUSY, now=loop.time())
+            self._connections.set_state(connection, ConnectionState.BUSY, now=loop.time())
         try:
-            return self._last(await handler(request))
+            return self._close_if_single_use(await handler(request))
         except web.HTTPException as error:
-            self._last(error)
+            self._close_if_single_use(error)
             raise
         finally:
             if connection is not None:
-                self._connections.enter(connection, ConnectionState.IDLE, now=loop.time())
+                self._connections.set_state(connection, ConnectionState.IDLE, now=loop.time())
 
-    def _last(self, response: _Response) -> _Response:
+    def _close_if_single_use(self, response: _Response) -> _Response:
         """Close the connection after this response if the limits allow only one."""
-        if self._bounds.once:
+        if self._limits.close_after_response:
             response.force_close()
         return response
 
@@ -220,16 +220,16 @@ class HttpListener:
             await asyncio.sleep(SWEEP_INTERVAL)
             for connection in self._connections.overdue(now=loop.time()):
                 connection.drop()
-                if connection.phase is ConnectionState.OPENING:
-                    self._note(DropReason.SLOW, connection.address)
-            self._tell(loop.time())
+                if connection.state is ConnectionState.OPENING:
+                    self._count_drop(DropReason.SLOW, connection.address)
+            self._log_drops(loop.time())
 
-    def _note(self, cause: DropReason, address: str) -> None:
+    def _count_drop(self, cause: DropReason, address: str) -> None:
         self._observer(self._name, cause)
-        if len(self._dropped) < self._bounds.connections or (cause, address) in self._dropped:
+        if len(self._dropped) < self._limits.max_connections or (cause, address) in self._dropped:
             self._dropped[cause, address] += 1
 
-    def _tell(self, now: float) -> None:
+    def _log_drops(self, now: float) -> None:
         if not self._dropped or now < self._logged_at + LOG_INTERVAL:
             return
         self._logged_at = now
@@ -290,10 +290,10 @@ class _ConnectionProtocol(asyncio.Protocol):
 async def _wait_readable(accepted: socket.socket) -> None:
     """Wait for the client's first byte: until then its connection costs neither buffers nor TLS state."""
     loop = asyncio.get_running_loop()
-    there = loop.create_future()
-    loop.add_reader(accepted, _set_done, there)
+    readable = loop.create_future()
+    loop.add_reader(accepted, _set_done, readable)
     try:
-        await there
+        await readable
     finally:
         loop.remove_reader(accepted)
 

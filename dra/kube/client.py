@@ -61,7 +61,7 @@ class Selection:
     labels: str = ""
 
     @property
-    def narrowed(self) -> bool:
+    def has_selectors(self) -> bool:
         """Report whether objects can leave the selection without being deleted."""
         return bool(self.fields or self.labels)
 
@@ -91,7 +91,7 @@ class _Write:
     method: str
     path: str
     body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    what: str
+    subject: str
     label: str
     query: Mapping[str, str] = field(default_factory=dict)
     content_type: str = JSON
@@ -109,7 +109,7 @@ class Client:
         observer: RequestObserver | None = None,
     ) -> None:
         self._clock = clock
-        self._sender = Sender(transport, limiter, clock=clock, observer=observer, lasting=WRITE_TIMEOUT)
+        self._sender = Sender(transport, limiter, clock=clock, observer=observer, late_write_seconds=WRITE_TIMEOUT)
 
     @property
     def late_writes_until(self) -> float:
@@ -128,13 +128,15 @@ class Client:
         """Read one object from the API server."""
         codec = codec_of(resource, model)
         request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=within)
-        response = await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
-        return _decoded(codec.one, response.body, resource.what(key))
+        response = await self._sender.send(
+            request, subject=resource.describe(key), label=resource.label, priority=priority
+        )
+        return _decoded(codec.one, response.body, resource.describe(key))
 
     async def read(self, path: str, model: type[T]) -> T:
         """Read a path that belongs to no object, such as a discovery document."""
         request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
-        response = await self._sender.send(request, what=path, label="-", priority=RequestPriority.NORMAL)
+        response = await self._sender.send(request, subject=path, label="-", priority=RequestPriority.NORMAL)
         return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
 
     async def list_pages(
@@ -154,30 +156,30 @@ class Client:
         `ResponseTooLarge` if an unpaginated list is longer than `LIST_BYTES_MAX`.
         """
         codec = codec_of(resource, model)
-        query, most = selection.query(), PAGE_SIZE
+        query, page_size = selection.query(), PAGE_SIZE
         token = ""
         while True:
             request = Request(
                 method="GET",
                 path=resource.path(selection.namespace),
-                query=query | ({"limit": str(most)} if most else {}) | ({"continue": token} if token else {}),
+                query=query | ({"limit": str(page_size)} if page_size else {}) | ({"continue": token} if token else {}),
                 accept=codec.accept_list,
-                most=PAGE_BYTES_MAX if most else LIST_BYTES_MAX,
+                max_bytes=PAGE_BYTES_MAX if page_size else LIST_BYTES_MAX,
                 timeout=READ_TIMEOUT,
             )
             try:
                 response = await self._sender.send(
-                    request, what=resource.label, label=resource.label, priority=priority
+                    request, subject=resource.label, label=resource.label, priority=priority
                 )
             except Expired:
                 if not token:
                     raise
-                most, token = _UNPAGED, ""
+                page_size, token = _UNPAGED, ""
                 continue
             except ResponseTooLarge:
-                if most <= 1:
+                if page_size <= 1:
                     raise
-                most = max(1, most // PAGE_SHRINK_FACTOR)
+                page_size = max(1, page_size // PAGE_SHRINK_FACTOR)
                 continue
             page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
             del response
@@ -197,7 +199,7 @@ class Client:
             timeout=READ_TIMEOUT,
         )
         response = await self._sender.send(
-            request, what=resource.label, label=resource.label, priority=RequestPriority.NORMAL
+            request, subject=resource.label, label=resource.label, priority=RequestPriority.NORMAL
         )
         return _decoded(partial(codec.page, first=True), response.body, resource.label).resource_version
 
@@ -227,7 +229,9 @@ class Client:
             accept=codec_of(resource, model).accept_one,
             timeout=READ_TIMEOUT,
         )
-        return self._sender.stream(request, what=resource.label, label=resource.label, priority=RequestPriority.NORMAL)
+        return self._sender.stream(
+            request, subject=resource.label, label=resource.label, priority=RequestPriority.NORMAL
+        )
 
     async def merge_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
         self,
@@ -260,24 +264,24 @@ class Client:
         }
         if preconditions:
             body = {**body, "metadata": {**body.get("metadata", {}), **preconditions}}
-        what = resource.what(key)
+        subject = resource.describe(key)
         write = _Write(
             method="PATCH",
             path=resource.path(*key, subresource),
             query={"dryRun": "All"} if dry_run else {},
             body=body,
             content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
-            what=what,
+            subject=subject,
             label=_label(resource, subresource),
         )
         try:
             return await self._write(write, codec_of(resource, model), priority=priority, within=within)
         except Invalid as error:
-            if uid is None or not error.has_cause_in("metadata.uid"):
+            if uid is None or not error.has_field_cause("metadata.uid"):
                 raise
             # The server sees an attempt to change an immutable field; here the uid is a precondition.
             message = f"the object with uid {uid} was deleted, and another object has its name"
-            raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
+            raise Conflict(subject, Status(code=409, reason="Conflict", message=message)) from error
 
     async def json_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
         self,
@@ -300,12 +304,12 @@ class Client:
             path=resource.path(*key, subresource),
             body=operations,
             content_type=JSON_PATCH,
-            what=resource.what(key),
+            subject=resource.describe(key),
             label=_label(resource, subresource),
         )
         return await self._write(write, codec_of(resource, model), priority=priority, within=within)
 
-    async def rewrite(  # noqa: PLR0913 - keyword-only, those of a patch
+    async def update_as_protobuf(  # noqa: PLR0913 - keyword-only, those of a patch
         self,
         resource: Resource,
         key: Key,
@@ -327,7 +331,7 @@ class Client:
         while True:
             left -= 1
             try:
-                return await self._rewrite(
+                return await self._update_as_protobuf(
                     resource,
                     key,
                     body,
@@ -340,7 +344,7 @@ class Client:
                 if not left or self._clock.now() >= deadline:
                     raise
 
-    async def _rewrite(  # noqa: PLR0913 - likewise
+    async def _update_as_protobuf(  # noqa: PLR0913 - likewise
         self,
         resource: Resource,
         key: Key,
@@ -351,18 +355,18 @@ class Client:
         priority: RequestPriority,
         within: float,
     ) -> ResourceClaim:
-        what, label = resource.what(key), _label(resource, subresource)
+        subject, label = resource.describe(key), _label(resource, subresource)
         from dra.kube.protobuf_claim import PROTOBUF, ProtobufClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
 
         read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=within)
-        found = await self._sender.send(read, what=what, label=resource.label, priority=priority)
+        found = await self._sender.send(read, subject=subject, label=resource.label, priority=priority)
         try:
             claim = ProtobufClaim(found.body)
         except (ValueError, DecodeError) as error:
-            raise UnreadableResponse(what, error) from error
+            raise UnreadableResponse(subject, error) from error
         same = (claim.uid, claim.resource_version) == (before.metadata.uid, before.metadata.resource_version)
         if not same and not claim.is_like(before):
-            raise Conflict(what, Status(code=409, reason="Conflict", message="another client changed the object"))
+            raise Conflict(subject, Status(code=409, reason="Conflict", message="another client changed the object"))
         claim.apply(body)
         codec = codec_of(resource, ResourceClaim)
         write = Request(
@@ -373,8 +377,8 @@ class Client:
             accept=codec.accept_one,
             timeout=within,
         )
-        response = await self._sender.send(write, what=what, label=label, priority=priority)
-        return _decoded(codec.one, response.body, what)
+        response = await self._sender.send(write, subject=subject, label=label, priority=priority)
+        return _decoded(codec.one, response.body, subject)
 
     async def replace(  # noqa: PLR0913 - keyword-only, and each is one property of a replacement
         self,
@@ -392,7 +396,7 @@ class Client:
             method="PUT",
             path=resource.path(*key, subresource),
             body=content,
-            what=resource.what(key),
+            subject=resource.describe(key),
             label=_label(resource, subresource),
         )
         return await self._write(write, codec_of(resource, model), priority=priority, within=within)
@@ -416,7 +420,7 @@ class Client:
             path=resource.path(namespace, name, subresource),
             query={"dryRun": "All"} if dry_run else {},
             body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
-            what=resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)")),
+            subject=resource.describe((namespace or "", name or body.get("metadata", {}).get("name") or "(new)")),
             label=_label(resource, subresource),
         )
         return await self._write(write, codec_of(resource, model), priority=priority, within=within)
@@ -456,7 +460,7 @@ class Client:
             },
             body=content,
             content_type=APPLY_PATCH,
-            what=resource.what(key),
+            subject=resource.describe(key),
             label=_label(resource, subresource),
         )
         return await self._write(write, codec_of(resource, model), priority=priority, within=within)
@@ -485,7 +489,7 @@ class Client:
             content_type=JSON,
             timeout=within,
         )
-        await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
+        await self._sender.send(request, subject=resource.describe(key), label=resource.label, priority=priority)
 
     async def _write(self, write: _Write, codec: Codec[T], *, priority: RequestPriority, within: float) -> T:
         request = Request(
@@ -497,20 +501,20 @@ class Client:
             accept=codec.accept_one,
             timeout=within,
         )
-        response = await self._sender.send(request, what=write.what, label=write.label, priority=priority)
-        return _decoded(codec.one, response.body, write.what)
+        response = await self._sender.send(request, subject=write.subject, label=write.label, priority=priority)
+        return _decoded(codec.one, response.body, write.subject)
 
     async def version(self) -> ServerVersion:
         """Return the version of the API server."""
         return await self.read("/version", ServerVersion)
 
 
-def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
+def _decoded(decode: Callable[[bytes], T], body: bytes, subject: str) -> T:
     """Return the decoded body; raise `UnreadableResponse` if it does not decode."""
     try:
         return decode(body)
     except RESPONSE_DECODE_ERRORS as error:
-        raise UnreadableResponse(what, error) from error
+        raise UnreadableResponse(subject, error) from error
 
 
 def _label(resource: Resource, subresource: str | None) -> str:

@@ -105,7 +105,7 @@ class ServiceAccountCredentials:
             token = (self._folder / "token").read_text().strip()
             tls = self._contexts.context(ca=self._folder / "ca.crt")
         except OSError as error:
-            raise Unreachable("service account", f"{error}; is its token mounted?", ambiguous=False) from error
+            raise Unreachable("service account", f"{error}; is its token mounted?", outcome_unknown=False) from error
         return RestConfig(self._host, f"Bearer {token}", tls)
 
 
@@ -153,7 +153,7 @@ class KubeconfigCredentials:
             try:
                 return RestConfig(simple.server, simple.authorization, self._contexts.of(simple)), float("inf")
             except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
+                raise Unreachable(f"kubeconfig {self._path}", str(error), outcome_unknown=False) from error
         return await self._read_dynamic()
 
     async def _read_dynamic(self) -> tuple[RestConfig, float]:
@@ -174,14 +174,14 @@ class KubeconfigCredentials:
                 verify=configuration.verify_ssl,
             )
         except (ConfigException, YAMLError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
+            raise Unreachable(f"kubeconfig {self._path}", str(error), outcome_unknown=False) from error
         if not configuration.host:
-            raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", ambiguous=False)
+            raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", outcome_unknown=False)
         authorization = configuration.api_key.get("BearerToken")
         user = _user_section(loader)
         if "exec" in user and authorization is None and configuration.cert_file is None:
             message = f"the exec plugin {user['exec'].get('command')} returned no credentials; see its error in the log"
-            raise Unreachable(f"kubeconfig {self._path}", message, ambiguous=False)
+            raise Unreachable(f"kubeconfig {self._path}", message, outcome_unknown=False)
         access = RestConfig(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
         return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
 
@@ -208,14 +208,14 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
         known = kubeconfigs.context_names(named) if context else ()
         if known and context not in known:
             message = f"is not in kubeconfig {named}; use one of: {', '.join(known)}"
-            raise Unreachable(f"context {context}", message, ambiguous=False)
+            raise Unreachable(f"context {context}", message, outcome_unknown=False)
         return KubeconfigCredentials(named, context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return ServiceAccountCredentials()
     raise Unreachable(
         "API server",
         f"no kubeconfig ({home}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig",
-        ambiguous=False,
+        outcome_unknown=False,
     )
 
 
@@ -225,7 +225,7 @@ def _require_any_file(paths: str) -> None:
     Some of the files in $KUBECONFIG may be missing, as for kubectl.
     """
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
-        raise Unreachable(f"kubeconfig {paths}", "no such file", ambiguous=False)
+        raise Unreachable(f"kubeconfig {paths}", "no such file", outcome_unknown=False)
 
 
 class _TlsContexts:

@@ -62,7 +62,7 @@ class _ServedResources(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _CachedGroup:
-    asked_at: float
+    read_at: float
     resources: dict[str, Resource]
     by_short_name: dict[str, Resource]
     """Resources by lower-case kind, singular name and short name, all of which kubectl accepts as well."""
@@ -75,7 +75,7 @@ class Discovery:
         self._client = client
         self._clock = clock
         self._groups: dict[str, _CachedGroup] = {}
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def resolve(self, wanted: GroupResource) -> Resource | None:
         """Return the kind in its preferred version, None if the server does not serve it; raises `ApiError`.
@@ -84,7 +84,7 @@ class Discovery:
         """
         return (await self._group(wanted)).resources.get(wanted.resource)
 
-    async def meant(self, wanted: GroupResource) -> GroupResource | None:
+    async def expand_shortcut(self, wanted: GroupResource) -> GroupResource | None:
         """Return the group-resource for a name such as ``deploy`` or ``jobs.v1.batch``; raises `ApiError`.
 
         Resolves like kubectl, for command lines and error texts: a reference in an object is taken literally. The group
@@ -100,19 +100,19 @@ class Discovery:
         return None
 
     async def _group(self, wanted: GroupResource) -> _CachedGroup:
-        lock = self._asking.setdefault(wanted.group, asyncio.Lock())
+        lock = self._locks.setdefault(wanted.group, asyncio.Lock())
         async with lock:  # a thousand claims of one kind send one request
             known = self._groups.get(wanted.group)
-            if known is None or self._clock.now() - known.asked_at >= _cache_seconds(known, wanted):
-                known = await self._ask(wanted.group)
-                self._remember(wanted.group, known)
+            if known is None or self._clock.now() - known.read_at >= _cache_seconds(known, wanted):
+                known = await self._read_group(wanted.group)
+                self._cache_group(wanted.group, known)
         return known
 
-    def forget(self, group: str) -> None:
+    def invalidate(self, group: str) -> None:
         """Drop a group from the cache: an object that should exist was not found under the cached path."""
         self._groups.pop(group, None)
 
-    async def _ask(self, group: str) -> _CachedGroup:
+    async def _read_group(self, group: str) -> _CachedGroup:
         """Return the resources of a group; of a kind in several versions, the preferred version or else the first."""
         found: dict[str, Resource] = {}
         by_short_name: dict[str, Resource] = {}
@@ -140,7 +140,7 @@ class Discovery:
         preferred = [answer.preferred_version.version] if answer.preferred_version else []
         return list(dict.fromkeys([*preferred, *(each.version for each in answer.versions)]))
 
-    def _remember(self, group: str, known: _CachedGroup) -> None:
+    def _cache_group(self, group: str, known: _CachedGroup) -> None:
         self._groups.pop(group, None)
         while len(self._groups) >= GROUPS_MAX:
             del self._groups[next(iter(self._groups))]

@@ -47,12 +47,12 @@ class Status(Struct, frozen=True):
 class ApiError(Exception):
     """A response other than success.
 
-    `what` names the object in the text. A caller that knows a better name than the layer that raised may set it.
+    `subject` names the object in the text. A caller that knows a better name than the layer that raised may set it.
     """
 
-    def __init__(self, what: str, status: Status, *, retry_after: float | None = None) -> None:
-        super().__init__(what, status)
-        self.what = what
+    def __init__(self, subject: str, status: Status, *, retry_after: float | None = None) -> None:
+        super().__init__(subject, status)
+        self.subject = subject
         self.status = status.code
         self.reason = status.reason
         self.message = truncated(status.message)
@@ -60,10 +60,10 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.message or self.reason or f'HTTP {self.status}'}"
+        return f"{self.subject}: {self.message or self.reason or f'HTTP {self.status}'}"
 
     @property
-    def ambiguous(self) -> bool:
+    def is_outcome_unknown(self) -> bool:
         """Report whether a write may have happened, or may still happen: the caller must read, not repeat."""
         return False
 
@@ -71,7 +71,7 @@ class ApiError(Exception):
         """Return whether the server gave `reason` among its causes."""
         return any(cause.reason == reason for cause in self.details.causes or ())
 
-    def has_cause_in(self, field: str) -> bool:
+    def has_field_cause(self, field: str) -> bool:
         """Return whether the server objects to `field`."""
         return any(cause.field == field for cause in self.details.causes or ())
 
@@ -108,7 +108,7 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
     """429: the server sheds load, or a disruption budget refuses an eviction."""
 
     @property
-    def passing(self) -> bool:
+    def is_retriable(self) -> bool:
         """Report whether the same request can succeed later; a disruption budget's refusal is no rate limit."""
         return self.retry_after is not None and not self.has_cause("DisruptionBudget")
 
@@ -116,15 +116,15 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
 class ResponseTooLarge(ApiError):  # noqa: N818 - as above
     """A successful response that is longer than the client's limit; its content is unknown."""
 
-    def __init__(self, what: str, most: int) -> None:
-        super().__init__(what, Status(code=200, message=f"the response is longer than {most >> 20} MiB"))
+    def __init__(self, subject: str, max_bytes: int) -> None:
+        super().__init__(subject, Status(code=200, message=f"the response is longer than {max_bytes >> 20} MiB"))
 
 
 class ServerError(ApiError):
     """5xx: the outcome of a write is unknown."""
 
     @property
-    def ambiguous(self) -> bool:
+    def is_outcome_unknown(self) -> bool:
         """Return True: the outcome of a write is unknown."""
         return True
 
@@ -136,11 +136,11 @@ class Timeout(ServerError):  # noqa: N818 - as above
 class UnreadableResponse(ApiError):  # noqa: N818 - as above
     """A success whose body does not decode, as from the login page of a proxy. A write has happened in that case."""
 
-    def __init__(self, what: str, cause: Exception) -> None:
-        super().__init__(what, Status(reason="Unreadable", message=f"the response cannot be decoded: {cause}"))
+    def __init__(self, subject: str, cause: Exception) -> None:
+        super().__init__(subject, Status(reason="Unreadable", message=f"the response cannot be decoded: {cause}"))
 
     @property
-    def ambiguous(self) -> bool:
+    def is_outcome_unknown(self) -> bool:
         """Return True: the request succeeded, but its result is unknown."""
         return True
 
@@ -148,17 +148,18 @@ class UnreadableResponse(ApiError):  # noqa: N818 - as above
 class Unreachable(ApiError):  # noqa: N818 - as above
     """No response: the connection was refused, broken or silent, or the request was never sent.
 
-    `ambiguous`: the server may have received the request. A write must then be followed by a read, never repeated.
+    `is_outcome_unknown`: the server may have received the request. A write must then be followed by a read, never be
+    repeated.
     """
 
-    def __init__(self, what: str, message: str, *, ambiguous: bool) -> None:
-        super().__init__(what, Status(reason="Unreachable", message=message))
-        self._ambiguous = ambiguous
+    def __init__(self, subject: str, message: str, *, outcome_unknown: bool) -> None:
+        super().__init__(subject, Status(reason="Unreachable", message=message))
+        self._outcome_unknown = outcome_unknown
 
     @property
-    def ambiguous(self) -> bool:
+    def is_outcome_unknown(self) -> bool:
         """Report whether the server may have received the request."""
-        return self._ambiguous
+        return self._outcome_unknown
 
 
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {
@@ -174,7 +175,7 @@ _BY_STATUS: Final[dict[int, type[ApiError]]] = {
 _STATUS_DECODER: Final = msgspec.json.Decoder(Status)
 
 
-def error_of(status: Status, what: str, *, retry_after: float | None = None) -> ApiError:
+def error_of(status: Status, subject: str, *, retry_after: float | None = None) -> ApiError:
     """Return the error that `status` stands for."""
     if status.reason == "AlreadyExists":
         kind: type[ApiError] = AlreadyExists
@@ -182,10 +183,10 @@ def error_of(status: Status, what: str, *, retry_after: float | None = None) -> 
         kind = _BY_STATUS.get(status.code, ServerError if status.code >= 500 else ApiError)  # noqa: PLR2004 - 5xx
     if retry_after is None and status.details is not None and status.details.retry_after_seconds is not None:
         retry_after = float(status.details.retry_after_seconds)
-    return kind(what, status, retry_after=retry_after)
+    return kind(subject, status, retry_after=retry_after)
 
 
-def raise_for_status(response: Response, what: str) -> None:
+def raise_for_status(response: Response, subject: str) -> None:
     """Return if the response is a success (2xx), else raise the matching error.
 
     The code of the HTTP response wins over the code in the body. Not every error has a Status body: paths that do not
@@ -200,7 +201,7 @@ def raise_for_status(response: Response, what: str) -> None:
     if status.kind != "Status":
         status = Status(message=response.body[: 4 * TEXT_LIMIT].decode(errors="replace").strip())
     status = msgspec.structs.replace(status, code=response.status)
-    raise error_of(status, what, retry_after=_retry_after_seconds(response.headers.get("retry-after")))
+    raise error_of(status, subject, retry_after=_retry_after_seconds(response.headers.get("retry-after")))
 
 
 def _retry_after_seconds(header: str | None) -> float | None:

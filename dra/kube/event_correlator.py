@@ -69,7 +69,7 @@ class EventRecord(Struct, frozen=True):
 class EventSeries:
     """One record and the number of its repetitions."""
 
-    fact: EventRecord
+    record: EventRecord
     last: float
     """Time of the last repetition."""
 
@@ -91,35 +91,35 @@ class EventCorrelator:
     def __len__(self) -> int:
         return len(self._series)
 
-    def state(self, fact: EventRecord, *, now: float) -> EventSeries | None:
-        """Count `fact`; return a new series if the fact is new, None if it repeats a known one."""
-        identity = fact.identity
+    def correlate(self, record: EventRecord, *, now: float) -> EventSeries | None:
+        """Count `record`; return a new series if the record is new, None if it repeats a known one."""
+        identity = record.identity
         known = self._series.get(identity)
         if known is not None and now - known.last < SERIES_WINDOW:
             known.count += 1
             known.last = now
             self._series.move_to_end(identity)
             return None
-        series = EventSeries(fact, now, written_at=now)
+        series = EventSeries(record, now, written_at=now)
         self._series[identity] = series
         self._series.move_to_end(identity)
         self._trim(now)
         return series
 
-    def due(self, *, now: float, all_of_them: bool = False) -> list[EventSeries]:
+    def due(self, *, now: float, all_series: bool = False) -> list[EventSeries]:
         """Return the posted series whose counts should be written now."""
         return [
             each
             for each in self._series.values()
             if each.posted
             and each.count > each.written
-            and (all_of_them or now - each.written_at >= SERIES_UPDATE_INTERVAL)
+            and (all_series or now - each.written_at >= SERIES_UPDATE_INTERVAL)
         ]
 
     def forget(self, series: EventSeries) -> None:
-        """Drop a series, so that its fact starts a new one: the Event is gone, or was never accepted."""
-        if self._series.get(series.fact.identity) is series:
-            del self._series[series.fact.identity]
+        """Drop a series, so that its record starts a new one: the Event is gone, or was never accepted."""
+        if self._series.get(series.record.identity) is series:
+            del self._series[series.record.identity]
 
     def _trim(self, now: float) -> None:
         """Drop expired series, and the oldest when there are too many; the series are in order of `last`."""

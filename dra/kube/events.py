@@ -48,67 +48,67 @@ class EventRecorder:
         instance: str,
         controller: str = CONTROLLER,
         clock: Clock = SYSTEM,
-        discarding: Callable[[int], None] = lambda _: None,
+        on_discard: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Create a recorder; ``discarding`` is called with the number of facts that were just discarded."""
+        """Create a recorder; ``on_discard`` is called with the number of Events that were just discarded."""
         self.posted = 0
         self.discarded = 0
-        """Facts that were not written: queue full, forbidden, namespace terminating, or server unreachable."""
+        """Events that were not written: queue full, forbidden, namespace terminating, or server unreachable."""
 
         self._client = client
         self._instance = instance
         self._controller = controller
         self._clock = clock
-        self._discarding = discarding
-        self._memory = EventCorrelator()
+        self._on_discard = on_discard
+        self._correlator = EventCorrelator()
         self._queue: FairQueue[EventSeries] = FairQueue(QUEUE_MAX)
         self._posting: EventSeries | None = None
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._numbers = itertools.count()
 
-    def record(self, fact: EventRecord) -> None:
-        """Record a fact; a fact that was recorded recently is only counted."""
-        series = self._memory.state(fact, now=self._clock.now())
+    def record(self, record: EventRecord) -> None:
+        """Record an Event; one that was recorded recently is only counted."""
+        series = self._correlator.correlate(record, now=self._clock.now())
         if series is None:
             return
-        refused = self._queue.put(series, namespace=fact.regarding.event_namespace)
-        if refused is not None:
-            self._discard(refused)
-        self._news.set()
+        dropped = self._queue.put(series, namespace=record.regarding.event_namespace)
+        if dropped is not None:
+            self._discard(dropped)
+        self._wakeup.set()
 
     def _discard(self, series: EventSeries) -> None:
         self.discarded += 1
-        self._discarding(1)
-        self._memory.forget(series)
+        self._on_discard(1)
+        self._correlator.forget(series)
 
     async def run(self) -> NoReturn:
-        """Write recorded facts until cancelled."""
+        """Write recorded Events until cancelled."""
         while True:
             await self._drain()
-            for series in self._memory.due(now=self._clock.now()):
+            for series in self._correlator.due(now=self._clock.now()):
                 await self._count(series)
                 await self._drain()  # thousands of counts of one namespace must not keep the Events of others
-            self._news.clear()
+            self._wakeup.clear()
             if self._queue:
                 continue
             try:
                 async with asyncio.timeout(SERIES_UPDATE_INTERVAL / 4.0):
-                    await self._news.wait()
+                    await self._wakeup.wait()
             except TimeoutError:
                 continue  # counts may be due
 
     async def close(self) -> None:
-        """Write the remaining facts, for at most `FLUSH_TIMEOUT` seconds. Cancel `run` before."""
+        """Write the remaining Events, for at most `FLUSH_TIMEOUT` seconds. Cancel `run` before."""
         try:
             async with asyncio.timeout(FLUSH_TIMEOUT):
                 await self._drain()
-                for series in self._memory.due(now=self._clock.now(), all_of_them=True):
+                for series in self._correlator.due(now=self._clock.now(), all_series=True):
                     await self._count(series)
         except TimeoutError:
             left = self._queue.clear() + (self._posting is not None)
             self._posting = None
             self.discarded += left
-            self._discarding(left)
+            self._on_discard(left)
 
     async def _drain(self) -> None:
         while self._posting is not None or self._queue:
@@ -118,32 +118,32 @@ class EventRecorder:
 
     async def _post(self, series: EventSeries) -> None:
         """Create the Event of a new series."""
-        fact = series.fact
+        record = series.record
         try:
-            series.name = series.name or self._name(fact)
-            await self._create(fact.regarding.event_namespace, self._body(series))
+            series.name = series.name or self._name(record)
+            await self._create(record.regarding.event_namespace, self._body(series))
         except Exception as error:  # noqa: BLE001 - one event must not stop all others
             if isinstance(error, ApiError):
                 _log.debug("%s", error)
             else:
-                _log.exception("event %r not created, internal error", fact.note)
+                _log.exception("event %r not created, internal error", record.note)
             self._discard(series)
         else:
             self.posted += 1
             series.posted = True
 
     def _body(self, series: EventSeries) -> dict[str, Any]:
-        fact = series.fact
+        record = series.record
         return {
             "metadata": {"name": series.name},
             "eventTime": rfc3339_micro(self._clock.wall()),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "action": fact.action,
-            "reason": fact.reason,
-            "regarding": msgspec.to_builtins(fact.regarding),
-            "note": truncated_note(fact.note),
-            "type": fact.severity,
+            "action": record.action,
+            "reason": record.reason,
+            "regarding": msgspec.to_builtins(record.regarding),
+            "note": truncated_note(record.note),
+            "type": record.severity,
         }
 
     async def _create(self, namespace: str, body: Mapping[str, Any]) -> None:
@@ -165,7 +165,7 @@ class EventRecorder:
 
     async def _count(self, series: EventSeries) -> None:
         """Write the count of a series to its Event."""
-        regarding = series.fact.regarding
+        regarding = series.record.regarding
         count = series.count
         change: dict[str, Any] = {"series": {"count": count, "lastObservedTime": rfc3339_micro(self._clock.wall())}}
         try:
@@ -177,13 +177,13 @@ class EventRecorder:
                 priority=RequestPriority.REPORT,
             )
         except NotFound:  # Events expire after an hour
-            self._memory.forget(series)
+            self._correlator.forget(series)
         except ApiError as error:
             _log.debug("%s", error)
         series.written = count
         series.written_at = self._clock.now()
 
-    def _name(self, fact: EventRecord) -> str:
+    def _name(self, record: EventRecord) -> str:
         """Return a unique name, built as in client-go from the object's name and the time, plus a sequence number."""
         micros = int(self._clock.wall().timestamp() * 1_000_000)
-        return f"{fact.regarding.name[:_NAME_MAX].rstrip('.-')}.{micros:x}{next(self._numbers):04x}"
+        return f"{record.regarding.name[:_NAME_MAX].rstrip('.-')}.{micros:x}{next(self._numbers):04x}"

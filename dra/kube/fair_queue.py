@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """A queue of at most `most` items, first in, first out within a namespace."""
+    """A queue of at most `limit` items, first in, first out within a namespace."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._turns: OrderedDict[str, deque[T]] = OrderedDict()
         """Items by namespace; the first namespace is served next."""
 
@@ -26,7 +26,7 @@ class FairQueue(Generic[T]):
     def put(self, item: T, *, namespace: str) -> T | None:
         """Add an item; return the item dropped because the queue is full (possibly `item`), or None."""
         refused = None
-        if self._length >= self._most:
+        if self._length >= self._limit:
             fullest = max(self._turns, key=lambda name: len(self._turns[name]))
             if len(self._turns[fullest]) <= len(self._turns.get(namespace, ())) + 1:
                 return item

@@ -63,15 +63,15 @@ class HttpTransport:
 
         Raises `ResponseTooLarge` and closes the connection if the body is too long, since the rest is still to come.
         """
-        if request.most is None:
+        if request.max_bytes is None:
             return await answer.read()
         parts: list[bytes] = []
         size = 0
         async for part in answer.content.iter_any():
             size += len(part)
-            if size > request.most:
+            if size > request.max_bytes:
                 _abandon(answer)
-                raise ResponseTooLarge(request.path, request.most)
+                raise ResponseTooLarge(request.path, request.max_bytes)
             parts.append(part)
         return b"".join(parts)
 
@@ -156,16 +156,18 @@ class HttpTransport:
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise Unreachable(request.path, _connection_failure(error), ambiguous=False) from error
+            raise Unreachable(request.path, _connection_failure(error), outcome_unknown=False) from error
         except TimeoutError as error:
-            raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
+            raise Unreachable(
+                request.path, f"no answer within {request.timeout:.3g} s", outcome_unknown=True
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             text = f"connection lost: {truncated(error) or type(error).__name__}"
-            raise Unreachable(request.path, text, ambiguous=True) from error
+            raise Unreachable(request.path, text, outcome_unknown=True) from error
         except RuntimeError as error:
             if self._session is None or not self._session.closed:
                 raise
-            raise Unreachable(request.path, "the transport is closed", ambiguous=True) from error
+            raise Unreachable(request.path, "the transport is closed", outcome_unknown=True) from error
 
 
 def keepalive_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:

@@ -21,12 +21,12 @@ class Informers:
             for reflector in self._members:
                 group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until every reflector has completed its first list."""
         for reflector in self._members:
             await reflector.synced.wait()
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the staleness of each reflector that is not up to date; empty when ready."""
         return [text for text in map(staleness, self._members) if text]
 

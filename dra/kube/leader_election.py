@@ -51,12 +51,12 @@ class StoodDownError(LeadershipLostError):
 class LeaderElector:
     """A candidate in a leader election.
 
-    The caller must `acquire` the lease, run `hold` beside the work, and `release` the lease after it::
+    The caller must `acquire` the lease, run `renew` beside the work, and `release` the lease after it::
 
         await election.acquire()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(election.hold())  # raises LeadershipLostError, which ends the work
+                group.create_task(election.renew())  # raises LeadershipLostError, which ends the work
                 group.create_task(work())
         finally:
             await election.release()
@@ -91,19 +91,14 @@ class LeaderElector:
         self._tenure: Tenure | None = None
 
     @property
-    def leading(self) -> bool:
-        """Report whether this process is the leader, as far as it can know."""
-        return self._clock.now() < self.write_deadline
-
-    @property
     def write_deadline(self) -> float:
         """Return the deadline of all writes begun now, on the clock's `now`; in the past without leadership."""
         return self._tenure.write_until(self._terms) if self._tenure is not None else LONG_PAST
 
     @property
-    def quiet_until(self) -> float:
+    def previous_writes_until(self) -> float:
         """Return until when late writes of the previous leader may arrive; until then, undo nothing they rely on."""
-        return self._tenure.quiet_until if self._tenure is not None else LONG_PAST
+        return self._tenure.previous_writes_until if self._tenure is not None else LONG_PAST
 
     @property
     def holder(self) -> str:
@@ -112,43 +107,43 @@ class LeaderElector:
 
     async def acquire(self) -> Tenure:
         """Wait until this process is the leader."""
-        told = False
+        logged = False
         while self._tenure is None:
             try:
-                await self._look()
+                await self._read_lease()
                 if self._is_stood_down:
-                    if not told:
+                    if not logged:
                         _log.info("lease %s/%s: ordered to stand down (%s), waiting", *self._key, STAND_DOWN)
-                    told = True
+                    logged = True
                 else:
-                    await self._act(self._decision())
+                    await self._execute(self._decision())
             except ApiError as error:
-                self._failed(error)
+                self._observe_failure(error)
             if self._tenure is None:
-                await asyncio.sleep(self._pause())
+                await asyncio.sleep(self._retry_delay())
         _log.info("lease %s/%s: acquired by %s", *self._key, self.identity)
         return self._tenure
 
-    async def hold(self) -> NoReturn:
+    async def renew(self) -> NoReturn:
         """Renew the lease until renewal fails for too long or another process holds it; raise `LeadershipLostError`.
 
         Raises `StoodDownError` when a stand-down is ordered: this process still holds the lease then, so `release`
         gives it up.
         """
         while self._tenure is not None:
-            await asyncio.sleep(self._terms.retry)
+            await asyncio.sleep(self._terms.retry_period)
             try:
                 if self._seen is None or self.failure is not None:  # the state of the lease is uncertain
-                    await self._look()
+                    await self._read_lease()
                 decision = self._decision()
                 if isinstance(decision, AwaitLease | AcquireLease):
                     break
-                await self._act(decision)
+                await self._execute(decision)
                 if self._is_stood_down:
                     raise StoodDownError(f"lease {self._key[0]}/{self._key[1]}: ordered to stand down ({STAND_DOWN})")
             except ApiError as error:
-                self._failed(error)
-            if self._tenure.over(self._terms, now=self._clock.now()):
+                self._observe_failure(error)
+            if self._tenure.is_over(self._terms, now=self._clock.now()):
                 break
         self._tenure = None
         reason = f"held by {self.holder or 'nobody'}" if self.failure is None else f"not renewed ({self.failure})"
@@ -173,34 +168,34 @@ class LeaderElector:
             not self._ignore_stand_down
             and self._seen is not None
             and not self._seen.missing
-            and self._seen.lease.stood_down
+            and self._seen.lease.is_stood_down
         )
 
-    def _pause(self) -> float:
+    def _retry_delay(self) -> float:
         """Return the delay before a candidate reads the lease again: at most until the lease expires."""
-        pause = self._terms.retry * self._random.uniform(1.0, 1.2)
+        delay = self._terms.retry_period * self._random.uniform(1.0, 1.2)
         decision = self._decision()
         if isinstance(decision, AwaitLease) and not self._is_stood_down:
-            return min(pause, max(decision.until - self._clock.now(), _MIN_RETRY_DELAY))
-        return pause
+            return min(delay, max(decision.until - self._clock.now(), _MIN_RETRY_DELAY))
+        return delay
 
     def _decision(self) -> LeaseDecision:
-        leading = self._tenure is not None
-        return decide(self._seen, identity=self.identity, leading=leading, now=self._clock.now())
+        is_leader = self._tenure is not None
+        return decide(self._seen, identity=self.identity, is_leader=is_leader, now=self._clock.now())
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         """Read the lease from the API server."""
         lease: Lease | None
         try:
             lease = await self._client.get(
-                LEASES, self._key, Lease, priority=RequestPriority.LEADERSHIP, within=self._within()
+                LEASES, self._key, Lease, priority=RequestPriority.LEADERSHIP, within=self._request_timeout()
             )
         except NotFound:
             lease = None
         self._seen = observe_lease(self._seen, lease, now=self._clock.now())
         self.failure = None
 
-    async def _act(self, decision: LeaseDecision) -> None:
+    async def _execute(self, decision: LeaseDecision) -> None:
         """Execute a decision; its success makes this process the leader."""
         seen, sent = self._seen, self._clock.now()
         match decision:
@@ -222,20 +217,20 @@ class LeaderElector:
 
     async def _create(self, before: Lease | None) -> Lease:
         namespace, name = self._key
-        spec = {**self._new_holder_spec(before), "renewTime": self._stamp()}
+        spec = {**self._new_holder_spec(before), "renewTime": self._next_renew_time()}
         return await self._client.create(
             LEASES,
             {"metadata": {"name": name}, "spec": spec},
             model=Lease,
             namespace=namespace,
             priority=RequestPriority.LEADERSHIP,
-            within=self._within(),
+            within=self._request_timeout(),
         )
 
     async def _patch(
         self, lease: Lease, spec: dict[str, Any], *, annotations: Mapping[str, str | None] | None = None
     ) -> Lease:
-        body: dict[str, Any] = {"spec": {**spec, "renewTime": self._stamp()}}
+        body: dict[str, Any] = {"spec": {**spec, "renewTime": self._next_renew_time()}}
         if annotations is not None:
             body["metadata"] = {"annotations": annotations}
         return await self._client.merge_patch(
@@ -245,10 +240,10 @@ class LeaderElector:
             model=Lease,
             resource_version=lease.metadata.resource_version,
             priority=RequestPriority.LEADERSHIP,
-            within=self._within(),
+            within=self._request_timeout(),
         )
 
-    def _stamp(self) -> str:
+    def _next_renew_time(self) -> str:
         """Return a renewTime that differs from all before, even if the wall clock stands still or jumps back.
 
         Other candidates take a changed renewTime as the sign of life. The API server treats a write of the same value
@@ -261,12 +256,12 @@ class LeaderElector:
         """Return the spec that a new holder writes."""
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": self._terms.duration,
+            "leaseDurationSeconds": self._terms.lease_duration,
             "acquireTime": rfc3339_micro(self._clock.wall()),
             "leaseTransitions": before.spec.lease_transitions + 1 if before is not None else 0,
         }
 
-    def _within(self) -> float:
+    def _request_timeout(self) -> float:
         """Return the timeout of one request: at least two requests must fit into the rest of a tenure."""
         share = self._terms.renew_deadline / 2.0
         if self._tenure is None:
@@ -274,7 +269,7 @@ class LeaderElector:
         left = self._tenure.renewed_at + self._terms.renew_deadline - self._clock.now()
         return max(0.1, min(share, left))
 
-    def _failed(self, error: ApiError) -> None:
+    def _observe_failure(self, error: ApiError) -> None:
         self.failure = error
         if isinstance(error, Conflict | AlreadyExists):  # another candidate was faster; the next read shows which
             _log.debug("%s", error)

@@ -7,8 +7,8 @@ Rules:
 2. A leader counts from before it sent its renewal, all other candidates from after: its tenure ends before any of them
    can consider the lease expired. Its writes must be over by then; `Tenure.write_until` is their deadline.
 3. A request in flight cannot be recalled. A new leader therefore knows until when writes of the previous leader may
-   still arrive (`Tenure.quiet_until`), and until then does nothing that they could spoil. A write that arrives even
-   later fails on its resourceVersion.
+   still arrive (`Tenure.previous_writes_until`), and until then does nothing that they could spoil. A write that
+   arrives even later fails on its resourceVersion.
    A leader that releases the lease after every write was answered states so in the lease (`WRITES_ANSWERED`): then no
    write is late, and a rolling update frees devices without a pause.
 4. A lease in the name of this process that this process has not acquired belongs to another one: to its predecessor.
@@ -54,13 +54,13 @@ class Lease(Struct, frozen=True):
     spec: LeaseSpec = LeaseSpec()
 
     @property
-    def quiet(self) -> bool:
+    def all_writes_answered(self) -> bool:
         """Report whether the last holder released the lease with all of its writes answered."""
         answered = (self.metadata.annotations or {}).get(WRITES_ANSWERED)
         return not self.spec.holder_identity and answered == str(self.spec.lease_transitions)
 
     @property
-    def stood_down(self) -> bool:
+    def is_stood_down(self) -> bool:
         """Report whether the lease orders a stand-down."""
         return bool((self.metadata.annotations or {}).get(STAND_DOWN))
 
@@ -69,23 +69,24 @@ class Lease(Struct, frozen=True):
 class ElectionTimings:
     """Durations of a leader election, in seconds."""
 
-    duration: int = 15
+    lease_duration: int = 15
     """Time for which other candidates respect a lease that is not renewed."""
 
     renew_deadline: float = 10.0
     """Time for which a leader continues without a successful renewal."""
 
-    retry: float = 2.0
+    retry_period: float = 2.0
     """Time between two renewals, and between two reads of a lease held by another process."""
 
-    request: float = WRITE_TIMEOUT
+    request_timeout: float = WRITE_TIMEOUT
     """Maximum duration of a write of any leader."""
 
     def __post_init__(self) -> None:
-        if not self.retry < self.renew_deadline < self.duration - SAFETY_MARGIN:
+        if not self.retry_period < self.renew_deadline < self.lease_duration - SAFETY_MARGIN:
             raise ValueError(
-                f"election timings: retry ({self.retry:g}) must be less than renew_deadline ({self.renew_deadline:g}), "
-                f"and renew_deadline less than duration - {SAFETY_MARGIN:g} ({self.duration - SAFETY_MARGIN:g})"
+                f"election timings: retry_period ({self.retry_period:g}) must be less than renew_deadline "
+                f"({self.renew_deadline:g}), and renew_deadline less than lease_duration - {SAFETY_MARGIN:g} "
+                f"({self.lease_duration - SAFETY_MARGIN:g})"
             )
 
 
@@ -144,7 +145,7 @@ class AwaitLease:
 LeaseDecision: TypeAlias = CreateLease | AcquireLease | RenewLease | AwaitLease
 
 
-def decide(seen: ObservedLease | None, *, identity: str, leading: bool, now: float) -> LeaseDecision:
+def decide(seen: ObservedLease | None, *, identity: str, is_leader: bool, now: float) -> LeaseDecision:
     """Return what to do about the lease."""
     if seen is None:
         return CreateLease()
@@ -153,7 +154,7 @@ def decide(seen: ObservedLease | None, *, identity: str, leading: bool, now: flo
         return AwaitLease(until=seen.expires)
     if seen.missing:
         return CreateLease(lease)
-    return RenewLease(lease) if leading and holder == identity else AcquireLease(lease)
+    return RenewLease(lease) if is_leader and holder == identity else AcquireLease(lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +164,16 @@ class Tenure:
     renewed_at: float
     """Time just before the last successful renewal was sent."""
 
-    quiet_until: float
+    previous_writes_until: float
     """Time until which writes of a previous leader may still arrive; `LONG_PAST` if there was none."""
 
     previous: str = ""
 
     def write_until(self, terms: ElectionTimings) -> float:
         """Return when all writes must be over."""
-        return self.renewed_at + terms.duration - SAFETY_MARGIN
+        return self.renewed_at + terms.lease_duration - SAFETY_MARGIN
 
-    def over(self, terms: ElectionTimings, *, now: float) -> bool:
+    def is_over(self, terms: ElectionTimings, *, now: float) -> bool:
         """Return whether renewal has failed for too long."""
         return now >= self.renewed_at + terms.renew_deadline
 
@@ -191,5 +192,5 @@ def begin_tenure(
         return Tenure(sent, LONG_PAST)
     previous = decision.lease.spec
     if not previous.holder_identity:
-        return Tenure(sent, LONG_PAST if decision.lease.quiet else now + terms.request)
-    return Tenure(sent, max(now, seen.expires) + terms.request, previous.holder_identity)
+        return Tenure(sent, LONG_PAST if decision.lease.all_writes_answered else now + terms.request_timeout)
+    return Tenure(sent, max(now, seen.expires) + terms.request_timeout, previous.holder_identity)

@@ -46,11 +46,11 @@ class TokenBucket:
             )
         self.tokens = self.burst
 
-    def take(self, now: float, *, heed_pause: bool = True) -> float:
+    def take(self, now: float, *, respect_pause: bool = True) -> float:
         """Take a token and return 0, or return the seconds until the next attempt is worthwhile."""
         self.tokens = min(self.burst, self.tokens + max(0.0, now - self.at) * self.qps)
         self.at = max(self.at, now)
-        if heed_pause and now < self.paused_until:
+        if respect_pause and now < self.paused_until:
             return self.paused_until - now
         if self.tokens < _ONE:
             return (1.0 - self.tokens) / self.qps
@@ -89,13 +89,13 @@ class RateLimiter:
         """Wait for the right to send one request."""
         if not self._queue and self._take(priority) == 0.0:
             return
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._queue, (priority, next(self._arrivals), turn))
+        granted = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (priority, next(self._arrivals), granted))
         self._serve()
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if not turn.cancelled():  # granted at the moment at which the caller gave up
+            if not granted.cancelled():  # granted at the moment at which the caller gave up
                 self._bucket.give_back()
                 self._serve()
             raise
@@ -108,7 +108,7 @@ class RateLimiter:
         self._bucket.pause(self._clock.now() + seconds)
 
     def _take(self, priority: int) -> float:
-        return self._bucket.take(self._clock.now(), heed_pause=priority != RequestPriority.LEADERSHIP)
+        return self._bucket.take(self._clock.now(), respect_pause=priority != RequestPriority.LEADERSHIP)
 
     def _serve(self) -> None:
         """Grant as many requests as possible and schedule the next attempt."""
@@ -116,11 +116,11 @@ class RateLimiter:
             self._timer.cancel()
             self._timer = None
         while self._queue:
-            priority, _, turn = self._queue[0]
-            if not turn.done():
+            priority, _, granted = self._queue[0]
+            if not granted.done():
                 delay = self._take(priority)
                 if delay > 0.0:
                     self._timer = asyncio.get_running_loop().call_later(delay, self._serve)
                     return
-                turn.set_result(None)
+                granted.set_result(None)
             heapq.heappop(self._queue)

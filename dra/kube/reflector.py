@@ -106,7 +106,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._random = random or JITTER
         self._backoff = Backoff(random=self._random)
-        self._store: Store[T] = Store(keep=keep, narrowed=selection.narrowed)
+        self._store: Store[T] = Store(keep=keep, has_selectors=selection.has_selectors)
         self._version = ""
         self._reached = ""
         """Version that the watch had reached before a list became due."""
@@ -135,7 +135,7 @@ class Reflector(Generic[T]):
                 if not self._version:
                     await self._list()
                 elif self._in_doubt:
-                    await self._check()
+                    await self._check_version()
                 await self._watch()
             except _RelistError as stale:
                 self._reached, self._version = self._version, ""
@@ -143,7 +143,7 @@ class Reflector(Generic[T]):
                 _log.info("%s; listing all", stale.cause)
             except ApiError as error:
                 self._in_doubt = self._in_doubt or isinstance(error, Unreachable)
-                self._failed(error)
+                self._observe_failure(error)
             delay = self._backoff.next()
             if self.failure is not None and self.failure.retry_after is not None:
                 delay = max(delay, self.failure.retry_after)
@@ -160,7 +160,7 @@ class Reflector(Generic[T]):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
             for each in page.unreadable:
                 self._report_unreadable(each)
-            self._store.listed(page.items, page.unreadable, changes)
+            self._store.add_page(page.items, page.unreadable, changes)
             version = page.resource_version
             if not page.token:
                 self._store.end_list(version, changes)
@@ -168,7 +168,7 @@ class Reflector(Generic[T]):
                 self._handler(changes)
         self._version = version
         self._in_doubt = False
-        self._alive()
+        self._observe_contact()
         self.synced.set()
 
     async def _watch(self) -> None:
@@ -179,7 +179,7 @@ class Reflector(Generic[T]):
         )
         try:
             async with opened as blocks:
-                self._alive()
+                self._observe_contact()
                 ended = await self._follow(blocks)
         except Expired as error:
             raise _RelistError(error) from error
@@ -189,12 +189,12 @@ class Reflector(Generic[T]):
             raise
         self._in_doubt = not ended
 
-    async def _check(self) -> None:
+    async def _check_version(self) -> None:
         """Raise `_RelistError` if the server is at an older version than this reflector."""
         version = await self._client.current_resource_version(self.resource, selection=self._selection)
         if is_older(version, self._version):
             message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
-            raise _RelistError(Unreachable(self.resource.label, message, ambiguous=False))
+            raise _RelistError(Unreachable(self.resource.label, message, outcome_unknown=False))
         self._in_doubt = False
 
     async def _follow(self, blocks: AsyncIterator[bytes]) -> bool:
@@ -205,7 +205,7 @@ class Reflector(Generic[T]):
                 async for block in blocks:
                     self._handle_block(block)
                     self._backoff.reset()
-                    self._alive()
+                    self._observe_contact()
                     limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
                     await asyncio.sleep(0)  # a flood of blocks must not starve other tasks
         except TimeoutError:
@@ -246,11 +246,11 @@ class Reflector(Generic[T]):
             self._store.upsert(obj, changes)
         return obj.metadata.resource_version
 
-    def _alive(self) -> None:
+    def _observe_contact(self) -> None:
         self.last_contact = self._clock.now()
         self.failure = None
 
-    def _failed(self, error: ApiError) -> None:
+    def _observe_failure(self, error: ApiError) -> None:
         level = logging.WARNING if self.failure is None else logging.DEBUG  # warn once, not at every attempt
         _log.log(level, "%s; the cache of %s is unchanged", error, self.resource.label)
         self.failure = error

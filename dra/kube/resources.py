@@ -47,7 +47,7 @@ class Resource:
         """Return the group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def what(self, key: Key) -> str:
+    def describe(self, key: Key) -> str:
         """Return the name of an object in error texts: ``ResourceClaim ml/train``."""
         namespace, name = key
         return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"

@@ -1,8 +1,8 @@
 """The policy for sending requests: rate, deadlines, retries, metrics.
 
 Retried are requests that the server rejected with 429 and a Retry-After (it did nothing), and reads that never reached
-it. A write whose outcome is unknown is never retried: it raises `Unreachable` with ``ambiguous`` or a `ServerError`,
-and the caller reads again and decides again.
+it. A write whose outcome is unknown is never retried: it raises an error with ``is_outcome_unknown``, and the caller
+reads again and decides again.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ method of a watch is WATCH, and its seconds end when the response begins."""
 
 
 class Sender:
-    """Sends requests through a transport. In texts `what` names the object, in metrics `label` the resource."""
+    """Sends requests through a transport. In texts `subject` names the object, in metrics `label` the resource."""
 
     def __init__(
         self,
@@ -38,52 +38,52 @@ class Sender:
         *,
         clock: Clock,
         observer: RequestObserver | None,
-        lasting: float,
+        late_write_seconds: float,
     ) -> None:
-        """Create the sender; ``lasting``: seconds for which a write may be in flight after its caller gave up."""
+        """Create the sender; ``late_write_seconds``: how long a write may be in flight after its caller gave up."""
         self.late_writes_until = float("-inf")
         """Time until which a write may still arrive whose answer was given up on."""
 
-        self._lasting = lasting
+        self._late_write_seconds = late_write_seconds
         self._transport = transport
         self._limiter = limiter
         self._clock = clock
         self._observer = observer
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def send(self, request: Request, *, what: str, label: str, priority: RequestPriority) -> Response:
+    async def send(self, request: Request, *, subject: str, label: str, priority: RequestPriority) -> Response:
         """Return the successful response, else raise; `request.timeout` covers all attempts and waits."""
         deadline = self._clock.now() + request.timeout
         backoff = Backoff(base=0.1, cap=2.0)
         attempt = 0
         while True:
             attempt += 1
-            left = await self._turn(priority, deadline, what)
+            left = await self._acquire_slot(priority, deadline, subject)
             try:
                 try:
-                    return await self._exchange(replace(request, timeout=left), what, label)
+                    return await self._exchange(replace(request, timeout=left), subject, label)
                 finally:
                     if priority is not RequestPriority.LEADERSHIP:
                         self._slots.release()
             except TooManyRequests as error:
-                self._heed(error)
+                self._apply_retry_after(error)
                 delay = error.retry_after or 0.0
                 left = deadline - self._clock.now()
-                if not error.passing or attempt == ATTEMPTS or delay >= left:
+                if not error.is_retriable or attempt == ATTEMPTS or delay >= left:
                     raise
                 await asyncio.sleep(delay)
             except Unreachable as error:
                 delay = backoff.next()
                 left = deadline - self._clock.now()
-                if error.ambiguous or request.method != "GET" or attempt == ATTEMPTS or delay >= left:
+                if error.is_outcome_unknown or request.method != "GET" or attempt == ATTEMPTS or delay >= left:
                     raise
                 await asyncio.sleep(delay)
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, request: Request, *, what: str, label: str, priority: RequestPriority
+        self, request: Request, *, subject: str, label: str, priority: RequestPriority
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream, without retries; errors of the stream name `what`, too."""
+        """Open a stream, without retries; errors of the stream name `subject`, too."""
         await self._limiter.acquire(priority)
         began = self._clock.now()
         try:
@@ -92,15 +92,15 @@ class Sender:
                     blocks = await stack.enter_async_context(self._transport.stream(request))
                 except ApiError as error:
                     self._observe("WATCH", label, error.status, began)
-                    self._heed(error)
+                    self._apply_retry_after(error)
                     raise
                 self._observe("WATCH", label, 200, began)
                 yield blocks
         except ApiError as error:
-            error.what = what
+            error.subject = subject
             raise
 
-    async def _turn(self, priority: RequestPriority, deadline: float, what: str) -> float:
+    async def _acquire_slot(self, priority: RequestPriority, deadline: float, subject: str) -> float:
         """Wait for the rate limiter and for a slot, not beyond the deadline; return the seconds left.
 
         The caller must release the slot, except for LEADERSHIP.
@@ -115,17 +115,19 @@ class Sender:
         except TimeoutError:
             waiting = self._limiter.waiting
             message = message or f"not sent in time: {waiting} requests wait for the rate limit; raise qps and burst"
-            raise Unreachable(what, message, ambiguous=False) from None
+            raise Unreachable(subject, message, outcome_unknown=False) from None
         left = deadline - self._clock.now()
         if left <= 0.0:
             if priority is not RequestPriority.LEADERSHIP:
                 self._slots.release()
             raise Unreachable(
-                what, "not sent in time: the rate limit allowed the request only at its deadline", ambiguous=False
+                subject,
+                "not sent in time: the rate limit allowed the request only at its deadline",
+                outcome_unknown=False,
             )
         return left
 
-    async def _exchange(self, request: Request, what: str, label: str) -> Response:
+    async def _exchange(self, request: Request, subject: str, label: str) -> Response:
         """Send the request one time, without retries."""
         began = self._clock.now()
         try:
@@ -134,14 +136,14 @@ class Sender:
             self._note_late_write(request)
             raise
         except (Unreachable, ResponseTooLarge) as error:
-            if error.ambiguous:
+            if error.is_outcome_unknown:
                 self._note_late_write(request)
             self._observe(request.method, label, error.status, began)
-            error.what = what
+            error.subject = subject
             raise
         self._observe(request.method, label, response.status, began)
         try:
-            raise_for_status(response, what)
+            raise_for_status(response, subject)
         except ServerError:  # the server may have stopped waiting for the write itself
             self._note_late_write(request)
             raise
@@ -149,11 +151,11 @@ class Sender:
 
     def _note_late_write(self, request: Request) -> None:
         if request.method != "GET":
-            self.late_writes_until = self._clock.now() + self._lasting
+            self.late_writes_until = self._clock.now() + self._late_write_seconds
 
-    def _heed(self, error: ApiError) -> None:
+    def _apply_retry_after(self, error: ApiError) -> None:
         """Pause all requests when the server asks for it."""
-        if isinstance(error, TooManyRequests) and error.passing and error.retry_after is not None:
+        if isinstance(error, TooManyRequests) and error.is_retriable and error.retry_after is not None:
             self._limiter.pause(error.retry_after)
 
     def _observe(self, method: str, label: str, status: int, began: float) -> None:

@@ -61,12 +61,12 @@ class ServerRestored(msgspec.Struct, frozen=True, gc=False):
     than this store must forget all of it.
     """
 
-    what: str
+    subject: str
     version: str
     known: str
 
     def __str__(self) -> str:
-        return f"{self.what}: the API server shows version {self.version} after it had shown {self.known}"
+        return f"{self.subject}: the API server shows version {self.version} after it had shown {self.known}"
 
 
 class ServerRestoredError(Exception):
@@ -82,10 +82,10 @@ Change: TypeAlias = Upserted[T] | Deleted[T] | Synced | ServerRestored
 class Store(Generic[T]):
     """The objects of one kind by key. All methods append their changes to `out`: one batch per block."""
 
-    def __init__(self, *, keep: Callable[[T], bool] | None = None, narrowed: bool = False) -> None:
+    def __init__(self, *, keep: Callable[[T], bool] | None = None, has_selectors: bool = False) -> None:
         self._objects: dict[Key, T] = {}
         self._keep = keep
-        self._certain = not narrowed
+        self._certain = not has_selectors
         self._listed: set[Key] = set()
         self._gone: dict[tuple[Key, Uid], str] = {}
         """Last versions of objects that are certainly deleted: a list that shows one of them again is older than the
@@ -118,23 +118,23 @@ class Store(Generic[T]):
             version, known_version = meta.resource_version, before.resource_version
             if version == known_version or is_newer(version, known_version):
                 del self._objects[key]
-                self._left(obj, out, certain=self._certain)
+                self._report_deleted(obj, out, certain=self._certain)
         elif is_newer(meta.resource_version, before.resource_version):
             del self._objects[key]
-            self._left(known, out, certain=True)
+            self._report_deleted(known, out, certain=True)
 
     def forget(self, gone: ObjectIdentity, out: list[Change[T]]) -> None:
         """Apply a DELETED event whose object does not fit the struct; the stored object is removed."""
         known = self._objects.get(gone.key)
         if known is not None and is_newer(gone.resource_version, known.metadata.resource_version):
             del self._objects[gone.key]
-            self._left(known, out, certain=self._certain or known.metadata.uid != gone.uid)
+            self._report_deleted(known, out, certain=self._certain or known.metadata.uid != gone.uid)
 
     def begin_list(self) -> None:
         """Start a list, or restart it."""
         self._listed.clear()
 
-    def listed(self, objects: Iterable[T], unreadable: Iterable[ObjectIdentity], out: list[Change[T]]) -> None:
+    def add_page(self, objects: Iterable[T], unreadable: Iterable[ObjectIdentity], out: list[Change[T]]) -> None:
         """Apply a page of the list."""
         for obj in objects:
             meta = obj.metadata
@@ -162,7 +162,7 @@ class Store(Generic[T]):
         """Complete the list: stored objects that it did not show are deleted."""
         gone = [key for key in self._objects if key not in self._listed]  # in order, so that runs are repeatable
         for key in gone:
-            self._left(self._objects.pop(key), out, certain=self._certain)
+            self._report_deleted(self._objects.pop(key), out, certain=self._certain)
         self._listed.clear()
         out.append(Synced(resource_version, first=not self._complete))
         self._complete = True
@@ -172,16 +172,16 @@ class Store(Generic[T]):
         key = (meta.namespace, meta.name)
         replaced = known is not None and known.metadata.uid != meta.uid
         if known is not None and replaced:
-            self._left(known, out, certain=True)
+            self._report_deleted(known, out, certain=True)
         if self._keep is None or self._keep(obj):
             self._objects[key] = obj
             out.append(Upserted(obj))
         elif known is not None:
             del self._objects[key]
             if not replaced:
-                self._left(obj, out, certain=False)
+                self._report_deleted(obj, out, certain=False)
 
-    def _left(self, obj: T, out: list[Change[T]], *, certain: bool) -> None:
+    def _report_deleted(self, obj: T, out: list[Change[T]], *, certain: bool) -> None:
         """Report an object as deleted, and remember it if it is certainly gone."""
         meta = obj.metadata
         out.append(Deleted(obj, certain))

@@ -33,28 +33,28 @@ async def background_task(work: Coroutine[Any, Any, Any], *, name: str) -> Async
 
 
 class BackgroundTasks:
-    """Tasks that are not awaited. A failure of a task is logged at once, and raised by `failed`."""
+    """Tasks that are not awaited. A failure of a task is logged at once, and raised by `wait_for_failure`."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failure: BaseException | None = None
-        self._fell = asyncio.Event()
+        self._failed = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Start a task; the log shows its name."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._on_done)
         return task
 
-    async def failed(self) -> NoReturn:
+    async def wait_for_failure(self) -> NoReturn:
         """Wait for the first failure and raise it: for callers that cannot continue without the work."""
-        await self._fell.wait()
+        await self._failed.wait()
         if self._failure is None:
             raise AssertionError("a failed task has an exception")
         raise self._failure
 
-    async def settled(self) -> None:
+    async def wait_for_all(self) -> None:
         """Wait until all started tasks have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -63,12 +63,12 @@ class BackgroundTasks:
         """Cancel all tasks and wait for their end."""
         for task in self._tasks:
             task.cancel()
-        await self.settled()
+        await self.wait_for_all()
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled() or (failure := task.exception()) is None:
             return
         _log.error("%s failed, internal error", task.get_name(), exc_info=failure)
         self._failure = self._failure or failure
-        self._fell.set()
+        self._failed.set()

@@ -30,7 +30,7 @@ class Request:
     accept: str = JSON
     agent: str = ""
     """User-Agent as seen by a server; for sending, the transport uses a User-Agent of its own."""
-    most: int | None = None
+    max_bytes: int | None = None
     """Maximum number of bytes that the client accepts in the response's body; None: no limit."""
     timeout: float
     """Seconds until the response is complete (`Transport.send`) or begins (`Transport.stream`)."""
@@ -51,8 +51,8 @@ class Transport(Protocol):
     async def send(self, request: Request, /) -> Response:
         """Return the response, error responses included; raise `Unreachable` when there is none within the timeout.
 
-        `Unreachable.ambiguous` tells whether the server may have received the request: a write may then have happened
-        or not, and may still happen. Raise `ResponseTooLarge` when the body is longer than ``request.most``.
+        `Unreachable.is_outcome_unknown` tells whether the server may have received the request: a write may then have
+        happened or not, and may still happen. Raise `ResponseTooLarge` when the body is longer than ``max_bytes``.
         """
         ...
 

@@ -11,7 +11,14 @@ from dra.api.configuration import Endpoint
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
 
-CONNECTION_LIMITS: Final = ConnectionLimits(connections=64, opening=64, request=10.0, idle=10.0, pace=100.0, once=True)
+CONNECTION_LIMITS: Final = ConnectionLimits(
+    max_connections=64,
+    max_opening=64,
+    request_timeout=10.0,
+    idle_timeout=10.0,
+    new_connections_per_second=100.0,
+    close_after_response=True,
+)
 """Limits for clients such as the kubelet and Prometheus, which open one connection at a time and send a request at
 once."""
 
@@ -43,14 +50,14 @@ class TelemetryServer:
         probes: Endpoint | None,
         metrics: Endpoint | None,
         registry: MetricsRegistry,
-        troubles: Callable[[], list[str]],
+        not_ready_reasons: Callable[[], list[str]],
         observer: DropObserver,
     ) -> None:
         """Create the server; an endpoint of None opens no socket. ``observer``: called for each dropped connection."""
         self._probes = probes
         self._metrics = metrics
         self._registry = registry
-        self._troubles = troubles
+        self._not_ready_reasons = not_ready_reasons
         self._observer = observer
         self._listening = AsyncExitStack()
         self._text = b""
@@ -77,7 +84,7 @@ class TelemetryServer:
         for path, answer in routes.items():
             application.router.add_get(path, _handler(answer))
         listener = HttpListener(
-            application, name=name, endpoint=endpoint, bounds=CONNECTION_LIMITS, observer=self._observer
+            application, name=name, endpoint=endpoint, limits=CONNECTION_LIMITS, observer=self._observer
         )
         self.addresses[name] = (await stack.enter_async_context(listener)).address
 
@@ -87,10 +94,10 @@ class TelemetryServer:
 
     def _readyz(self, request: web.Request) -> web.Response:
         del request
-        troubles = self._troubles()
-        if not troubles:
+        not_ready_reasons = self._not_ready_reasons()
+        if not not_ready_reasons:
             return web.Response(text="ok\n")
-        return web.Response(status=503, text="".join(f"{trouble}\n" for trouble in troubles))
+        return web.Response(status=503, text="".join(f"{trouble}\n" for trouble in not_ready_reasons))
 
     def _render(self, request: web.Request) -> web.Response:
         del request

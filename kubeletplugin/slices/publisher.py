@@ -125,7 +125,7 @@ class ResourceSlicePublisher:
         """Whether the published slices equal the driver's pools."""
         return self._written and not self.problem and self._next_attempt_at is None
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the slices are not up to date; empty if there are none."""
         if self._reflector.failure is not None:
             return [f"{self.place}: {self._reflector.failure}"]

@@ -86,11 +86,11 @@ class ProcessRuntime:
     async def run(self) -> None:
         """Raise the first error of a task that follows a process; at the end, kill all processes and wait for them."""
         try:
-            await self._tasks.failed()
+            await self._tasks.wait_for_failure()
         finally:
             for uid, name in tuple(self._running):
                 self.stop(uid, name, kill=True)
-            await self._tasks.settled()
+            await self._tasks.wait_for_all()
 
     async def _run(
         self, pod: KubeletPod, container: Container, on_exit: Callable[[int], None], environment: Mapping[str, str]

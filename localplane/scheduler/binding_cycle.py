@@ -276,7 +276,7 @@ class Binder:
             except _DEFINITE_ERRORS:
                 raise
             except ApiError as error:
-                may_arrive = may_arrive or error.ambiguous
+                may_arrive = may_arrive or error.is_outcome_unknown
                 if not may_arrive:
                     raise
             await asyncio.sleep(backoff.next())
@@ -303,7 +303,7 @@ class _WriteAttempts:
             if self.conflicts > CONFLICTS_MAX:
                 raise BindingError(f"claim {'/'.join(claim.metadata.key)}: too many conflicts") from error
             return 0.0
-        if error.ambiguous:
+        if error.is_outcome_unknown:
             self.outcome_unknown = True
         elif self.uncertain_version != claim.metadata.resource_version:
             raise BindingError(str(error)) from error

@@ -132,7 +132,7 @@ class _SchedulerRun:
         async with self._tasks:
             self._tasks.create_task(self._events.recorder.run())
             self._tasks.create_task(self._reflectors.run())
-            await self._reflectors.synced()
+            await self._reflectors.wait_for_sync()
             for claim in self._cluster.claims:
                 await self._binder.fence(claim)
             await self._loop()

@@ -152,10 +152,10 @@ async def test_slices_are_read_only_by_who_evicts(evicting):
     application = Application(configuration(deviceTaintEviction=evicting), cluster)
     running = asyncio.create_task(application.run())
     await asyncio.sleep(0.2)
-    troubles = application._troubles()
+    not_ready_reasons = application._not_ready_reasons()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert troubles == []
+    assert not_ready_reasons == []
     assert any(request.path == SLICES for request in cluster.requests) is evicting
 
 

@@ -54,7 +54,7 @@ def test_which_pods_are_kept(of, kept):
 
 async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
     async with watching(cluster, clock) as (watches, world, wakings):
-        await watches.synced()
+        await watches.wait_for_sync()
         key = (NAMESPACE, "train")
         assert [c.name for c in world.view(key, now=0.0).waiting] == ["a"]
         assert world.consumer("uid-of-no-interest") is None
@@ -78,7 +78,7 @@ async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(c
     backup, version = dict(cluster.objects), cluster.version
     watches = ClaimInformers(client_of(cluster), world=ClaimCache(), clock=clock, woken=lambda: None)
     running = asyncio.create_task(watches.run())
-    await watches.synced()
+    await watches.wait_for_sync()
     await asyncio.sleep(1.0)
     cluster.put(collection, "" if collection == NODES else NAMESPACE, "new", spec=USES)
     await asyncio.sleep(1.0)
@@ -91,21 +91,21 @@ async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(c
 async def test_who_does_not_know_the_cluster_says_what_is_missing(cluster, clock):
     cluster.refuse[PODS] = refusal(403, "Forbidden", "pods is forbidden")
     async with watching(cluster, clock) as (watches, _, _):
-        assert len(watches.troubles()) == 3
+        assert len(watches.not_ready_reasons()) == 3
         await asyncio.sleep(1.0)
-        assert watches.troubles() == ["pods: not listed yet (pods: pods is forbidden)"]
+        assert watches.not_ready_reasons() == ["pods: not listed yet (pods: pods is forbidden)"]
         cluster.refuse.clear()
-        await watches.synced()
-        assert watches.troubles() == []
+        await watches.wait_for_sync()
+        assert watches.not_ready_reasons() == []
 
 
 async def test_a_watch_that_has_fallen_silent_is_told(cluster, clock):
     async with watching(cluster, clock) as (watches, _, _):
-        await watches.synced()
+        await watches.wait_for_sync()
         for collection in (PODS, CLAIMS, NODES):
             cluster.refuse[collection] = refusal(500, message="down")
         await asyncio.sleep(2 * STALE_AFTER)
-        assert [text.partition(":")[0] for text in watches.troubles()] == [
+        assert [text.partition(":")[0] for text in watches.not_ready_reasons()] == [
             "nodes",
             "resourceclaims.resource.k8s.io",
             "pods",
@@ -115,7 +115,7 @@ async def test_a_watch_that_has_fallen_silent_is_told(cluster, clock):
 async def test_what_only_a_live_read_has_shown_is_forgotten_when_a_list_lacks_it(cluster, clock):
     """A watch that was lost tells of nothing that came and went meanwhile."""
     async with watching(cluster, clock) as (watches, world, _):
-        await watches.synced()
+        await watches.wait_for_sync()
         unseen = ObjectMeta(name="late", namespace=NAMESPACE, uid=Uid("uid-late"), resource_version="102")
         world.observe_pod(msgspec.structs.replace(pod("late"), metadata=unseen), now=0.0)
         world.observe_claim(msgspec.structs.replace(claim("late"), metadata=unseen), now=0.0)

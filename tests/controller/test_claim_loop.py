@@ -46,7 +46,7 @@ class Quiet(Leadership):
         super().__init__()
         self.until = until
 
-    def quiet_until(self):
+    def previous_writes_until(self):
         return self.until
 
 

@@ -125,7 +125,7 @@ async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_o
         ways.append(f"rewrite {subresource} {len(body.get('status', {}).get('reservedFor') or ())}")
         return claim
 
-    client.merge_patch, client.rewrite = patch, rewrite
+    client.merge_patch, client.update_as_protobuf = patch, rewrite
     for write in (NOTE, FREE, ENTER):
         await send(write)
     assert ways == ["patch", "rewrite None 0", "rewrite status 0", "rewrite status 1"]

@@ -421,7 +421,7 @@ async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):
     cluster.refuse[PODS] = refusal(500)
 
     async def unreachable(_request):
-        raise Unreachable("x", "gone away", ambiguous=True)
+        raise Unreachable("x", "gone away", outcome_unknown=True)
 
     cluster.send = unreachable
     for _ in range(2):  # the second one asks again

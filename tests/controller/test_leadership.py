@@ -56,8 +56,8 @@ class Election:
     async def acquire(self):
         self.calls.append("acquire")
 
-    async def hold(self):
-        self.calls.append("hold")
+    async def renew(self):
+        self.calls.append("renew")
         await asyncio.Event().wait()
 
     async def release(self):
@@ -74,4 +74,4 @@ async def test_the_lease_is_released_after_the_work():
 
     with pytest.raises(ExceptionGroup):
         await run_as_leader(election, work)
-    assert election.calls == ["acquire", "hold", "work", "release"]
+    assert election.calls == ["acquire", "renew", "work", "release"]

@@ -52,7 +52,7 @@ def tainted(world):
 async def test_slices_are_known_as_listed_and_then_watched(cluster, world, clock):
     put_slice(cluster, TAINT)
     async with watching(cluster, world, clock) as (watches, wakings):
-        assert (tainted(world), world.dirty, watches.troubles()) == (["s"], {KEY}, [])
+        assert (tainted(world), world.dirty, watches.not_ready_reasons()) == (["s"], {KEY}, [])
         world.dirty.clear()
         wakings.clear()
         put_slice(cluster)
@@ -109,7 +109,7 @@ async def test_rules_stay_in_force_while_the_api_server_is_upgraded_to_the_stabl
 
 async def test_rules_that_are_served_later_are_found(cluster, world, clock):
     async with watching(cluster, world, clock) as (watches, _):
-        assert watches.troubles() == []
+        assert watches.not_ready_reasons() == []
         assert not any(request.path == RULES for request in cluster.requests)
         cluster.discovery[V1BETA2] = WITH_RULES
         put_rule(cluster, "r")
@@ -136,7 +136,7 @@ async def test_rules_that_may_not_be_read_hinder_nothing(cluster, world, clock):
     cluster.refuse[RULES] = refusal(403, "Forbidden", "no right")
     put_slice(cluster, TAINT)
     async with watching(cluster, world, clock) as (watches, _):
-        assert (tainted(world), watches.troubles()) == (["s"], [])
+        assert (tainted(world), watches.not_ready_reasons()) == (["s"], [])
 
 
 async def test_who_may_not_read_slices_says_so_and_knows_of_no_taint(cluster, world, clock):
@@ -145,5 +145,5 @@ async def test_who_may_not_read_slices_says_so_and_knows_of_no_taint(cluster, wo
     cluster.refuse[SLICES] = refusal(403, "Forbidden", "no right")
     async with watching(cluster, world, clock) as (watches, _):
         assert tainted(world) == []
-        (text,) = watches.troubles()
+        (text,) = watches.not_ready_reasons()
         assert text.startswith("resourceslices.resource.k8s.io: not listed yet (")

@@ -42,8 +42,8 @@ def put_group(cluster, name="g"):
 async def test_who_waits_for_a_template_is_looked_at_when_it_comes(cluster, world, clock):
     world.observe_pod(pod(entry("a")), now=0.0)
     async with watching(cluster, world, clock) as (watches, wakings):
-        await asyncio.wait_for(watches.synced(), 1.0)
-        assert watches.troubles() == []
+        await asyncio.wait_for(watches.wait_for_sync(), 1.0)
+        assert watches.not_ready_reasons() == []
         world.owners.dirty.clear()
         wakings.clear()
         cluster.put(TEMPLATES, NAMESPACE, "t", spec={"spec": {}})
@@ -58,7 +58,7 @@ async def test_who_waits_for_a_template_is_looked_at_when_it_comes(cluster, worl
 async def test_who_may_not_read_templates_says_so(cluster, world, clock):
     cluster.refuse[TEMPLATES] = refusal(403, "Forbidden", "no right")
     async with watching(cluster, world, clock) as (watches, _):
-        (text,) = watches.troubles()
+        (text,) = watches.not_ready_reasons()
         assert text.startswith("resourceclaimtemplates.resource.k8s.io: not listed yet (")
 
 
@@ -66,7 +66,7 @@ async def test_groups_are_owners_where_they_are_served(cluster, world, clock):
     serve_groups(cluster)
     put_group(cluster)
     async with watching(cluster, world, clock) as (watches, _):
-        await asyncio.wait_for(watches.synced(), 1.0)
+        await asyncio.wait_for(watches.wait_for_sync(), 1.0)
         assert world.owners.groups_version == "v1alpha2"
         assert world.owners.dirty == {"uid-g"}
         put_group(cluster, "h")
@@ -104,7 +104,7 @@ async def test_a_group_stays_known_when_its_version_goes_and_another_comes(clust
 
 async def test_groups_that_are_served_later_are_found_and_later_no_more(cluster, world, clock):
     async with watching(cluster, world, clock) as (watches, _):
-        await asyncio.wait_for(watches.synced(), 1.0)
+        await asyncio.wait_for(watches.wait_for_sync(), 1.0)
         assert world.owners.groups_version == ""
         serve_groups(cluster)
         put_group(cluster)
@@ -121,7 +121,7 @@ async def test_claims_of_pods_without_a_group_do_not_wait_for_groups(cluster, wo
     world.observe_pod(pod(entry("a"), name="alone"), now=0.0)
     world.observe_pod(pod(entry("a"), group="g"), now=0.0)
     async with watching(cluster, world, clock) as (watches, _):
-        await asyncio.wait_for(watches.synced(), 1.0)
+        await asyncio.wait_for(watches.wait_for_sync(), 1.0)
         assert not world.owner_view("uid-alone").group_unknown
         waits = world.owner_view("uid-p")
         assert (waits.group_unknown, "scheduling.k8s.io" in waits.group_error) == (True, True)

@@ -86,7 +86,7 @@ class Place:
     @property
     def told(self):
         """All that it says of what it cannot do."""
-        return "; ".join([*self.connection.application.troubles(), self.refused])
+        return "; ".join([*self.connection.application.not_ready_reasons(), self.refused])
 
     async def annotate(self, text):
         """Write the Node's annotation."""

@@ -57,9 +57,9 @@ async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
     driver = SmallDriver()
     async with node.kubelet() as kubelet, node.plugin(driver) as application:
         await until(kubelet.sockets)
-        assert f"driver {NAME}: the kubelet has not registered it yet" in application.troubles()
+        assert f"driver {NAME}: the kubelet has not registered it yet" in application.not_ready_reasons()
         await kubelet.register(NAME)
-        await until(lambda: not application.troubles(), saying="no troubles")
+        await until(lambda: not application.not_ready_reasons(), saying="ready")
         assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
 
 
@@ -97,9 +97,9 @@ async def test_a_driver_that_ails_serves_and_is_not_ready(node):
     async with node.registered(driver) as kubelet:
         claim = await node.claim("a", "gpu-0")
         await kubelet.prepare(claim)
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
         driver.degraded_reason = "no GPU is offered"
-        assert kubelet.application.troubles() == ["no GPU is offered"]
+        assert kubelet.application.not_ready_reasons() == ["no GPU is offered"]
         assert await kubelet.unprepare(claim) == {claim["metadata"]["uid"]: ""}
 
 
@@ -133,11 +133,11 @@ async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, c
         await node.user.request("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{slice_['metadata']['name']}")
     node.checkpoint().write_bytes(b"{")
     async with node.registered() as kubelet:
-        assert "is damaged" in kubelet.application.troubles()[0]
+        assert "is damaged" in kubelet.application.not_ready_reasons()[0]
         assert await node.user.list("resourceslices") == []
         node.checkpoint().write_bytes(good)
         await node.published()
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
     assert caplog.text.count("Until then no claim is prepared, and the driver's ResourceSlices are withdrawn") == 1
 
 
@@ -168,7 +168,7 @@ async def test_devices_are_withdrawn_and_what_was_enforced_is_upheld_while_the_c
         assert impaired(kubelet) == {"NotRecovered"}
         node.checkpoint().write_bytes(good)
         await node.published()
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
         assert impaired(kubelet) == set()
         assert driver.enforced[-1] == ["default/a"]
 
@@ -184,10 +184,10 @@ async def test_a_checkpoint_that_is_damaged_while_the_plugin_runs_is_told_and_wi
         node.checkpoint().write_bytes(b"{")
         await until_async(lambda: nothing_published(node))
         assert impaired(kubelet) == {"NotRecovered", "NotEnforced"}
-        assert "is damaged" in kubelet.application.troubles()[0]
+        assert "is damaged" in kubelet.application.not_ready_reasons()[0]
         node.checkpoint().write_bytes(good)
         await node.published()
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
 
 
 async def nothing_published(node):
@@ -207,10 +207,10 @@ async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
     other = DirectoryLock(node.plugins / NAME)
     await other.acquire(within=1)
     async with node.registered() as kubelet:
-        (text, *_) = kubelet.application.troubles()
+        (text, *_) = kubelet.application.not_ready_reasons()
         assert f"another instance of the plugin holds the lock of directory {node.plugins / NAME}" in text
         other.release()
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
 
 
 async def test_what_cannot_be_enforced_is_logged_when_it_begins_and_when_it_changes(node, monkeypatch, caplog):
@@ -229,7 +229,7 @@ async def test_a_change_of_the_driver_is_enforced_at_once(node, monkeypatch):
     monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 60)
     driver = SmallDriver()
     async with node.registered(driver) as kubelet:
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
         looks = len(driver.enforced)
         driver.tell()
         await until(lambda: len(driver.enforced) > looks)

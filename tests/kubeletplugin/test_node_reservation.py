@@ -65,7 +65,7 @@ async def test_drivers_are_told_what_the_own_node_keeps_and_each_change(place):
     await place.annotate("first")
     await place.annotate(None)
     assert place.driver.kept == [(text, {"cpu": 8 * NANOS_PER_UNIT}) for text in (None, "first", None)]
-    assert place.own.troubles() == []
+    assert place.own.not_ready_reasons() == []
 
 
 async def test_what_cannot_be_read_is_told_once_however_often_the_node_is_written(place):

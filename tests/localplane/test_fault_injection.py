@@ -144,7 +144,7 @@ async def test_what_comes_of_a_write(rule, expected, written):
     try:
         found = (await way.patch()).status
     except Unreachable as error:
-        found = "ambiguous" if error.ambiguous else "certain"
+        found = "ambiguous" if error.is_outcome_unknown else "certain"
     assert found == expected
     assert (await way.value() == "1") is written
 
@@ -165,7 +165,7 @@ async def test_a_request_that_comes_too_late_for_its_client_is_carried_out_later
     await way.create(by=way.plain)
     with pytest.raises(Unreachable) as lost:
         await way.patch(value="late", timeout=2.0)
-    assert lost.value.ambiguous
+    assert lost.value.is_outcome_unknown
     assert LoopClock().now() == 2
     await way.patch(value="in time")
     await asyncio.sleep(1000)
@@ -196,7 +196,7 @@ async def test_an_answer_that_takes_too_long_is_none():
     await way.create(by=way.plain)
     with pytest.raises(Unreachable) as lost:
         await way.patch(timeout=2.0)
-    assert lost.value.ambiguous
+    assert lost.value.is_outcome_unknown
     assert await way.value() == "1"
 
 
@@ -250,7 +250,7 @@ async def test_a_watch_breaks():
     way = Way(FaultRule(fault=Fault.BREAK))
     with pytest.raises(Unreachable) as broken:
         await frames(way, count=1)
-    assert broken.value.ambiguous
+    assert broken.value.is_outcome_unknown
 
 
 async def test_a_watch_falls_silent():

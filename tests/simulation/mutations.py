@@ -88,7 +88,7 @@ def forget_lost_answers(put: SetAttribute) -> None:
 
 def succeed_without_a_pause(put: SetAttribute) -> None:
     """Let a new leader take claims back while writes of the one before may still arrive."""
-    put(Leadership, "quiet_until", lambda _: -NEVER)
+    put(Leadership, "previous_writes_until", lambda _: -NEVER)
 
 
 def free_under_vanished_pods(put: SetAttribute) -> None:

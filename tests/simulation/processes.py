@@ -25,7 +25,7 @@ class ProcessConnection:
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         if self.closed:
-            raise Unreachable(request.path, "the process is dead", ambiguous=False)
+            raise Unreachable(request.path, "the process is dead", outcome_unknown=False)
         return await self._server.handle(request)
 
 

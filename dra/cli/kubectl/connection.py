@@ -69,11 +69,9 @@ ERROR_ADVICE: Final[Mapping[type[ApiError], str]] = {
 
 def error_text(error: ApiError) -> str:
     """Return the text of an API error, with the next command."""
-    if isinstance(error, NotFound) and error.what.endswith(f".{RESOURCE_API_GROUP}") and not error.details.name:
-        group = RESOURCE_API_GROUP
-        return (
-            f"{error.what}: the server does not serve {group}/v1, which requires Kubernetes 1.34. See: kubectl version"
-        )
+    if isinstance(error, NotFound) and error.subject.endswith(f".{RESOURCE_API_GROUP}") and not error.details.name:
+        served = f"the server does not serve {RESOURCE_API_GROUP}/v1, which requires Kubernetes 1.34"
+        return f"{error.subject}: {served}. See: kubectl version"
     advice = next((text for kind, text in ERROR_ADVICE.items() if isinstance(error, kind)), "")
     text = str(error).rstrip(".")
     return f"{text}. {advice}" if advice and "See:" not in text and "there are" not in text else str(error)

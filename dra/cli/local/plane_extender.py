@@ -93,7 +93,7 @@ class PlaneExtender:
     @property
     def is_ready(self) -> bool:
         """Whether the extender answers calls."""
-        return self._extender is not None and not self._extender.troubles()
+        return self._extender is not None and not self._extender.not_ready_reasons()
 
     async def wait_ready(self) -> None:
         """Wait until the extender is ready."""

@@ -61,10 +61,11 @@ _DROPPED: Final = (
 
 def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
     """Return the limits for the clients of a listener."""
+    rate = bounds.new_connections_per_second
     return (
         ProcessLimit(
             "open connections",
-            str(bounds.connections),
+            str(bounds.max_connections),
             "the listener closes the oldest idle connection of the address that has the most; if no connection is "
             "idle, the listener closes the new one",
             f"{_DROPPED} (`Crowded`, `Full`)",
@@ -73,31 +74,31 @@ def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
             [
                 ProcessLimit(
                     "open connections without a first request",
-                    str(bounds.opening),
+                    str(bounds.max_opening),
                     "the listener closes the oldest one of the address that has the most",
                     f"{_DROPPED} (`Crowded`)",
                 )
             ]
-            if bounds.opening < bounds.connections
+            if bounds.max_opening < bounds.max_connections
             else []
         ),
         *(
             [
                 ProcessLimit(
                     "new connections of one address",
-                    f"{bounds.pace:g} a second, {2 * bounds.pace:g} at once",
+                    f"{rate:g} a second, {2 * rate:g} at once",
                     "the listener closes further connections of the address",
                     f"{_DROPPED} (`Pace`)",
                 )
             ]
-            if bounds.pace is not None
+            if rate is not None
             else []
         ),
         ProcessLimit(
             "time for the TLS handshake; for the first request with its body; between two requests, or until the "
             "client has read a response"
-            + ("; the listener closes a connection after one response" if bounds.once else ""),
-            f"{bounds.handshake:g} s; {bounds.request:g} s; {bounds.idle:g} s",
+            + ("; the listener closes a connection after one response" if bounds.close_after_response else ""),
+            f"{bounds.handshake_timeout:g} s; {bounds.request_timeout:g} s; {bounds.idle_timeout:g} s",
             "the listener closes the connection",
             f"{_DROPPED} (`Slow`)",
         ),

@@ -66,7 +66,7 @@ class DraPluginManager:
         self._spawn(self._expire(), "expire health reports")
         try:
             async with background_task(self._watcher.run(), name=f"registry of {self._node}"):
-                await self._tasks.failed()
+                await self._tasks.wait_for_failure()
         finally:
             await self._tasks.close()
 

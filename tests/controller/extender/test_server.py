@@ -46,7 +46,7 @@ def binder():
 
 
 @pytest.fixture
-def troubles():
+def not_ready_reasons():
     return []
 
 
@@ -75,7 +75,7 @@ def refused(picture):
 
 
 @pytest.fixture
-def calls(binder, picture, metrics, troubles, turns, refused):
+def calls(binder, picture, metrics, not_ready_reasons, turns, refused):
     return partial(
         ExtenderHandler,
         picture=picture,
@@ -84,7 +84,7 @@ def calls(binder, picture, metrics, troubles, turns, refused):
         metrics=metrics,
         clock=SYSTEM,
         turns=turns,
-        troubles=lambda: troubles,
+        not_ready_reasons=lambda: not_ready_reasons,
         binds=lambda: True,
     )
 
@@ -234,6 +234,6 @@ async def test_every_call_is_counted_and_every_bind_by_its_end(ask, binder, metr
         assert f'dra_reserve_extender_binds_total{{outcome="{outcome}"}} {count}.0\n' in told
 
 
-async def test_nothing_is_answered_before_the_cluster_is_known(ask, troubles):
-    troubles.append("pods: not listed yet")
+async def test_nothing_is_answered_before_the_cluster_is_known(ask, not_ready_reasons):
+    not_ready_reasons.append("pods: not listed yet")
     assert await ask("filter", {"Pod": POD, "NodeNames": ["a"]}) == (503, "pods: not listed yet")

@@ -13,7 +13,7 @@ from dra.httpserver.connections import (
     DropReason,
 )
 
-BOUNDS = ConnectionLimits(connections=4, opening=3, request=10.0, idle=20.0)
+BOUNDS = ConnectionLimits(max_connections=4, max_opening=3, request_timeout=10.0, idle_timeout=20.0)
 OPENING, IDLE, BUSY = ConnectionState.OPENING, ConnectionState.IDLE, ConnectionState.BUSY
 
 
@@ -24,7 +24,7 @@ def connections(*there, bounds=BOUNDS):
         connection = ClientConnection(address=address, since=float(second), drop=lambda: None)
         found.add(connection)
         if phase is not OPENING:
-            found.enter(connection, phase, now=float(second))
+            found.set_state(connection, phase, now=float(second))
         made.append(connection)
     return found, made
 
@@ -49,21 +49,21 @@ def test_who_gives_way_to_a_new_connection(there, gives_way):
 
 def test_where_all_are_being_answered_the_new_one_is_refused():
     found, _ = connections(*[("s", BUSY)] * 4)
-    assert found.refusal("a", now=9.0) is DropReason.FULL
-    assert connections(*[("s", BUSY)] * 3)[0].refusal("a", now=9.0) is None
+    assert found.admission_failure("a", now=9.0) is DropReason.FULL
+    assert connections(*[("s", BUSY)] * 3)[0].admission_failure("a", now=9.0) is None
 
 
 def test_an_address_opens_connections_at_its_pace_and_no_other_address_pays_for_it():
-    found = ConnectionTable(ConnectionLimits(connections=4, opening=4, pace=2.0))
-    assert [found.refusal("a", now=0.0) for _ in range(5)] == [None] * 4 + [DropReason.PACE]
-    assert found.refusal("b", now=0.0) is None
-    assert [found.refusal("a", now=1.0) for _ in range(3)] == [None, None, DropReason.PACE]
+    found = ConnectionTable(ConnectionLimits(max_connections=4, max_opening=4, new_connections_per_second=2.0))
+    assert [found.admission_failure("a", now=0.0) for _ in range(5)] == [None] * 4 + [DropReason.PACE]
+    assert found.admission_failure("b", now=0.0) is None
+    assert [found.admission_failure("a", now=1.0) for _ in range(3)] == [None, None, DropReason.PACE]
 
 
 def test_so_many_addresses_are_remembered_and_no_more():
-    found = ConnectionTable(ConnectionLimits(connections=4, opening=4, pace=1.0))
+    found = ConnectionTable(ConnectionLimits(max_connections=4, max_opening=4, new_connections_per_second=1.0))
     for number in range(3 * ADDRESSES_MAX):
-        found.refusal(str(number), now=0.0)
+        found.admission_failure(str(number), now=0.0)
     assert len(found._rates) == ADDRESSES_MAX
 
 
@@ -73,7 +73,7 @@ def test_each_phase_has_its_time_and_an_answer_has_none():
     assert found.overdue(now=10.0) == [opening]
     assert found.overdue(now=1000.0) == [idle]
     assert len(found) == 1
-    found.enter(busy, IDLE, now=1000.0)
+    found.set_state(busy, IDLE, now=1000.0)
     assert found.overdue(now=1019.9) == []
     assert found.overdue(now=1020.0) == [busy]
 
@@ -88,10 +88,10 @@ def test_never_more_than_the_bounds_and_who_is_being_answered_is_never_dropped(s
     found, there = ConnectionTable(BOUNDS), []
     for now, (address, step, which) in enumerate(steps):
         if step == "open":
-            if found.refusal(address, now=now) is None:
+            if found.admission_failure(address, now=now) is None:
                 new = ClientConnection(address=address, since=float(now), drop=lambda: None)
                 victim = found.add(new)
-                assert victim is None or victim.phase is not BUSY
+                assert victim is None or victim.state is not BUSY
                 there = [each for each in there if each is not victim] + [new]
         elif there:
             chosen = there[which % len(there)]
@@ -99,6 +99,6 @@ def test_never_more_than_the_bounds_and_who_is_being_answered_is_never_dropped(s
                 found.discard(chosen)
                 there.remove(chosen)
             else:
-                found.enter(chosen, BUSY if step == "ask" else IDLE, now=float(now))
-        assert len(found) == len(there) <= BOUNDS.connections
-        assert found.count(OPENING) <= BOUNDS.opening
+                found.set_state(chosen, BUSY if step == "ask" else IDLE, now=float(now))
+        assert len(found) == len(there) <= BOUNDS.max_connections
+        assert found.count(OPENING) <= BOUNDS.max_opening

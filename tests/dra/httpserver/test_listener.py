@@ -51,7 +51,7 @@ class Serving:
             application,
             name="test",
             endpoint=Endpoint(port=0),
-            bounds=bounds,
+            limits=bounds,
             observer=lambda _, cause: self.dropped.update([cause]),
             context=context,
         )
@@ -94,7 +94,14 @@ class Serving:
 
 def bounds(**fields):
     return ConnectionLimits(
-        **{"connections": 20, "opening": 10, "handshake": 30.0, "request": 30.0, "idle": 30.0} | fields
+        **{
+            "max_connections": 20,
+            "max_opening": 10,
+            "handshake_timeout": 30.0,
+            "request_timeout": 30.0,
+            "idle_timeout": 30.0,
+        }
+        | fields
     )
 
 
@@ -123,7 +130,7 @@ async def test_what_a_dropped_connection_had_is_free_at_once_and_not_when_garbag
     gc.disable()
     before = there()
     try:
-        async with Serving(bounds(connections=3, opening=2), contexts[0]) as serving:
+        async with Serving(bounds(max_connections=3, max_opening=2), contexts[0]) as serving:
             begun = []
             for _ in range(30):
                 begun.append(await asyncio.to_thread(serving.connect))
@@ -144,8 +151,8 @@ def there():
 @pytest.mark.parametrize(
     ("said", "limit"),
     [
-        pytest.param(b"", {"request": 0.2}, id="nothing"),
-        pytest.param(b"\x16\x03\x01", {"handshake": 0.2}, id="the-beginning-of-a-hello"),
+        pytest.param(b"", {"request_timeout": 0.2}, id="nothing"),
+        pytest.param(b"\x16\x03\x01", {"handshake_timeout": 0.2}, id="the-beginning-of-a-hello"),
     ],
 )
 async def test_a_handshake_without_an_end_is_given_up(contexts, said, limit):
@@ -166,7 +173,7 @@ async def test_a_handshake_without_an_end_is_given_up(contexts, said, limit):
     ],
 )
 async def test_a_request_without_an_end_is_given_up(said):
-    async with Serving(bounds(request=0.2)) as serving:
+    async with Serving(bounds(request_timeout=0.2)) as serving:
         with serving.connect() as slow:
             slow.sendall(said)
             with contextlib.suppress(ConnectionResetError):
@@ -175,7 +182,7 @@ async def test_a_request_without_an_end_is_given_up(said):
 
 
 async def test_what_is_not_read_is_given_up():
-    async with Serving(bounds(idle=0.2)) as serving:
+    async with Serving(bounds(idle_timeout=0.2)) as serving:
         with serving.connect() as deaf:
             deaf.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             await serving.until(lambda: len(serving.listener) == 1)
@@ -183,7 +190,7 @@ async def test_what_is_not_read_is_given_up():
 
 
 async def test_an_answer_may_take_its_time_whatever_else_comes():
-    async with Serving(bounds(request=0.2, idle=0.2, connections=3, opening=2)) as serving:
+    async with Serving(bounds(request_timeout=0.2, idle_timeout=0.2, max_connections=3, max_opening=2)) as serving:
         serving.held.clear()
         asking = asyncio.create_task(serving.ask())
         await serving.began.acquire()
@@ -196,7 +203,7 @@ async def test_an_answer_may_take_its_time_whatever_else_comes():
 
 
 async def test_where_all_connections_are_being_answered_another_is_refused():
-    async with Serving(bounds(connections=2, opening=2)) as serving:
+    async with Serving(bounds(max_connections=2, max_opening=2)) as serving:
         serving.held.clear()
         asking = [asyncio.create_task(serving.ask()) for _ in range(2)]
         for _ in asking:
@@ -209,7 +216,7 @@ async def test_where_all_connections_are_being_answered_another_is_refused():
 
 
 async def test_one_address_that_connects_too_often_is_refused_and_others_are_not():
-    async with Serving(bounds(connections=100, opening=100, pace=0.001)) as serving:
+    async with Serving(bounds(max_connections=100, max_opening=100, new_connections_per_second=0.001)) as serving:
         with serving.connect() as often:
             assert await asyncio.to_thread(often.recv, 1) == b""
         assert serving.dropped == {DropReason.PACE: 1}
@@ -230,7 +237,7 @@ async def test_without_descriptors_it_waits_and_then_goes_on(monkeypatch, caplog
 
 async def test_the_log_says_once_a_minute_what_was_dropped_and_where_from(monkeypatch, caplog):
     monkeypatch.setattr(listening, "SWEEP_INTERVAL", 0.01)
-    async with Serving(bounds(opening=1)) as serving:
+    async with Serving(bounds(max_opening=1)) as serving:
         silent = [serving.connect() for _ in range(5)]
         await serving.until(lambda: "dropped" in caplog.text)
         silent += [serving.connect() for _ in range(5)]

@@ -14,8 +14,8 @@ from tests.dra.kube.virtual import LoopClock
 FOREVER = object()
 """In a stream: nothing more comes, and the connection stays open."""
 
-REFUSED = Unreachable("path", "connection refused", ambiguous=False)
-BROKEN = Unreachable("path", "connection lost", ambiguous=True)
+REFUSED = Unreachable("path", "connection refused", outcome_unknown=False)
+BROKEN = Unreachable("path", "connection lost", outcome_unknown=True)
 
 
 class Scripted:

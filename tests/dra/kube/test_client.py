@@ -175,7 +175,7 @@ async def test_a_list_that_expires_half_way_comes_again_in_one_piece():
 
 
 def too_long(request):
-    return errors.ResponseTooLarge(request.path, request.most)
+    return errors.ResponseTooLarge(request.path, request.max_bytes)
 
 
 async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
@@ -183,7 +183,7 @@ async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
     assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
     asked = [(request.query["limit"], request.query.get("continue", "")) for request in transport.requests]
     assert asked == [("500", ""), ("500", "t"), ("62", "t"), ("7", "t"), ("7", "u")]
-    assert {request.most for request in transport.requests} == {PAGE_BYTES_MAX}
+    assert {request.max_bytes for request in transport.requests} == {PAGE_BYTES_MAX}
 
 
 async def test_an_object_that_is_too_long_is_an_error():
@@ -195,7 +195,7 @@ async def test_a_list_in_one_piece_that_is_too_long_is_an_error():
     transport = Scripted(page(pod("a"), more="t"), refusal(410, "Expired"), too_long)
     with pytest.raises(errors.ResponseTooLarge):
         await listed(transport)
-    assert transport.requests[-1].most == LIST_BYTES_MAX
+    assert transport.requests[-1].max_bytes == LIST_BYTES_MAX
 
 
 async def test_a_list_that_expires_at_once_is_an_error():

@@ -214,7 +214,7 @@ async def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, clock, content, t
     path.write_text(content)
     with pytest.raises(Unreachable, match=rf"^kubeconfig {path}: .*{text}") as caught:
         await KubeconfigCredentials(str(path), clock=clock).access()
-    assert not caught.value.ambiguous
+    assert not caught.value.is_outcome_unknown
 
 
 async def test_a_file_that_is_not_there_is_named(clock, caplog):

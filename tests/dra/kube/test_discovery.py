@@ -121,7 +121,7 @@ async def test_a_kind_added_to_a_known_group_is_found_as_soon(discovery, server)
 async def test_what_was_wrong_can_be_forgotten(discovery, server):
     await discovery.resolve(named("jobs.batch"))
     server.paths["/apis/batch"] = group("v1beta1", preferred="v1beta1")
-    discovery.forget("batch")
+    discovery.invalidate("batch")
     assert (await discovery.resolve(named("jobs.batch"))).version == "v1beta1"
 
 
@@ -143,7 +143,7 @@ async def test_made_up_groups_do_not_fill_the_memory(discovery):
     for number in range(GROUPS_MAX + 10):
         await discovery.resolve(named(f"things.g{number}.io"))
     assert len(discovery._groups) == GROUPS_MAX
-    assert not discovery._asking
+    assert not discovery._locks
 
 
 async def test_a_slow_group_does_not_hold_up_the_others(discovery, server, clock):
@@ -179,4 +179,4 @@ async def test_what_kubectl_would_take_a_name_for(server, discovery, written, me
         "/apis": {"groups": [{"name": "batch"}, {"name": "empty.io"}]},
         "/api/v1": {"resources": [pods, nodes]},
     }
-    assert await discovery.meant(named(written)) == (named(meant) if meant else None)
+    assert await discovery.expand_shortcut(named(written)) == (named(meant) if meant else None)

@@ -67,8 +67,8 @@ def test_texts_start_with_the_object(response, text):
 
 
 def test_the_object_may_be_named_by_someone_who_knows_better():
-    error = errors.Unreachable("/api/v1/pods", "refused", ambiguous=False)
-    error.what = "claim ml/train"
+    error = errors.Unreachable("/api/v1/pods", "refused", outcome_unknown=False)
+    error.subject = "claim ml/train"
     assert str(error) == "claim ml/train: refused"
 
 
@@ -92,7 +92,7 @@ def test_retry_after(headers, details, seconds):
     with pytest.raises(errors.TooManyRequests) as caught:
         errors.raise_for_status(refusal(429, "TooManyRequests", headers=headers, **details), "Pod ml/a")
     assert caught.value.retry_after == seconds
-    assert caught.value.passing == (seconds is not None)
+    assert caught.value.is_retriable == (seconds is not None)
 
 
 def test_a_disruption_budget_says_no_and_not_later():
@@ -101,4 +101,4 @@ def test_a_disruption_budget_says_no_and_not_later():
     )
     with pytest.raises(errors.TooManyRequests) as caught:
         errors.raise_for_status(eviction, "Pod ml/a")
-    assert not caught.value.passing
+    assert not caught.value.is_retriable

@@ -24,22 +24,22 @@ def fact(note="waits", *, uid="u", reason="Waiting", severity=EventType.NORMAL):
 
 def test_a_sentence_is_news_once():
     memory = EventCorrelator()
-    assert memory.state(fact(), now=0.0) is not None
-    assert memory.state(fact(), now=SERIES_WINDOW - 1) is None
+    assert memory.correlate(fact(), now=0.0) is not None
+    assert memory.correlate(fact(), now=SERIES_WINDOW - 1) is None
     assert len(memory) == 1
 
 
 def test_it_stays_the_same_story_as_long_as_it_is_told():
     memory = EventCorrelator()
-    memory.state(fact(), now=0.0)
+    memory.correlate(fact(), now=0.0)
     for number in range(1, 20):
-        assert memory.state(fact(), now=number * (SERIES_WINDOW - 1)) is None
+        assert memory.correlate(fact(), now=number * (SERIES_WINDOW - 1)) is None
 
 
 def test_after_ten_minutes_without_it_it_is_news_again():
     memory = EventCorrelator()
-    memory.state(fact(), now=0.0)
-    assert memory.state(fact(), now=SERIES_WINDOW) is not None
+    memory.correlate(fact(), now=0.0)
+    assert memory.correlate(fact(), now=SERIES_WINDOW) is not None
 
 
 @pytest.mark.parametrize(
@@ -53,53 +53,53 @@ def test_after_ten_minutes_without_it_it_is_news_again():
 )
 def test_what_makes_two_facts_different(other):
     memory = EventCorrelator()
-    memory.state(fact(), now=0.0)
-    assert memory.state(other, now=0.0) is not None
+    memory.correlate(fact(), now=0.0)
+    assert memory.correlate(other, now=0.0) is not None
 
 
 def test_counts_are_due_slowly_and_only_of_what_was_posted():
     memory = EventCorrelator()
-    series = memory.state(fact(), now=0.0)
-    memory.state(fact(), now=1.0)
+    series = memory.correlate(fact(), now=0.0)
+    memory.correlate(fact(), now=1.0)
     assert memory.due(now=SERIES_UPDATE_INTERVAL) == []
     series.posted = True
     assert memory.due(now=SERIES_UPDATE_INTERVAL - 1) == []
     assert memory.due(now=SERIES_UPDATE_INTERVAL) == [series]
-    assert memory.due(now=1.0, all_of_them=True) == [series]
+    assert memory.due(now=1.0, all_series=True) == [series]
     series.written = series.count
-    assert memory.due(now=10 * SERIES_UPDATE_INTERVAL, all_of_them=True) == []
+    assert memory.due(now=10 * SERIES_UPDATE_INTERVAL, all_series=True) == []
 
 
 def test_the_memory_is_bounded_and_forgets_the_oldest():
     memory = EventCorrelator()
     for number in range(SERIES_MAX + 10):
-        memory.state(fact(uid=str(number)), now=1.0)
+        memory.correlate(fact(uid=str(number)), now=1.0)
     assert len(memory) == SERIES_MAX
-    assert memory.state(fact(uid=str(SERIES_MAX)), now=1.0) is None
-    assert memory.state(fact(uid="0"), now=1.0) is not None
+    assert memory.correlate(fact(uid=str(SERIES_MAX)), now=1.0) is None
+    assert memory.correlate(fact(uid="0"), now=1.0) is not None
 
 
 def test_what_is_still_told_is_not_the_oldest():
     memory = EventCorrelator()
-    memory.state(fact(uid="old but told"), now=0.0)
+    memory.correlate(fact(uid="old but told"), now=0.0)
     for number in range(SERIES_MAX):
-        memory.state(fact(uid=str(number)), now=1.0)
-        assert memory.state(fact(uid="old but told"), now=1.0) is None
+        memory.correlate(fact(uid=str(number)), now=1.0)
+        assert memory.correlate(fact(uid="old but told"), now=1.0) is None
 
 
 def test_what_is_over_is_forgotten():
     memory = EventCorrelator()
     for number in range(100):
-        memory.state(fact(uid=str(number)), now=0.0)
-    memory.state(fact(uid="new"), now=SERIES_WINDOW)
+        memory.correlate(fact(uid=str(number)), now=0.0)
+    memory.correlate(fact(uid="new"), now=SERIES_WINDOW)
     assert len(memory) == 1
 
 
 def test_what_was_forgotten_on_purpose_is_news():
     memory = EventCorrelator()
-    old = memory.state(fact(), now=0.0)
+    old = memory.correlate(fact(), now=0.0)
     memory.forget(old)
-    new = memory.state(fact(), now=0.0)
+    new = memory.correlate(fact(), now=0.0)
     assert new is not None
     memory.forget(old)  # not the one that is remembered now
     assert len(memory) == 1

@@ -171,7 +171,7 @@ async def test_a_tenant_that_fills_the_queue_keeps_no_event_of_another_back(cloc
     """3,000 claims of one namespace, and the Event of another namespace's claim never came."""
     heard = []
     transport = always(ACCEPTED)
-    recorder = EventRecorder(client_of(transport), instance="i", clock=clock, discarding=heard.append)
+    recorder = EventRecorder(client_of(transport), instance="i", clock=clock, on_discard=heard.append)
     for number in range(3 * QUEUE_MAX):
         recorder.record(fact(str(number)))
     theirs = fact("the other one")

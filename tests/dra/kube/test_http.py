@@ -178,7 +178,7 @@ async def test_a_refused_connection_proves_that_nothing_was_sent(unused_port):
     transport = HttpTransport(StaticCredentials(RestConfig(f"http://127.0.0.1:{unused_port}")))
     with pytest.raises(Unreachable) as caught:
         await transport.send(asking("PATCH"))
-    assert not caught.value.ambiguous
+    assert not caught.value.is_outcome_unknown
     assert caught.value.message == f"cannot connect to 127.0.0.1:{unused_port}: Connection refused"
     await transport.close()
 
@@ -205,7 +205,7 @@ async def test_a_connection_that_breaks_leaves_open_whether_it_happened():
     async with serving(handler) as transport:
         with pytest.raises(Unreachable, match="connection lost") as caught:
             await transport.send(asking("PATCH", body=b"{}"))
-    assert caught.value.ambiguous
+    assert caught.value.is_outcome_unknown
 
 
 async def test_a_server_that_does_not_answer_leaves_it_open_too():
@@ -217,7 +217,7 @@ async def test_a_server_that_does_not_answer_leaves_it_open_too():
     async with serving(handler) as transport:
         with pytest.raises(Unreachable, match=r"no answer within 0\.05 s") as caught:
             await transport.send(asking("PATCH", timeout=0.05))
-        assert caught.value.ambiguous
+        assert caught.value.is_outcome_unknown
         with pytest.raises(Unreachable, match="no answer"):
             await collected(transport, asking(timeout=0.05))
 
@@ -368,6 +368,6 @@ async def test_of_an_answer_that_is_too_long_no_more_is_read_than_the_client_tak
 
     async with serving(handler) as transport:
         with pytest.raises(ResponseTooLarge, match="longer than 2 MiB"):
-            await transport.send(asking(most=2 << 20))
-        assert len((await transport.send(asking(most=64 << 20))).body) == 64 << 20
+            await transport.send(asking(max_bytes=2 << 20))
+        assert len((await transport.send(asking(max_bytes=64 << 20))).body) == 64 << 20
     assert packed or written < 2 * 64, "the first answer was not written to its end"

@@ -37,7 +37,7 @@ async def test_they_are_synced_when_the_slowest_is():
     began = loop.time()
     group = Informers(Reflector(NODES, synced_after=1.0), Reflector(PODS, synced_after=3.0))
     running = asyncio.create_task(group.run())
-    await group.synced()
+    await group.wait_for_sync()
     assert loop.time() - began == pytest.approx(3.0)
     running.cancel()
     await asyncio.wait([running])
@@ -64,4 +64,4 @@ async def test_what_a_handler_raises_ends_all():
 async def test_each_says_what_keeps_it_from_knowing_its_kind(silent, failure, told):
     fine, other = Reflector(NODES), Reflector(PODS)
     fine.silent, other.silent, other.failure = 0.0, silent, failure
-    assert Informers(fine, other).troubles() == told
+    assert Informers(fine, other).not_ready_reasons() == told

@@ -80,9 +80,13 @@ def server():
     return LeaseServer()
 
 
+def is_leader(election):
+    return election._clock.now() < election.write_deadline
+
+
 @contextlib.asynccontextmanager
 async def held(election):
-    task = asyncio.create_task(election.hold())
+    task = asyncio.create_task(election.renew())
     yield task
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, LeadershipLostError):
@@ -91,12 +95,12 @@ async def held(election):
 
 async def test_the_first_one_makes_the_lease_and_need_not_wait(server, clock):
     one = server.candidate("one", clock)
-    assert not one.leading
+    assert not is_leader(one)
     assert one.write_deadline == LONG_PAST
     await one.acquire()
-    assert one.leading
+    assert is_leader(one)
     assert clock.now() == 0.0
-    assert one.quiet_until == LONG_PAST
+    assert one.previous_writes_until == LONG_PAST
     assert one.write_deadline == 14.0
     assert server.spec["holderIdentity"] == "one"
     assert server.spec["leaseDurationSeconds"] == 15
@@ -109,7 +113,7 @@ async def test_a_leader_renews_and_its_writes_may_go_on(server, clock):
     async with held(one) as task:
         await asyncio.sleep(3600.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
         assert one.write_deadline >= clock.now() + 12.0
     assert server.spec["acquireTime"] == "2026-11-20T12:00:00.000000Z"
     assert server.spec["leaseTransitions"] == 0
@@ -136,7 +140,7 @@ async def test_only_one_leads_and_the_other_waits(server, clock):
         waiting = asyncio.create_task(two.acquire())
         await asyncio.sleep(600.0)
         assert not waiting.done()
-        assert (two.leading, two.holder) == (False, "one")
+        assert (is_leader(two), two.holder) == (False, "one")
         waiting.cancel()
 
 
@@ -155,8 +159,8 @@ async def test_after_a_crash_the_next_one_waits_for_the_end_of_the_lease_and_the
     await two.acquire()
     assert 15.0 <= clock.now() <= 15.1
     assert one.write_deadline < clock.now()
-    assert not one.leading
-    assert two.quiet_until == pytest.approx(clock.now() + 10.0)
+    assert not is_leader(one)
+    assert two.previous_writes_until == pytest.approx(clock.now() + 10.0)
     assert server.spec["leaseTransitions"] == 1
 
 
@@ -179,11 +183,11 @@ async def test_a_lease_given_back_is_taken_at_once(server, clock):
     one, two = server.candidate("one", clock), server.candidate("two", clock)
     await one.acquire()
     await one.release()
-    assert not one.leading
+    assert not is_leader(one)
     assert server.spec["holderIdentity"] == ""
     await two.acquire()
     assert clock.now() == 0.0
-    assert two.quiet_until == LONG_PAST
+    assert two.previous_writes_until == LONG_PAST
 
 
 async def test_who_gives_a_lease_back_with_a_write_under_way_leaves_the_next_one_careful(server, clock):
@@ -195,7 +199,7 @@ async def test_who_gives_a_lease_back_with_a_write_under_way_leaves_the_next_one
     server.lost_answers.clear()
     await one.release()
     await two.acquire()
-    assert two.quiet_until == pytest.approx(10.0)
+    assert two.previous_writes_until == pytest.approx(10.0)
 
 
 async def test_a_restart_under_the_same_name_is_a_new_leader(server, clock):
@@ -203,7 +207,7 @@ async def test_a_restart_under_the_same_name_is_a_new_leader(server, clock):
     again = server.candidate("one", clock)
     await again.acquire()
     assert clock.now() == 0.0
-    assert again.quiet_until == pytest.approx(25.0)
+    assert again.previous_writes_until == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize("failure", [REFUSED, BROKEN, refusal(500), refusal(403, "Forbidden")], ids=str)
@@ -212,9 +216,9 @@ async def test_who_cannot_renew_steps_down_in_time(server, clock, failure):
     await one.acquire()
     server.cut["one"] = failure
     with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: not renewed \("):
-        await one.hold()
+        await one.renew()
     assert 10.0 <= clock.now() <= 12.0
-    assert not one.leading
+    assert not is_leader(one)
 
 
 async def test_a_short_outage_costs_nothing(server, clock):
@@ -227,7 +231,7 @@ async def test_a_short_outage_costs_nothing(server, clock):
         del server.cut["one"]
         await asyncio.sleep(5.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
         assert one.failure is None
 
 
@@ -243,7 +247,7 @@ async def test_a_server_that_does_not_answer_is_asked_more_than_once_before_givi
 
     one._client = client_of(Handling(silent))
     with pytest.raises(LeadershipLostError):
-        await one.hold()
+        await one.renew()
     assert len(asked) >= 2
     assert clock.now() <= 12.5
 
@@ -257,7 +261,7 @@ async def test_a_renewal_whose_answer_is_lost_is_recognized(server, clock):
         server.lost_answers.clear()
         await asyncio.sleep(10.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
 
 
 async def test_taking_a_lease_without_hearing_of_it_is_careful(server, clock):
@@ -265,10 +269,10 @@ async def test_taking_a_lease_without_hearing_of_it_is_careful(server, clock):
     server.lost_answers.add("one")
     task = asyncio.create_task(one.acquire())
     await asyncio.sleep(1.0)
-    assert not one.leading
+    assert not is_leader(one)
     server.lost_answers.clear()
     await task
-    assert one.quiet_until == pytest.approx(clock.now() + 25.0)
+    assert one.previous_writes_until == pytest.approx(clock.now() + 25.0)
 
 
 async def test_a_leader_sees_that_the_lease_was_taken_from_it(server, clock):
@@ -276,7 +280,7 @@ async def test_a_leader_sees_that_the_lease_was_taken_from_it(server, clock):
     await one.acquire()
     server._store({**server.spec, "holderIdentity": "two"}, 200)
     with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: held by two$"):
-        await one.hold()
+        await one.renew()
     assert clock.now() <= 5.0
     assert server.spec["holderIdentity"] == "two"
 
@@ -286,7 +290,7 @@ async def test_a_leader_whose_lease_was_emptied_steps_down(server, clock):
     await one.acquire()
     server._store({**server.spec, "holderIdentity": ""}, 200)
     with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: held by nobody$"):
-        await one.hold()
+        await one.renew()
     assert server.spec["holderIdentity"] == ""
 
 
@@ -298,7 +302,7 @@ async def test_somebody_elses_annotation_on_the_lease_costs_nothing(server, cloc
             server._store(server.spec, 200)  # a new resourceVersion
             await asyncio.sleep(3.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
 
 
 async def test_a_lease_that_somebody_deletes_is_made_again(server, clock):
@@ -308,7 +312,7 @@ async def test_a_lease_that_somebody_deletes_is_made_again(server, clock):
         server.lease = None
         await asyncio.sleep(10.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
     assert server.spec["holderIdentity"] == "one"
 
 
@@ -322,7 +326,7 @@ async def test_a_lease_that_somebody_deletes_is_no_chance_for_another(server, cl
     assert not waiting.done()  # one does not renew, but it may still write
     await waiting
     assert one.write_deadline < clock.now()
-    assert two.quiet_until == pytest.approx(clock.now() + 10.0)
+    assert two.previous_writes_until == pytest.approx(clock.now() + 10.0)
 
 
 async def test_who_lost_may_try_again(server, clock):
@@ -330,9 +334,9 @@ async def test_who_lost_may_try_again(server, clock):
     await one.acquire()
     server._store({**server.spec, "holderIdentity": "two"}, 200)
     with pytest.raises(LeadershipLostError):
-        await one.hold()
+        await one.renew()
     await one.acquire()
-    assert one.leading
+    assert is_leader(one)
     assert server.spec["leaseTransitions"] == 1
 
 
@@ -348,7 +352,7 @@ async def test_giving_back_is_best_effort(server, clock, caplog):
     await one.acquire()
     server.cut["one"] = REFUSED
     await one.release()
-    assert not one.leading
+    assert not is_leader(one)
     assert "it will expire" in caplog.text
 
 
@@ -361,7 +365,7 @@ async def test_renewals_do_not_wait_behind_other_requests(server, clock):
     async with held(one) as task:
         await asyncio.sleep(60.0)
         assert not task.done()
-        assert one.leading
+        assert is_leader(one)
     for each in backlog:
         each.cancel()
 
@@ -377,7 +381,7 @@ async def test_renewals_do_not_wait_behind_other_requests(server, clock):
 async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock):
     """Three candidates, cut off and heard again at random: nobody may write while somebody else may."""
     chance = seeded(5)
-    terms = ElectionTimings(duration=5, renew_deadline=3.0, retry=1.0, request=2.0)
+    terms = ElectionTimings(lease_duration=5, renew_deadline=3.0, retry_period=1.0, request_timeout=2.0)
     candidates = {name: server.candidate(name, clock, terms=terms) for name in ("one", "two", "three")}
     leaders = set()
 
@@ -385,12 +389,12 @@ async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock)
         while True:
             await election.acquire()
             with contextlib.suppress(LeadershipLostError):
-                await election.hold()
+                await election.renew()
 
     tasks = [asyncio.create_task(stand(each)) for each in candidates.values()]
     for _ in range(2000):
         await asyncio.sleep(0.5)
-        leading = [name for name, each in candidates.items() if each.leading]
+        leading = [name for name, each in candidates.items() if is_leader(each)]
         assert len(leading) <= 1
         leaders.update(leading)
         if chance.random() < 0.1:
@@ -410,9 +414,9 @@ async def test_a_leader_that_is_told_to_stand_down_gives_the_lease_back(server, 
     server.note(**{STAND_DOWN: "for a downgrade"})
     began = clock.now()
     with pytest.raises(StoodDownError, match="ordered to stand down"):
-        await one.hold()
-    assert clock.now() - began <= 3 * ElectionTimings().retry
-    assert one.leading  # until its work has ended, nobody else may begin
+        await one.renew()
+    assert clock.now() - began <= 3 * ElectionTimings().retry_period
+    assert is_leader(one)  # until its work has ended, nobody else may begin
     await one.release()
     assert server.spec["holderIdentity"] == ""
     assert server.lease["metadata"]["annotations"][STAND_DOWN] == "for a downgrade"
@@ -425,11 +429,11 @@ async def test_nobody_takes_a_lease_that_is_to_be_left_alone_until_that_is_over(
     await one.release()
     waiting = asyncio.create_task(two.acquire())
     await asyncio.sleep(120)
-    assert not two.leading
+    assert not is_leader(two)
     assert server.spec["holderIdentity"] in {"", "one"}
     server.note(**{STAND_DOWN: None})
     await asyncio.sleep(5)
-    assert two.leading
+    assert is_leader(two)
     await waiting
 
 
@@ -438,9 +442,9 @@ async def test_whoever_needs_the_silence_takes_the_lease_in_spite_of_it(server, 
     await one.acquire()
     server.note(**{STAND_DOWN: "for a downgrade"})
     with pytest.raises(StoodDownError):
-        await one.hold()
+        await one.renew()
     await one.release()
     await quiet.acquire()
     async with held(quiet):
         await asyncio.sleep(60)
-        assert quiet.leading
+        assert is_leader(quiet)

@@ -21,7 +21,7 @@ from dra.kube.lease_rules import (
 )
 from dra.model.meta import ObjectMeta
 
-TERMS = ElectionTimings(duration=15, renew_deadline=10.0, retry=2.0, request=10.0)
+TERMS = ElectionTimings(lease_duration=15, renew_deadline=10.0, retry_period=2.0, request_timeout=10.0)
 
 
 def lease(holder, *, renewed="t0", version="1", answered=None):
@@ -55,7 +55,7 @@ def lease(holder, *, renewed="t0", version="1", answered=None):
     ],
 )
 def test_decisions(seen, leading, now, decision):
-    assert decide(seen, identity="me", leading=leading, now=now) == decision
+    assert decide(seen, identity="me", is_leader=leading, now=now) == decision
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
 
 
 @pytest.mark.parametrize(
-    ("decision", "since", "quiet_until", "previous"),
+    ("decision", "since", "previous_writes_until", "previous"),
     [
         pytest.param(CreateLease(), None, LONG_PAST, "", id="first-of-all"),
         pytest.param(AcquireLease(lease("")), 99.5, 110.0, "", id="given-back"),
@@ -87,10 +87,10 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
         pytest.param(AcquireLease(lease("me")), 99.0, 124.0, "me", id="of-the-process-before-us"),
     ],
 )
-def test_a_new_leader_knows_until_when_late_writes_may_come(decision, since, quiet_until, previous):
+def test_a_new_leader_knows_until_when_late_writes_may_come(decision, since, previous_writes_until, previous):
     seen = None if since is None else ObservedLease(decision.lease, since)
     tenure = begin_tenure(decision, seen, terms=TERMS, sent=99.0, now=100.0)
-    assert (tenure.renewed_at, tenure.quiet_until, tenure.previous) == (99.0, quiet_until, previous)
+    assert (tenure.renewed_at, tenure.previous_writes_until, tenure.previous) == (99.0, previous_writes_until, previous)
 
 
 def test_a_lease_that_is_deleted_is_remembered():
@@ -107,14 +107,16 @@ def test_writes_end_before_the_lease_does():
 
 @pytest.mark.parametrize(("now", "over"), [(109.9, False), (110.0, True)])
 def test_a_tenure_that_cannot_be_renewed_is_over(now, over):
-    assert Tenure(100.0, LONG_PAST).over(TERMS, now=now) is over
+    assert Tenure(100.0, LONG_PAST).is_over(TERMS, now=now) is over
 
 
 @pytest.mark.parametrize(
-    "terms", [{"retry": 10.0}, {"renew_deadline": 14.0}, {"duration": 10}, {"renew_deadline": 1.0}], ids=str
+    "terms",
+    [{"retry_period": 10.0}, {"renew_deadline": 14.0}, {"lease_duration": 10}, {"renew_deadline": 1.0}],
+    ids=str,
 )
 def test_terms_that_do_not_fit_each_other_are_refused(terms):
-    with pytest.raises(ValueError, match=r"^election timings: retry "):
+    with pytest.raises(ValueError, match=r"^election timings: retry_period "):
         ElectionTimings(**terms)
 
 
@@ -128,5 +130,5 @@ def test_nobody_takes_a_lease_while_its_leader_may_write(sent, travelled, looked
     """The leader renews at `sent`; another candidate sees it when it has arrived, or later, and then waits."""
     seen = observe_lease(None, lease("x"), now=sent + travelled + looked)
     now = seen.since + waited
-    if isinstance(decide(seen, identity="me", leading=False, now=now), AcquireLease):
+    if isinstance(decide(seen, identity="me", is_leader=False, now=now), AcquireLease):
         assert Tenure(sent, LONG_PAST).write_until(TERMS) < now

@@ -112,7 +112,7 @@ def known(*, version="7", entries=("a",), **changes):
 
 
 async def rewrite(transport):
-    return await client_of(transport).rewrite(CLAIMS, KEY, NOTE, before=known(), subresource="status")
+    return await client_of(transport).update_as_protobuf(CLAIMS, KEY, NOTE, before=known(), subresource="status")
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_a_kind_that_was_made_up_has_no_path_either(group, version, plural):
 
 
 def test_names_in_texts_and_metrics():
-    assert JOBS.what(("ml", "train")) == "Job ml/train"
-    assert NODES.what(("", "n1")) == "Node n1"
+    assert JOBS.describe(("ml", "train")) == "Job ml/train"
+    assert NODES.describe(("", "n1")) == "Node n1"
     assert (JOBS.label, PODS.label) == ("jobs.batch", "pods")
     assert (JOBS.api_version, PODS.api_version) == ("batch/v1", "v1")
 

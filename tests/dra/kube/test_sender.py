@@ -12,12 +12,14 @@ BUSY = refusal(429, "TooManyRequests", headers={"retry-after": "2"})
 
 
 def sender_of(transport, clock, *, qps=1000.0, burst=1000.0, observer=None):
-    return Sender(transport, RateLimiter(qps, burst, clock=clock), clock=clock, observer=observer, lasting=10.0)
+    return Sender(
+        transport, RateLimiter(qps, burst, clock=clock), clock=clock, observer=observer, late_write_seconds=10.0
+    )
 
 
 async def sent(sender, method="GET", *, within=30.0, priority=RequestPriority.NORMAL):
     request = Request(method=method, path="/api/v1/pods", timeout=within)
-    return await sender.send(request, what="Pod ml/a", label="pods", priority=priority)
+    return await sender.send(request, subject="Pod ml/a", label="pods", priority=priority)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ async def test_who_gets_no_turn_before_the_deadline_has_sent_nothing(clock):
     await sent(sender)
     with pytest.raises(errors.Unreachable) as caught:
         await sent(sender, "PATCH", within=3.0)
-    assert not caught.value.ambiguous
+    assert not caught.value.is_outcome_unknown
     assert "raise qps and burst" in str(caught.value)
     assert clock.now() == pytest.approx(3.0)
     assert len(transport.requests) == 1
@@ -126,7 +128,7 @@ async def test_a_server_that_does_not_answer_has_a_bounded_number_of_requests_to
     assert most == MAX_IN_FLIGHT
     with pytest.raises(errors.Unreachable) as caught:
         await sent(sender, "PATCH", within=10.0)
-    assert not caught.value.ambiguous
+    assert not caught.value.is_outcome_unknown
     assert f"{MAX_IN_FLIGHT} requests are in progress" in str(caught.value)
     renewal = asyncio.create_task(sent(sender, "PATCH", priority=RequestPriority.LEADERSHIP, within=100.0))
     await asyncio.sleep(1.0)
@@ -171,7 +173,7 @@ async def test_the_time_of_a_request_does_not_contain_the_wait_for_its_turn(cloc
 
 async def opened(sender):
     request = Request(method="GET", path="/api/v1/pods", timeout=30.0)
-    async with sender.stream(request, what="pods", label="pods", priority=RequestPriority.NORMAL) as blocks:
+    async with sender.stream(request, subject="pods", label="pods", priority=RequestPriority.NORMAL) as blocks:
         return [block async for block in blocks]
 
 

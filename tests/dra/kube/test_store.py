@@ -36,14 +36,14 @@ def short(change):
             return f"{sign}{found.metadata.name}{found.metadata.uid}@{found.metadata.resource_version}"
         case Synced(resource_version=version, first=first):
             return f"synced@{version}{'' if first else ' again'}"
-        case ServerRestored(what=what, version=version, known=known):
-            return f"{what}: {version} after {known}"
+        case ServerRestored(subject=subject, version=version, known=known):
+            return f"{subject}: {version} after {known}"
 
 
 def relist(store, *objects, version=100, unreadable=()):
     out = []
     store.begin_list()
-    store.listed(objects, [identity(each) for each in unreadable], out)
+    store.add_page(objects, [identity(each) for each in unreadable], out)
     store.end_list(str(version), out)
     return [short(change) for change in out]
 
@@ -105,9 +105,9 @@ def test_a_successor_that_is_not_kept_still_means_that_the_old_one_is_gone():
 
 
 def test_with_a_selector_a_deletion_may_only_be_a_leaving():
-    store = Store(narrowed=True)
+    store = Store(has_selectors=True)
     assert told(store, ("upsert", obj()), ("delete", obj(version=2))) == ["+a1@1", "?a1@2"]
-    store = Store(narrowed=True)
+    store = Store(has_selectors=True)
     relist(store, obj())
     assert relist(store, version=200) == ["?a1@1", "synced@200 again"]
 
@@ -157,7 +157,7 @@ def test_an_object_that_is_there_again_proves_a_restored_backup_as_well(deleted)
 
 
 def test_an_object_that_only_left_what_is_looked_at_may_come_back():
-    store = Store(narrowed=True)
+    store = Store(has_selectors=True)
     told(store, ("upsert", obj(version=500)), ("delete", obj(version=510)))
     assert relist(store, obj(version=520)) == ["+a1@520", "synced@100"]
 
@@ -182,7 +182,7 @@ def test_a_list_that_starts_over_forgets_what_it_had_shown():
     out = []
     relist(store, obj("a"), obj("b"))
     store.begin_list()
-    store.listed([obj("a")], [], out)
+    store.add_page([obj("a")], [], out)
     assert relist(store, obj("b"), version=200) == ["-a1@1", "synced@200 again"]
 
 
@@ -216,7 +216,7 @@ def test_an_unreadable_object_is_deleted_like_any_other(deleted, changes):
 
 
 def test_a_deletion_of_a_successor_makes_the_predecessor_certainly_gone_even_with_a_selector():
-    store = Store(narrowed=True)
+    store = Store(has_selectors=True)
     out = []
     relist(store, obj("a"))
     store.forget(identity(obj("a", uid="2", version=5)), out)
@@ -234,7 +234,7 @@ def test_who_follows_the_changes_of_relists_has_what_the_server_has(lists):
     for version, state in enumerate(lists):
         out = []
         store.begin_list()
-        store.listed([obj(name, uid=uid, version=rv) for name, (uid, rv) in state.items()], [], out)
+        store.add_page([obj(name, uid=uid, version=rv) for name, (uid, rv) in state.items()], [], out)
         store.end_list(str(version), out)
         for change in out:
             if isinstance(change, Upserted):

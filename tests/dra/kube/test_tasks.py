@@ -83,7 +83,7 @@ async def test_a_block_that_is_called_off_ends_the_work_beside_it():
 async def test_what_a_detached_task_fails_with_is_logged_with_its_traceback(caplog):
     detached = BackgroundTasks()
     detached.start(failing_after(1.0), name="container (a, main)")
-    await detached.settled()
+    await detached.wait_for_all()
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "container (a, main) failed" in record.getMessage()
@@ -95,16 +95,16 @@ async def test_who_waits_for_the_first_failure_of_detached_tasks_gets_it():
     for seconds in (3.0, 2.0):
         detached.start(failing_after(seconds), name="work")
     with pytest.raises(TypeError, match="unexpected keyword"):
-        await detached.failed()
+        await detached.wait_for_failure()
     await detached.close()
 
 
 async def test_a_failure_from_before_is_raised_to_who_asks_later():
     detached = BackgroundTasks()
     detached.start(failing_after(1.0), name="work")
-    await detached.settled()
+    await detached.wait_for_all()
     with pytest.raises(TypeError, match="unexpected keyword"):
-        await detached.failed()
+        await detached.wait_for_failure()
 
 
 async def test_a_detached_task_that_is_cancelled_has_not_failed(caplog):

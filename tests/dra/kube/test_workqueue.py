@@ -232,7 +232,7 @@ async def test_a_key_is_handled_once_at_a_time_and_again_if_it_was_touched_meanw
 
 async def test_what_fails_comes_back_later_and_later():
     async def fail(*_):
-        raise Unreachable("x", "away", ambiguous=False)
+        raise Unreachable("x", "away", outcome_unknown=False)
 
     async with Work(fail) as work:
         work.queue.add("a")

@@ -29,14 +29,18 @@ def metrics():
 
 
 @pytest.fixture
-def troubles():
+def not_ready_reasons():
     return []
 
 
 @pytest.fixture
-async def endpoints(metrics, troubles):
+async def endpoints(metrics, not_ready_reasons):
     async with TelemetryServer(
-        probes=ANYWHERE, metrics=ANYWHERE, registry=metrics, troubles=lambda: troubles, observer=ignored
+        probes=ANYWHERE,
+        metrics=ANYWHERE,
+        registry=metrics,
+        not_ready_reasons=lambda: not_ready_reasons,
+        observer=ignored,
     ) as serving:
         yield serving
 
@@ -50,14 +54,14 @@ async def answer(endpoints, name, path):
         return given.status, await given.text()
 
 
-async def test_alive_is_whose_loop_turns(endpoints, troubles):
-    troubles.append("pods: not listed yet")
+async def test_alive_is_whose_loop_turns(endpoints, not_ready_reasons):
+    not_ready_reasons.append("pods: not listed yet")
     assert await answer(endpoints, "probes", "/healthz") == (200, "ok\n")
 
 
-async def test_ready_is_who_knows_the_cluster_and_the_rest_is_told(endpoints, troubles):
+async def test_ready_is_who_knows_the_cluster_and_the_rest_is_told(endpoints, not_ready_reasons):
     assert await answer(endpoints, "probes", "/readyz") == (200, "ok\n")
-    troubles += ["pods: not listed yet", "nodes: no event for 200 s"]
+    not_ready_reasons += ["pods: not listed yet", "nodes: no event for 200 s"]
     assert await answer(endpoints, "probes", "/readyz") == (503, "pods: not listed yet\nnodes: no event for 200 s\n")
 
 
@@ -92,7 +96,7 @@ async def test_probes_and_metrics_are_served_apart(endpoints):
 
 async def test_afterwards_nobody_listens(metrics):
     async with TelemetryServer(
-        probes=ANYWHERE, metrics=ANYWHERE, registry=metrics, troubles=list, observer=ignored
+        probes=ANYWHERE, metrics=ANYWHERE, registry=metrics, not_ready_reasons=list, observer=ignored
     ) as serving:
         pass
     with pytest.raises(aiohttp.ClientConnectorError):
@@ -101,7 +105,7 @@ async def test_afterwards_nobody_listens(metrics):
 
 async def test_who_cannot_listen_everywhere_listens_nowhere(endpoints, metrics):
     taken = Endpoint(port=int(endpoints.addresses["metrics"].rpartition(":")[2]))
-    second = TelemetryServer(probes=ANYWHERE, metrics=taken, registry=metrics, troubles=list, observer=ignored)
+    second = TelemetryServer(probes=ANYWHERE, metrics=taken, registry=metrics, not_ready_reasons=list, observer=ignored)
     with pytest.raises(OSError, match="address already in use"):
         await second.__aenter__()
     with pytest.raises(aiohttp.ClientConnectorError):
@@ -110,6 +114,6 @@ async def test_who_cannot_listen_everywhere_listens_nowhere(endpoints, metrics):
 
 async def test_what_is_switched_off_opens_no_socket(metrics):
     async with TelemetryServer(
-        probes=None, metrics=ANYWHERE, registry=metrics, troubles=list, observer=ignored
+        probes=None, metrics=ANYWHERE, registry=metrics, not_ready_reasons=list, observer=ignored
     ) as serving:
         assert list(serving.addresses) == ["metrics"]

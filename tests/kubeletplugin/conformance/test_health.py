@@ -91,4 +91,4 @@ async def test_who_cannot_read_the_checkpoint_is_not_well(node):
         client = grpc_health.HealthClient(kubelet.channel)
         answer = await client.check(grpc_health.HealthCheckRequest())
         assert answer.status == grpc_health.HealthCheckResponse.NOT_SERVING
-        await until(kubelet.application.troubles, saying="troubles")
+        await until(kubelet.application.not_ready_reasons, saying="not ready")

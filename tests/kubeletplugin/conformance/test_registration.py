@@ -36,7 +36,7 @@ async def test_a_driver_says_who_it_is_and_where(node):
             "v1.DRAResourceHealth",
             "v1alpha1.DRAResourceHealth",
         ]
-        assert kubelet.application.troubles() == []
+        assert kubelet.application.not_ready_reasons() == []
 
 
 async def test_sockets_are_for_us_alone(node):
@@ -69,7 +69,7 @@ async def test_several_drivers_are_registered_each_for_itself(node):
         first, second = await kubelet.register(NAME), await kubelet.register(OTHER)
         assert first.info.endpoint != second.info.endpoint
         await node.published(count=2)
-        await until(lambda: application.troubles() == [], saying="ready")
+        await until(lambda: application.not_ready_reasons() == [], saying="ready")
 
 
 async def test_a_refusal_is_told_with_what_to_do(node, caplog):
@@ -82,7 +82,7 @@ async def test_a_refusal_is_told_with_what_to_do(node, caplog):
     async with node.plugin() as application, node.kubelet() as kubelet:
         for error, remedy in refusals.items():
             await kubelet.register(NAME, error=error)
-            (trouble,) = [t for t in application.troubles() if "rejected by the kubelet" in t]
+            (trouble,) = [t for t in application.not_ready_reasons() if "rejected by the kubelet" in t]
             assert error in trouble
             assert remedy in trouble
         assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == len(refusals)
@@ -229,7 +229,7 @@ async def test_a_checkpoint_that_cannot_be_read_is_told_to_every_pod_and_no_slic
     async with node.registered() as kubelet:
         for error in ((await kubelet.prepare(new))[uid(new)], (await kubelet.unprepare(claim))[uid(claim)]):
             assert str(node.checkpoint()) in error
-        assert any(str(node.checkpoint()) in trouble for trouble in kubelet.application.troubles())
+        assert any(str(node.checkpoint()) in trouble for trouble in kubelet.application.not_ready_reasons())
         assert len(node.cdi_files()) == 1
         assert await node.user.list("resourceslices") == []
         node.checkpoint().write_bytes(whole)

@@ -213,12 +213,12 @@ async def test_a_node_that_is_not_there_yet_is_waited_for():
     scene = Scene()
     async with publishing(scene):
         await asyncio.sleep(20)
-        assert scene.publisher.troubles() == [
+        assert scene.publisher.not_ready_reasons() == [
             'driver gpu.example.com on node n1: ResourceSlices are not published: Node n1: nodes "n1" not found'
         ]
         await scene.node()
         await scene.until(lambda slices: slices, within=40)
-        assert scene.publisher.troubles() == []
+        assert scene.publisher.not_ready_reasons() == []
 
 
 async def test_slices_of_a_node_that_was_made_anew_get_its_uid(scene):
@@ -235,12 +235,12 @@ async def test_a_refusal_is_told_and_tried_again(scene, caplog):
     scene.front.answer["POST"] = Response(403, {}, b'{"kind":"Status","reason":"Forbidden","message":"no right"}')
     async with publishing(scene):
         await asyncio.sleep(300)
-        assert "no right" in scene.publisher.troubles()[0]
+        assert "no right" in scene.publisher.not_ready_reasons()[0]
         assert 5 < scene.front.count("POST") < 30
         scene.front.answer.clear()
         await scene.until(lambda slices: slices)
         await asyncio.sleep(1)
-        assert scene.publisher.troubles() == []
+        assert scene.publisher.not_ready_reasons() == []
     assert sum("no right" in r.message for r in caplog.records if r.levelname == "ERROR") == 1
 
 
@@ -251,7 +251,7 @@ async def test_a_pool_that_cannot_be_published_leaves_what_was_there(scene):
         scene.driver.tell()
         await asyncio.sleep(100)
         assert await scene.slices() == before
-        assert "device GPU: name: must be a DNS label" in scene.publisher.troubles()[0]
+        assert "device GPU: name: must be a DNS label" in scene.publisher.not_ready_reasons()[0]
         scene.driver.devices = (device("gpu-7"),)
         scene.driver.tell()
         await scene.until(lambda slices: slices[0]["spec"]["devices"][0]["name"] == "gpu-7", within=1)
@@ -266,10 +266,10 @@ async def test_a_driver_that_fails_does_not_end_the_plugin(scene, monkeypatch):
         monkeypatch.setattr(scene.driver, "pools", broken)
         scene.driver.tell()
         await asyncio.sleep(10)
-        assert "nvml is gone" in scene.publisher.troubles()[0]
+        assert "nvml is gone" in scene.publisher.not_ready_reasons()[0]
         monkeypatch.undo()
         await asyncio.sleep(40)
-        assert scene.publisher.troubles() == []
+        assert scene.publisher.not_ready_reasons() == []
 
 
 async def test_fields_that_the_server_drops_are_told_and_not_sent_for_ever(scene, caplog):

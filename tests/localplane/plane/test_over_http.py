@@ -43,7 +43,7 @@ async def test_a_lost_connection_is_one_and_the_server_lives_on(made, transport)
     made.faults.set([FaultRule(fault=Fault.LOST, component="dra-reserve", after=True, times=1)])
     with pytest.raises(Unreachable) as lost:
         await create(transport, "a")
-    assert lost.value.ambiguous
+    assert lost.value.is_outcome_unknown
     assert await create(transport, "a") == 409
     assert await create(transport, "b") == 201
 

@@ -87,7 +87,7 @@ class FaultyServer:
     async def unanswered(self, request, _):
         """It is done, and nobody hears of it."""
         await self._server.handle(request)
-        raise Unreachable(request.path, "connection reset", ambiguous=True)
+        raise Unreachable(request.path, "connection reset", outcome_unknown=True)
 
     async def late(self, request, seconds):
         """It arrives when nobody waits for it any more."""
@@ -98,11 +98,11 @@ class FaultyServer:
 
         task = asyncio.create_task(arrive())
         self._late.add(task)
-        raise Unreachable(request.path, "no answer", ambiguous=True)
+        raise Unreachable(request.path, "no answer", outcome_unknown=True)
 
     async def refused(self, request, _):
         """It never gets there."""
-        raise Unreachable(request.path, "connection refused", ambiguous=False)
+        raise Unreachable(request.path, "connection refused", outcome_unknown=False)
 
     async def forbidden(self, *_):
         return status_errors.StatusError(403, "Forbidden", "no").response

@@ -102,7 +102,7 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Che
     if lease is None and pid is not None:
         detail = f"the controller of the local plane runs (pid {pid})"
         return CheckResult(check="controllers", state=CheckState.OK, detail=detail)
-    if lease is not None and lease.stood_down:
+    if lease is not None and lease.is_stood_down:
         detail = f"controllers stand down (lease {where})"
         return CheckResult(
             check="controllers", state=CheckState.MISSING, detail=detail, remedy=cluster_checks.adopt_command(key)

@@ -206,7 +206,7 @@ def judge_controllers(
     if pid is not None:
         detail = f"the controller of the local plane runs (pid {pid}): it uses no lease, and lists workloads again"
         return CheckResult(check=check, state=CheckState.WARNING, detail=detail)
-    if lease is not None and not lease.stood_down and (holder or installed):
+    if lease is not None and not lease.is_stood_down and (holder or installed):
         detail = f"{holder or 'a Deployment'} does not stand down (lease {where})"
         return CheckResult(
             check=check, state=CheckState.MISSING, detail=detail, remedy=apply_command(options.repeated_flags)
@@ -218,7 +218,7 @@ def judge_controllers(
         detail = f"stands down (lease {where}); its Deployment can be deleted"
         verdict = CheckState.MISSING if options.purge else CheckState.OK
         return CheckResult(check=check, state=verdict, detail=detail, remedy=remove if options.purge else None)
-    detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "not installed"
+    detail = f"stands down (lease {where})" if lease is not None and lease.is_stood_down else "not installed"
     return CheckResult(check=check, state=CheckState.OK, detail=detail)
 
 
@@ -325,5 +325,5 @@ async def _list_objects(
         pages = client.list_pages(resource, PartialObjectMetadata, selection=Selection(labels=labels))
         return [each async for page in pages for each in page.items]
     except Forbidden as error:
-        error.what = f"{kind} (to find objects of dra-reserve)"
+        error.subject = f"{kind} (to find objects of dra-reserve)"
         raise

@@ -105,7 +105,7 @@ class ClaimConverter:
 
     async def _wait_for_late_writes(self) -> bool:
         """Wait until no late write of the former leader can arrive; return whether that took time."""
-        left = self._leadership.quiet_until() - self._clock.now()
+        left = self._leadership.previous_writes_until() - self._clock.now()
         if left <= 0:
             return False
         print_to_stderr(f"waiting {left:.0f} s: the former leader's last writes may still arrive")
@@ -113,7 +113,7 @@ class ClaimConverter:
         return True
 
     def _write_timeout(self) -> float:
-        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
 
 
 def namespace_options(command: Command) -> Command:

@@ -73,7 +73,7 @@ async def run_while_stood_down(
             f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing "
             "was changed. Stop that controller and run this command again"
         ) from None
-    hold_task = asyncio.ensure_future(election.hold())
+    hold_task = asyncio.ensure_future(election.renew())
     work_task = asyncio.ensure_future(work(election))
     try:
         await asyncio.wait({hold_task, work_task}, return_when=asyncio.FIRST_COMPLETED)

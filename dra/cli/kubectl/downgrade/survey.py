@@ -185,7 +185,7 @@ async def _look_up_workload(
         except Forbidden:
             return  # the workload stays unknown, and its claim unchanged
         except ApiError as error:
-            if error.ambiguous:
+            if error.is_outcome_unknown:
                 return
             raise
 

@@ -300,7 +300,7 @@ async def _create(
     discovery = Discovery(connection.client)
     kinds = dict(POD_CONTROLLER_KINDS)
     for each in unknown_kinds:
-        canonical = await discovery.meant(each)
+        canonical = await discovery.expand_shortcut(each)
         if canonical is None or each.group not in {"", canonical.group}:
             continue  # the same name in another group is another kind
         if (found := await discovery.resolve(canonical)) is not None:

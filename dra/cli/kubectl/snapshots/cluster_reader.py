@@ -269,7 +269,7 @@ class SnapshotReader:
 
     async def _suggest_kind(self, kind: GroupResource) -> str:
         try:
-            return str(await self._discovery.meant(kind) or "")
+            return str(await self._discovery.expand_shortcut(kind) or "")
         except ApiError:  # it would only be a hint
             return ""
 

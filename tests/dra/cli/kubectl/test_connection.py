@@ -26,7 +26,7 @@ def answered(code, message="", **details):
             answered(403, "may not."), "may not. List your permissions: kubectl auth can-i --list", id="rights"
         ),
         pytest.param(
-            Unreachable("pods", "cannot connect", ambiguous=False),
+            Unreachable("pods", "cannot connect", outcome_unknown=False),
             "cannot connect. Check that the cluster is running",
             id="down",
         ),

@@ -99,7 +99,7 @@ async def test_a_folder_that_is_removed_under_the_plugin_is_written_again_and_th
         machine.born("pod4")
         await until(lambda: machine.cpus("pod4") == "0-1,4-7")
         assert machine.cpus("burstable/pod1/owner") == "2-3"
-        await until(lambda: not kubelet.application.troubles())
+        await until(lambda: not kubelet.application.not_ready_reasons())
     assert "had been removed; written again from memory" in caplog.text
     async with machine.node.registered(machine.driver()):
         machine.born("pod5")

@@ -61,7 +61,7 @@ async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
     assert claim["metadata"]["finalizers"] == [FINALIZER]
     assert claim["metadata"]["annotations"] == {workload_reservations.RESERVED_FOR: "jobs.batch/train"}
     lease = await stand_down.get_lease(cluster.connection().client, LEASE)
-    assert lease.stood_down
+    assert lease.is_stood_down
     assert lease.spec.holder_identity == ""
 
 
@@ -150,7 +150,7 @@ async def test_a_controller_that_acts_stands_down_first(cluster):
 
     async def act():
         try:
-            await acting.hold()
+            await acting.renew()
         except StoodDownError:
             await acting.release()
 
@@ -166,7 +166,7 @@ async def test_a_controller_that_does_not_know_of_standing_down_is_not_worked_ag
     await workload_with_pods(cluster, 2)
     deaf = controller(cluster, ignore_stand_down=True)
     await deaf.acquire()
-    holding = asyncio.create_task(deaf.hold())
+    holding = asyncio.create_task(deaf.renew())
     before = await cluster.get_claim("train")
     with pytest.raises(FailedError, match=r"controller renews it and does not stand down.*Stop that controller"):
         await _run(cluster.connection(), options())
