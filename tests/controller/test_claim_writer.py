@@ -465,14 +465,14 @@ async def test_whether_a_reservation_is_gone_a_live_read_tells(cluster, world, w
         cluster.put(RESERVATIONS, "", "r", metadata=there)
     view = served(cluster, world)
     await writer_of().apply(ClaimPlan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
-    assert world.holders.standing(uid("r")) is standing
+    assert world.holders.state(uid("r")) is standing
 
 
 async def test_a_kind_that_is_not_served_just_now_tells_nothing(cluster, world, writer_of):
     view = served(cluster, world)
     cluster.answer["GET", f"{RESERVATIONS}/r"] = refusal(404, "NotFound", "the server could not find the resource")
     await writer_of().apply(ClaimPlan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
-    assert world.holders.standing(uid("r")) is HolderState.UNKNOWN
+    assert world.holders.state(uid("r")) is HolderState.UNKNOWN
 
 
 # Leadership
