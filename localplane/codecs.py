@@ -154,14 +154,14 @@ class KindCodec:
     def _check_type_meta(self, value: Any, raw: bytes) -> Object:  # noqa: ANN401 - JSON
         """Return the object with apiVersion and kind; raises `StatusError` if the value is no object of the kind."""
         if not isinstance(value, dict):
-            wrong = f"json: cannot unmarshal {json_type_name(value)} into Go value of type {_TYPE_META_AS_GO}"
-            raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {wrong}", raw)
+            error = f"json: cannot unmarshal {json_type_name(value)} into Go value of type {_TYPE_META_AS_GO}"
+            raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {error}", raw)
         for name in ("apiVersion", "kind"):
             if not isinstance(value.get(name, ""), str | None):
-                wrong = (
+                error = (
                     f"json: cannot unmarshal {json_type_name(value[name])} into Go struct field .{name} of type string"
                 )
-                raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {wrong}", raw)
+                raise self._unrecognized_error(f"couldn't get version/kind; json parse error: {error}", raw)
         version, kind = value.get("apiVersion") or "", value.get("kind") or ""
         if version.count("/") > 1:
             raise self._unrecognized_error(f"unexpected GroupVersion string: {version}", raw)

@@ -161,8 +161,10 @@ class CrdControllers:
 
     def _stop_serving_deleted(self) -> None:
         """Stop serving the kinds of definitions that no longer exist."""
-        there = {stored.key.name for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection)}
-        for name in [name for name in self._served if name not in there]:
+        existing_names = {
+            stored.key.name for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection)
+        }
+        for name in [name for name in self._served if name not in existing_names]:
             for kind in self._served.pop(name)[1]:
                 self._catalog.remove(kind)
 

@@ -106,7 +106,7 @@ def _aggregated_response(request: Request, kinds: Iterable[Kind]) -> Response:
 
 
 def _resource_discovery(kind: Kind) -> Object:
-    about: Object = {
+    resource: Object = {
         "resource": kind.plural,
         "responseKind": _response_kind(kind, kind.name),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
@@ -114,7 +114,7 @@ def _resource_discovery(kind: Kind) -> Object:
         "verbs": _verbs(kind),
     }
     return (
-        about
+        resource
         | _short_names_and_categories(kind)
         | _if_not_empty("subresources", [_subresource_discovery(kind, part) for part in kind.subresources])
     )
@@ -145,10 +145,10 @@ def _api_resource_list(group: str, version: str, catalog: Catalog) -> Object | N
     if not kinds:
         return None
     resources = [each for kind in sorted(kinds, key=lambda kind: kind.plural) for each in _api_resources(kind)]
-    about: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": kinds[0].api_version}
+    resource_list: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": kinds[0].api_version}
     if not group:
-        about.pop("apiVersion")  # as upstream writes it
-    return about | {"resources": resources}
+        resource_list.pop("apiVersion")  # as upstream writes it
+    return resource_list | {"resources": resources}
 
 
 def _api_resources(kind: Kind) -> Iterator[Object]:
@@ -161,8 +161,8 @@ def _api_resources(kind: Kind) -> Iterator[Object]:
     )
     for part in kind.subresources:
         of: Object = {"group": part.group, "version": part.version} if part.kind else {}
-        about: Object = {"name": f"{kind.plural}/{part.name}", "singularName": ""}
-        yield about | scope | of | {"kind": part.kind or kind.name, "verbs": list(part.verbs)}
+        api_resource: Object = {"name": f"{kind.plural}/{part.name}", "singularName": ""}
+        yield api_resource | scope | of | {"kind": part.kind or kind.name, "verbs": list(part.verbs)}
 
 
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

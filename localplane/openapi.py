@@ -180,8 +180,10 @@ def _with_metadata(schema: Object, kind: Kind) -> Object:
         name: {"type": "string"} | ({"description": texts[name]} if name in texts else {})
         for name in ("apiVersion", "kind")
     }
-    about = descriptions.describe_type(OBJECT_META)[0]
-    common["metadata"] = {"allOf": [{"$ref": REF_PREFIX + OBJECT_META}]} | ({"description": about} if about else {})
+    metadata_description = descriptions.describe_type(OBJECT_META)[0]
+    common["metadata"] = {"allOf": [{"$ref": REF_PREFIX + OBJECT_META}]} | (
+        {"description": metadata_description} if metadata_description else {}
+    )
     properties = {**(schema.get("properties") or {}), **common}
     return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_gvk(kind)]}
 
@@ -257,16 +259,18 @@ def _operations(
         gvk = {"group": part.group, "version": part.version, "kind": part.kind}
     found: Object = {"parameters": parameters} if parameters else {}
     for method, verb in verbs:
-        about: Object = {"x-kubernetes-action": _ACTIONS.get(verb, verb), "x-kubernetes-group-version-kind": gvk}
+        operation: Object = {"x-kubernetes-action": _ACTIONS.get(verb, verb), "x-kubernetes-group-version-kind": gvk}
         shown = f"{schema}List" if verb == "list" else schema
-        about["responses"] = {"200": {"description": "OK", "content": {JSON: {"schema": {"$ref": REF_PREFIX + shown}}}}}
+        operation["responses"] = {
+            "200": {"description": "OK", "content": {JSON: {"schema": {"$ref": REF_PREFIX + shown}}}}
+        }
         if verb == "patch":
-            about["parameters"] = [*_WRITE_PARAMETERS, _FORCE_PARAMETER]
+            operation["parameters"] = [*_WRITE_PARAMETERS, _FORCE_PARAMETER]
             formats = [APPLY_PATCH, JSON_PATCH, MERGE_PATCH, *([] if kind.is_custom else [STRATEGIC_PATCH])]
             patch = {"schema": {"$ref": f"{REF_PREFIX}{_META_V1}Patch"}}
-            about["requestBody"] = {"content": dict.fromkeys(formats, patch), "required": True}
+            operation["requestBody"] = {"content": dict.fromkeys(formats, patch), "required": True}
         elif verb in ("create", "update"):
-            about["parameters"] = list(_WRITE_PARAMETERS)
-            about["requestBody"] = {"content": {"*/*": {"schema": {"$ref": REF_PREFIX + schema}}}, "required": True}
-        found[method] = about
+            operation["parameters"] = list(_WRITE_PARAMETERS)
+            operation["requestBody"] = {"content": {"*/*": {"schema": {"$ref": REF_PREFIX + schema}}}, "required": True}
+        found[method] = operation
     return found

@@ -79,9 +79,9 @@ def _any(number: int, value: Any) -> bytes:  # noqa: ANN401 - JSON
     return _field(number, _field(2, encode(value)))
 
 
-def _extensions(number: int, about: Mapping[str, Any]) -> bytes:
+def _extensions(number: int, extended: Mapping[str, Any]) -> bytes:
     return b"".join(
-        _field(number, _text(1, name) + _any(2, value)) for name, value in about.items() if name.startswith("x-")
+        _field(number, _text(1, name) + _any(2, value)) for name, value in extended.items() if name.startswith("x-")
     )
 
 
@@ -134,7 +134,7 @@ def _parameters(number: int, parameters: Iterable[Object]) -> bytes:
 
 
 def _parameter(parameter: Object) -> bytes:
-    place = parameter["in"]
+    location = parameter["in"]
     required = _count(1, 1) if parameter.get("required") else b""
-    about = required + _text(2, place) + _text(4, parameter["name"])
-    return _field(_PLACES[place], about + _text(_TYPE_OF_PARAMETER[place], parameter["type"]))
+    encoded = required + _text(2, location) + _text(4, parameter["name"])
+    return _field(_PLACES[location], encoded + _text(_TYPE_OF_PARAMETER[location], parameter["type"]))

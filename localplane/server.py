@@ -380,6 +380,6 @@ def _quote(text: str) -> str:
 
 
 def _success_status(route: Route, obj: Object) -> bytes:
-    about = {"name": route.name, "group": route.kind.group, "kind": route.kind.plural, "uid": obj["metadata"]["uid"]}
-    details = {name: value for name, value in about.items() if value}
+    values = {"name": route.name, "group": route.kind.group, "kind": route.kind.plural, "uid": obj["metadata"]["uid"]}
+    details = {name: value for name, value in values.items() if value}
     return encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

@@ -11,10 +11,10 @@ EXECUTABLES_FOLDER: Final = Path(sys.executable).parent
 
 def dra_reserve_command() -> str:
     """Return the command that runs ``dra-reserve`` in this shell."""
-    there = EXECUTABLES_FOLDER / "dra-reserve"
-    if shutil.which("dra-reserve") or not there.exists():
+    installed = EXECUTABLES_FOLDER / "dra-reserve"
+    if shutil.which("dra-reserve") or not installed.exists():
         return "dra-reserve"
-    return str(there.relative_to(Path.cwd())) if there.is_relative_to(Path.cwd()) else str(there)
+    return str(installed.relative_to(Path.cwd())) if installed.is_relative_to(Path.cwd()) else str(installed)
 
 
 def path_export() -> tuple[str, ...]:

@@ -46,8 +46,8 @@ class CustomResourceDefinitionStrategy(Strategy):
             try:
                 _check_untyped_schemas((version.get("schema") or {}).get("openAPIV3Schema") or {})
             except UnmarshalTypeError as error:
-                about = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'
-                raise status_errors.bad_request(f"{about}: {error}") from error
+                message = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'
+                raise status_errors.bad_request(f"{message}: {error}") from error
         if spec.get("preserveUnknownFields") is False:
             del spec["preserveUnknownFields"]
 

@@ -91,8 +91,8 @@ class CustomResourceStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Validate types and bounds, embedded objects and list entries; then CEL rules if the shape permits them."""
-        if wrong := self._check_type_meta(obj):
-            return wrong
+        if errors := self._check_type_meta(obj):
+            return errors
         found = schema_validation.validate_value(obj, self.schema)
         found += self._check_scale(obj)
         found += [
@@ -103,8 +103,8 @@ class CustomResourceStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Validate the changed parts; unchanged parts may stay invalid (ratcheting)."""
-        if wrong := self._check_type_meta(new):
-            return wrong
+        if errors := self._check_type_meta(new):
+            return errors
         if self._status and _without_status(new) == _without_status(old):
             found = self._check_status(new, old)
         else:
@@ -120,8 +120,8 @@ class CustomResourceStrategy(Strategy):
         return {path.removeprefix("."): _field_text(nested_field(obj, path)) for path in self._selectable}
 
     def _check_type_meta(self, obj: Object) -> list[FieldError]:
-        wrong = ((name, obj.get(name, ""), wanted) for name, wanted in self._meta.items() if obj.get(name) != wanted)
-        return [field_errors.invalid(name, found, f"must be {wanted}") for name, found, wanted in wrong]
+        errors = ((name, obj.get(name, ""), wanted) for name, wanted in self._meta.items() if obj.get(name) != wanted)
+        return [field_errors.invalid(name, found, f"must be {wanted}") for name, found, wanted in errors]
 
     def _check_status(self, new: Object, old: Object) -> list[FieldError]:
         schema = (self.schema.get("properties") or {}).get("status")

@@ -69,14 +69,16 @@ class EventStrategy(NoStatusStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of the namespace and, for an event with ``eventTime``, of the reporter fields."""
         namespace = obj["metadata"].get("namespace", "")
-        about = obj["involvedObject"].get("namespace", "")
+        involved_namespace = obj["involvedObject"].get("namespace", "")
         found = []
         if obj["eventTime"] is None:
-            allowed = (about,) if about else ("", "default")
+            allowed = (involved_namespace,) if involved_namespace else ("", "default")
         else:
-            allowed = (namespace,) if about else ("default", "kube-system")
+            allowed = (namespace,) if involved_namespace else ("default", "kube-system")
         if namespace not in allowed:
-            found.append(field_errors.invalid("involvedObject.namespace", about, "does not match event.namespace"))
+            found.append(
+                field_errors.invalid("involvedObject.namespace", involved_namespace, "does not match event.namespace")
+            )
         if obj["eventTime"] is not None:
             found += self._validate_reporter(obj)
         return found
@@ -96,10 +98,10 @@ class EventStrategy(NoStatusStrategy):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
-        about = obj.get("involvedObject") or {}
+        involved_object = obj.get("involvedObject") or {}
         reporter = obj.get("reportingComponent") or ""
         parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        return {f"involvedObject.{part}": about.get(part, "") for part in parts} | {
+        return {f"involvedObject.{part}": involved_object.get(part, "") for part in parts} | {
             "reason": obj.get("reason", ""),
             "reportingComponent": reporter,
             "source": (obj.get("source") or {}).get("component") or reporter,
@@ -108,7 +110,7 @@ class EventStrategy(NoStatusStrategy):
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get events``."""
-        about, source, series = (obj.get(part) or {} for part in ("involvedObject", "source", "series"))
+        involved_object, source, series = (obj.get(part) or {} for part in ("involvedObject", "source", "series"))
         first = columns.elapsed(obj.get("firstTimestamp") or obj.get("eventTime"), now)
         last = columns.elapsed(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
         count = obj.get("count") or 1
@@ -120,8 +122,10 @@ class EventStrategy(NoStatusStrategy):
             "Last Seen": last,
             "Type": obj.get("type", ""),
             "Reason": obj.get("reason", ""),
-            "Object": "/".join(part for part in (about.get("kind", "").lower(), about.get("name")) if part),
-            "Subobject": about.get("fieldPath", ""),
+            "Object": "/".join(
+                part for part in (involved_object.get("kind", "").lower(), involved_object.get("name")) if part
+            ),
+            "Subobject": involved_object.get("fieldPath", ""),
             "Source": f"{component}, {instance}" if instance else component,
             "Message": obj.get("message", "").strip(),
             "First Seen": first,

@@ -156,10 +156,10 @@ def _validate_generated_selector(job: Object) -> list[FieldError]:
         return found
     if not spec["manualSelector"]:
         for keys, value in ((_UID_LABELS, meta["uid"]), (_NAME_LABELS, meta["name"])):
-            wrong = [
+            errors = [
                 field_errors.invalid(path, labels, f"must be '{value}'") for key in keys if labels.get(key) != value
             ]
-            found += wrong
+            found += errors
         if (spec["selector"].get("matchLabels") or {}).get(_UID_LABELS[1]) != meta["uid"]:
             found.append(field_errors.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     found += label_selectors.validate("spec.selector", spec["selector"])

@@ -121,11 +121,11 @@ class BindingSubresource(Subresource):
     def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
         """Set the node of the pod; raises `StatusError` if the pod cannot be bound."""
         meta, spec = metadata(obj), obj["spec"]
-        name, about, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
-        if about.get("name", name) != name:
+        name, binding_metadata, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
+        if binding_metadata.get("name", name) != name:
             raise status_errors.bad_request("name in URL does not match name in Binding object")
         _check_binding_target(target)
-        _check_preconditions(meta, about)
+        _check_preconditions(meta, binding_metadata)
         if "deletionTimestamp" in meta:
             raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if spec.get("nodeName"):
@@ -134,9 +134,9 @@ class BindingSubresource(Subresource):
             raise _binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
         spec["nodeName"] = target["name"]
         obj.setdefault("status", {}).pop("nominatedNodeName", None)
-        for part in ("annotations", "labels"):
-            if about.get(part):
-                meta[part] = {**(meta.get(part) or {}), **about[part]}
+        for field_name in ("annotations", "labels"):
+            if binding_metadata.get(field_name):
+                meta[field_name] = {**(meta.get(field_name) or {}), **binding_metadata[field_name]}
         set_condition(obj, "PodScheduled", status="True", at=rfc3339(now))
         return None
 
@@ -190,12 +190,12 @@ def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str =
 
 def _check_binding_target(target: Object) -> None:
     kind = target.get("kind", "")
-    wrong = [] if kind in ("", "Node") else [field_errors.not_supported("target.kind", kind, ("Node", "<empty>"))]
+    errors = [] if kind in ("", "Node") else [field_errors.not_supported("target.kind", kind, ("Node", "<empty>"))]
     if not target.get("name"):
-        wrong.append(field_errors.required("target.name"))
-    if wrong:  # upstream returns the bare field error, which becomes an internal error
-        texts = ", ".join(f"{each.field}: {each.message}" for each in wrong)
-        message = f"[{texts}]" if len(wrong) > 1 else texts
+        errors.append(field_errors.required("target.name"))
+    if errors:  # upstream returns the bare field error, which becomes an internal error
+        texts = ", ".join(f"{each.field}: {each.message}" for each in errors)
+        message = f"[{texts}]" if len(errors) > 1 else texts
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
         )

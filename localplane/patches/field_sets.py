@@ -62,14 +62,14 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
 
 
-def recursive_difference(one: FieldSet, gone: FieldSet) -> FieldSet:
+def recursive_difference(one: FieldSet, removed: FieldSet) -> FieldSet:
     """Return the paths of the first set that neither are nor lie below a member of the second set."""
     found = {}
     for name, inner in one.items():
-        if name in gone:
-            if name == MEMBER_MARK or MEMBER_MARK in gone[name]:
+        if name in removed:
+            if name == MEMBER_MARK or MEMBER_MARK in removed[name]:
                 continue
-            inner = recursive_difference(inner, gone[name])  # noqa: PLW2901 - the rest of it
+            inner = recursive_difference(inner, removed[name])  # noqa: PLW2901 - the rest of it
             if not inner:
                 continue
         found[name] = inner

@@ -307,9 +307,9 @@ def _merge_element(live: _Json, applied: _Json, schema: Schema) -> _Json:
     )
 
 
-def _prune_unowned(value: _Json, gone: FieldSet, kept: FieldSet, schema: Schema) -> None:
+def _prune_unowned(value: _Json, removed: FieldSet, kept: FieldSet, schema: Schema) -> None:
     """Remove the fields in `gone` from a value, except for fields in `kept`."""
-    for name, inner in gone.items():
+    for name, inner in removed.items():
         if name == field_sets.MEMBER_MARK:
             continue
         if isinstance(value, dict):
@@ -348,12 +348,12 @@ def _conflict_error(claimed: Mapping[str, FieldSet]) -> StatusError:
     return StatusError(409, "Conflict", f"Apply failed with {count} {plural}: {text}", {"causes": causes})
 
 
-def _typed_conversion_error(applied: Object, wrong: list[str]) -> StatusError:
+def _typed_conversion_error(applied: Object, errors: list[str]) -> StatusError:
     meta = applied.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
     name = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
-    texts = wrong[0] if len(wrong) == 1 else "errors:" + "".join(f"\n  {each}" for each in wrong)
+    texts = errors[0] if len(errors) == 1 else "errors:" + "".join(f"\n  {each}" for each in errors)
     return StatusError(500, "", f"failed to create typed patch object ({name}): {texts}")
 
 

@@ -29,13 +29,13 @@ def describe_type(definition: str) -> tuple[str, dict[str, str]]:
     if file is None:
         return "", {}
     source = file.read_text(encoding="utf-8")
-    about = _CLASS_PATTERN.search(source)
+    docstring = _CLASS_PATTERN.search(source)
     fields = {
         alias or name: str(ast.literal_eval(text))
         for name, alias, text in _FIELD_PATTERN.findall(source)
         if text is not None
     }
-    return about[1] if about else "", fields
+    return docstring[1] if docstring else "", fields
 
 
 def _model_file(definition: str) -> Path | None:

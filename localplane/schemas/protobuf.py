@@ -55,9 +55,9 @@ def parse_protobuf(raw: bytes, schema: Schema) -> Object:
             f"provided data does not appear to be a protobuf message, expected prefix {list(MAGIC)}"
         )
     envelope = dict(_read_fields(raw[len(MAGIC) :]))
-    about = dict(_read_fields(_bytes(envelope.get(1, b""))))
+    type_meta = dict(_read_fields(_bytes(envelope.get(1, b""))))
     obj = _decode_message(_bytes(envelope.get(2, b"")), schema, schema.definition, _MAX_DEPTH)
-    return {"apiVersion": _text(about.get(1, b"")), "kind": _text(about.get(2, b""))} | obj
+    return {"apiVersion": _text(type_meta.get(1, b"")), "kind": _text(type_meta.get(2, b""))} | obj
 
 
 def _read_fields(raw: bytes) -> Iterator[tuple[int, _WireValue]]:

@@ -205,13 +205,14 @@ _FAULT_TEXTS: Final = {"conflict": "409 Conflict", "lost": "a write without an a
 async def show_safety_check(scenes: list[DemoScene], screen: Screen) -> bool:
     """Show the result of the audit; return whether no plane has a violation or a gap."""
     screen.title("Audit of every version that claims and pods ever had")
-    well = True
+    passed = True
     for scene in scenes:
         await _wait_for_last_write(scene)
-        well = (
-            _print_verdict(scene, check_safety(scene.history.versions, guarded={(NAMESPACE, "again")}), screen) and well
+        passed = (
+            _print_verdict(scene, check_safety(scene.history.versions, guarded={(NAMESPACE, "again")}), screen)
+            and passed
         )
-    return well
+    return passed
 
 
 async def _wait_for_last_write(scene: DemoScene) -> None:
@@ -227,19 +228,19 @@ async def _wait_for_last_write(scene: DemoScene) -> None:
 
 def _print_verdict(scene: DemoScene, verdict: SafetyVerdict, screen: Screen) -> bool:
     api = f"api {scene.plane.api}".ljust(9)
-    for wrong in verdict.violations[:5]:
-        screen.bad(f"{api} {wrong}")
+    for violation in verdict.violations[:5]:
+        screen.bad(f"{api} {violation}")
     if len(verdict.violations) > 5:  # noqa: PLR2004 - as many as were shown
         screen.bad(f"{api} … and {len(verdict.violations) - 5} more")
     if scene.history.gaps:
         screen.bad(f"{api} a watch has missed events: the result is not certain")
-    well = not verdict.violations and not scene.history.gaps
-    if well:
+    passed = not verdict.violations and not scene.history.gaps
+    if passed:
         figures = f"{verdict.writes:,} writes, {verdict.pods:,} pods"
         screen.good(f"{api} {figures}: no device was allocated twice, taken from a pod that used it, or leaked")
     figures = f"{verdict.allocations} allocations, the longest list had {verdict.max_list_length} entries"
     screen.say(f"  {' ' * len(api)} {figures}")
-    return well
+    return passed
 
 
 async def _wait_until(holds: Callable[[], bool], *, saying: str) -> None:

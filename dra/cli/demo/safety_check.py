@@ -29,7 +29,7 @@ class ClaimVersion:
     """Devices of its allocation; empty without an allocation."""
     pods_listed: int = 0
     entries: int = 0
-    gone: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class PodVersion:
     """Names of the claims that it references, in its namespace."""
     consuming: bool
     """Whether the pod is bound and has not finished."""
-    gone: bool = False
+    deleted: bool = False
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class _HistoryReplay:
     def observe_claim(self, now: ClaimVersion) -> None:
         before = self._claims.get(now.key)
         had = before.devices if before is not None else frozenset()
-        has = frozenset[DeviceName]() if now.gone else now.devices
+        has = frozenset[DeviceName]() if now.deleted else now.devices
         self.verdict.max_list_length = max(self.verdict.max_list_length, now.entries)
         if had and has != had and (users := self._users.get(now.key)):
             first = next(iter(users.values()))
@@ -105,7 +105,7 @@ class _HistoryReplay:
             holder = self._held.setdefault(device, now.uid)
             if holder != now.uid:
                 self._add_violation(now, f"got device {device}, which another claim has (uid {holder})")
-        if now.gone:
+        if now.deleted:
             self._claims.pop(now.key, None)
         else:
             self._claims[now.key] = now
@@ -114,7 +114,7 @@ class _HistoryReplay:
         for name in now.claims:
             key = (now.key[0], name)
             users = self._users.setdefault(key, {})
-            if now.gone or not now.consuming:
+            if now.deleted or not now.consuming:
                 users.pop(now.uid, None)
                 continue
             claim = self._claims.get(key)

@@ -32,8 +32,8 @@ class WriteHistory:
             CLAIMS,
             ResourceClaim,
             handler=EventHandlerFuncs[ResourceClaim](
-                on_upsert=lambda claim: self.versions.append(_claim_version(claim, gone=False)),
-                on_delete=lambda claim: self.versions.append(_claim_version(claim, gone=True)),
+                on_upsert=lambda claim: self.versions.append(_claim_version(claim, deleted=False)),
+                on_delete=lambda claim: self.versions.append(_claim_version(claim, deleted=True)),
                 on_sync=self._count_gap,
                 on_restore=ignore,
             ),
@@ -43,8 +43,8 @@ class WriteHistory:
             PODS,
             Pod,
             handler=EventHandlerFuncs[Pod](
-                on_upsert=lambda pod: self.versions.append(_pod_version(pod, gone=False)),
-                on_delete=lambda pod: self.versions.append(_pod_version(pod, gone=True)),
+                on_upsert=lambda pod: self.versions.append(_pod_version(pod, deleted=False)),
+                on_delete=lambda pod: self.versions.append(_pod_version(pod, deleted=True)),
                 on_sync=self._count_gap,
                 on_restore=ignore,
             ),
@@ -96,7 +96,7 @@ class WriteHistory:
         self.gaps += not synced.first
 
 
-def _claim_version(claim: ResourceClaim, *, gone: bool) -> ClaimVersion:
+def _claim_version(claim: ResourceClaim, *, deleted: bool) -> ClaimVersion:
     allocation = claim.status.allocation
     results = (allocation.devices.results if allocation is not None else None) or []
     return ClaimVersion(
@@ -106,11 +106,11 @@ def _claim_version(claim: ResourceClaim, *, gone: bool) -> ClaimVersion:
         devices=frozenset(f"{each.driver}/{each.pool}/{each.device}" for each in results if not each.admin_access),
         entries=len(claim.entries),
         pods_listed=sum(entry.is_pod for entry in claim.entries),
-        gone=gone,
+        deleted=deleted,
     )
 
 
-def _pod_version(pod: Pod, *, gone: bool) -> PodVersion:
+def _pod_version(pod: Pod, *, deleted: bool) -> PodVersion:
     named = (each.resource_claim_name for each in pod.spec.resource_claims or ())
     return PodVersion(
         revision=int(pod.metadata.resource_version),
@@ -118,5 +118,5 @@ def _pod_version(pod: Pod, *, gone: bool) -> PodVersion:
         uid=pod.metadata.uid,
         claims=tuple(name for name in named if name),
         consuming=bool(pod.spec.node_name) and pod.status.phase not in TERMINAL_PHASES,
-        gone=gone,
+        deleted=deleted,
     )

@@ -181,9 +181,9 @@ async def _read_again(
     snapshot = await reader.read(SnapshotScope.ALL)
     for node in snapshot.nodes:
         claim_cache.observe_node(node, now=now())
-    there = {pod.metadata.uid for pod in snapshot.pods}
+    present_pods = {pod.metadata.uid for pod in snapshot.pods}
     for pod in before.pods:
-        if pod.metadata.uid not in there:
+        if pod.metadata.uid not in present_pods:
             claim_cache.forget_pod(pod.metadata.uid)
     return snapshot
 

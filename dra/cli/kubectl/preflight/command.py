@@ -240,15 +240,15 @@ def has_cdi_by_default(runtime: str) -> bool | None:
     return {"containerd": number >= (2, 0), "cri-o": number >= (1, 23)}.get(name)
 
 
-def judge_skew(there: datetime | None, here: datetime) -> CheckResult:
+def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckResult:
     """Judge the clock of this machine against the API server's."""
-    if there is None:
+    if api_server_time is None:
         return CheckResult(
             check="clock", state=CheckState.UNKNOWN, detail="responses of the API server have no Date header"
         )
-    apart = (here - there).total_seconds()
-    if abs(apart) > CLOCK_SKEW_MAX:
-        detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
+    skew = (local_time - api_server_time).total_seconds()
+    if abs(skew) > CLOCK_SKEW_MAX:
+        detail = f"this machine is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the API server"
         return CheckResult(
             check="clock",
             state=CheckState.WARNING,

@@ -123,13 +123,13 @@ def _parse_owner(text: str) -> ConsumerReference:
     try:
         wanted = GroupResource.parse(kind.lower()).unversioned
         known = GroupResource.parse(_RESOURCE_ALIASES.get(wanted.resource, str(wanted)))
-        meant = known if wanted.group in {"", known.group} else wanted
-        found = ConsumerReference.parse(f"{meant}{slash}{name}")
+        canonical = known if wanted.group in {"", known.group} else wanted
+        found = ConsumerReference.parse(f"{canonical}{slash}{name}")
     except MalformedReferenceError as error:
         raise InvalidReserveOptionsError(f"--owner {error}") from error
-    if behind := _INDIRECT_CONTROLLERS.get(str(found.group_resource)):
+    if pod_controller := _INDIRECT_CONTROLLERS.get(str(found.group_resource)):
         raise InvalidReserveOptionsError(
-            f"--owner {text}: its pods are controlled by {behind}; select its pods by label instead: -l "
+            f"--owner {text}: its pods are controlled by {pod_controller}; select its pods by label instead: -l "
             f"app={found.name}"
         )
     return found

@@ -78,8 +78,8 @@ def simulate(  # noqa: PLR0913 - one for each option
         )
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
-    there = {pod.metadata.key for pod in snapshot.pods}
-    manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in there]
+    existing_pods = {pod.metadata.key for pod in snapshot.pods}
+    manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in existing_pods]
     named = {each.metadata.name for each in snapshot.reservations or ()}
     manifests.ignored += [
         f"reservation {each} already exists" for each in _reservation_names(manifests) if each in named

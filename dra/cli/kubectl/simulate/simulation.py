@@ -137,9 +137,9 @@ class _SchedulingSimulation:
         for each in objects:
             if (known := reserving.reservation(each.metadata.uid)) is not None:
                 self._generation.observe_reservation(each.metadata.uid, known)
-        there = {placeholders.reservation_uid_of(pod.metadata) for pod in self._pods.values()}
+        with_placeholder = {placeholders.reservation_uid_of(pod.metadata) for pod in self._pods.values()}
         for reservation in reserving.pending_reservations():
-            if Uid(reservation.metadata.uid) not in there:
+            if Uid(reservation.metadata.uid) not in with_placeholder:
                 try:
                     pod = self._placeholder_pod(reservation)
                 except MalformedManifestError as error:

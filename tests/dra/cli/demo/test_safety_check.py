@@ -24,7 +24,7 @@ GOOD = [
     pod(6, consuming=False),
     claim(7),
     claim(8, "next", devices="d0"),
-    claim(9, "next", devices="d0", gone=True),
+    claim(9, "next", devices="d0", deleted=True),
 ]
 
 
@@ -49,7 +49,7 @@ def test_a_good_history_has_nothing_wrong_and_is_counted():
             id="another-device-under-pods",
         ),
         pytest.param(
-            [claim(1, devices="d0"), pod(2), claim(3, gone=True)], "taken from pod ml/p", id="deleted-under-a-pod"
+            [claim(1, devices="d0"), pod(2), claim(3, deleted=True)], "taken from pod ml/p", id="deleted-under-a-pod"
         ),
         pytest.param(
             [claim(1, devices="d0 d1"), claim(2, "next", devices="d1"), claim(3), claim(4, "next")],
@@ -87,7 +87,7 @@ def test_a_guard_may_keep_the_devices_of_a_claim_after_a_restart(last, well):
 def test_a_new_claim_of_the_name_may_have_the_device_of_the_old_one():
     history = [
         claim(1, devices="d0"),
-        claim(2, devices="d0", gone=True),
+        claim(2, devices="d0", deleted=True),
         claim(3, devices="d0", uid="new"),
         claim(4, uid="new"),
     ]
