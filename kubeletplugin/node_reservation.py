@@ -95,5 +95,7 @@ class NodeReservationWatcher:
                 )
         if fault and fault != self._fault:  # once: a Node is written every few minutes
             _log.warning("node %s: %s", self._node, fault)
-            self._events.record_warning(ReservationReason.NODE_UNREADABLE.value, fault, action=NodeAction.RESERVE)
+            self._events.record_warning(
+                ReservationReason.INVALID_NODE_RESERVATION.value, fault, action=NodeAction.RESERVE
+            )
         self._fault = fault

@@ -35,7 +35,7 @@ class ExtenderEvents:
             name=node.metadata.name,
             uid=node.metadata.uid,
         )
-        self._record(regarding, ReservationReason.NODE_UNREADABLE, text)
+        self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
 
     def overfull(self, pod: SchedulerPod, room: NodeUsage) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
@@ -49,11 +49,11 @@ class ExtenderEvents:
             "Have its scheduler ask the extender, or delete the pod"
         )
         _log.warning("%s", text)
-        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.TAKEN, text)
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.RESERVED_CAPACITY_TAKEN, text)
 
     def unfit(self, pod: SchedulerPod, why: str) -> None:
         """Report a pod that must run in a reservation while no reservation can take it."""
-        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_POD, why)
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_RESERVATION, why)
 
     def not_resized(self, known: CachedReservation, lacking: str) -> None:
         """Report a reservation that requests more than its node has free."""

@@ -18,7 +18,7 @@ from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, Rejectio
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
 
-_NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_MATCH, RejectionReason.NO_SUCH_NODE}
+_NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH, RejectionReason.NODE_UNKNOWN}
 """Reasons that preemption of any pod cannot resolve."""
 
 
@@ -32,7 +32,7 @@ def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str
         return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
     seat = picture.accounting.assignment(claimant.uid)
     if seat is not None:
-        elsewhere = Rejection(reason=RejectionReason.ELSEWHERE, subject=seat.node).text
+        elsewhere = Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=seat.node).text
         return ExtenderFilterResult(
             node_names=[name for name in names if name == seat.node],
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
@@ -56,7 +56,7 @@ def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Seq
 def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
     """Return a result that rejects all nodes for now."""
     return ExtenderFilterResult(
-        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.VACATING).text)
+        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text)
     )
 
 
@@ -182,7 +182,7 @@ def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: b
         (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
     if len(failed) + len(final) < len(others):
         strangers = others - failed.keys() - final.keys()
-        final |= dict.fromkeys(strangers, Rejection(reason=RejectionReason.NO_SUCH_NODE).text)
+        final |= dict.fromkeys(strangers, Rejection(reason=RejectionReason.NODE_UNKNOWN).text)
     return found
 
 

@@ -164,7 +164,9 @@ def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[Reservatio
 def _unused_reserved_resources(node: NodeUsage, rejections: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
     """Return the held and unused amounts of the resources that are short."""
     found = []
-    for resource in dict.fromkeys(each.subject for each in rejections if each.reason is RejectionReason.NODE_SHORT):
+    for resource in dict.fromkeys(
+        each.subject for each in rejections if each.reason is RejectionReason.NODE_INSUFFICIENT
+    ):
         unused = {
             usage.info.name: usage.requested(resource) - usage.allocated.get(resource, 0)
             for usage in node.reservations.values()

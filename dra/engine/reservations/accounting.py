@@ -168,7 +168,9 @@ class ReservationAccounting:
                 rejected.append(RejectedNodes(nodes=(node,), rejections=rejections))
         if pod.affinity is None and (port_held := left & self._nodes_with_reserved_ports(pod.host_ports)):
             rejected.append(
-                RejectedNodes(nodes=index.names(port_held), rejections=(Rejection(reason=RejectionReason.HOST_PORT),))
+                RejectedNodes(
+                    nodes=index.names(port_held), rejections=(Rejection(reason=RejectionReason.HOST_PORT_HELD),)
+                )
             )
             left ^= port_held
         wanted = pod.amounts if pod.affinity is None else {}
@@ -188,8 +190,8 @@ class ReservationAccounting:
             RejectedNodes(nodes=index.names(nodes), rejections=(Rejection(reason=reason),))
             for nodes, reason in (
                 (elsewhere, RejectionReason.OTHER_NODE),
-                (conflicting, RejectionReason.POLICY_CONFLICT),
-                (port_held, RejectionReason.HOST_PORT),
+                (conflicting, RejectionReason.ALLOCATE_POLICY_CONFLICT),
+                (port_held, RejectionReason.HOST_PORT_HELD),
             )
             if nodes
         ]
@@ -325,7 +327,7 @@ class ReservationAccounting:
         node_usage = self._node(node)
         if (before := self._assignments.get(pod.uid)) is not None:
             if before.node != node:
-                return (Rejection(reason=RejectionReason.ELSEWHERE, subject=before.node),)
+                return (Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=before.node),)
             return AssumedPod(node=node, reservation=before.reservation)
         result = filtering.filter_node(node_usage, pod)
         if not result.fits:
@@ -435,10 +437,12 @@ class ReservationAccounting:
             return
         for short, those in self._index.group_by_shortage(wanted, nodes):
             rejections = tuple(
-                Rejection(reason=RejectionReason.NODE_SHORT, subject=name, requested=wanted[name]) for name in short
+                Rejection(reason=RejectionReason.NODE_INSUFFICIENT, subject=name, requested=wanted[name])
+                for name in short
             )
             yield RejectedNodes(
-                nodes=self._index.names(those), rejections=rejections or (Rejection(reason=RejectionReason.NO_MATCH),)
+                nodes=self._index.names(those),
+                rejections=rejections or (Rejection(reason=RejectionReason.NO_RESERVATIONS_MATCH),),
             )
 
     def _find_placement(

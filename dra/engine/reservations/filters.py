@@ -55,7 +55,7 @@ def check_owner_and_affinity(
         return Rejection(reason=reason, subject=info.parse_error)
     if info.allocate_once and info.current_owners - info.pre_allocated_pods - {pod.uid}:
         return Rejection(
-            reason=RejectionReason.USED_UP
+            reason=RejectionReason.ALREADY_ALLOCATED
         )  # by a pod that is not in the cache, perhaps because it started and finished in between
     if not owner_matching.matches_any_owner(info.owners, pod):
         return Rejection(reason=RejectionReason.NOT_OWNER)
@@ -70,13 +70,13 @@ def _check_affinity(
     if rejection := _check_taints(info, affinity):
         return rejection
     if affinity is not None and not _matches_affinity(info, affinity, node_labels):
-        return Rejection(reason=RejectionReason.AFFINITY)
+        return Rejection(reason=RejectionReason.AFFINITY_MISMATCH)
     return None
 
 
 def _check_resources(info: ReservationInfo, pod: PodInfo) -> Rejection | None:
     if any(info.allocatable.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact_match_resources):
-        return Rejection(reason=RejectionReason.NOT_EXACT)
+        return Rejection(reason=RejectionReason.NOT_EXACT_MATCHED)
     if pod.affinity is None and not has_common_resource(info, pod):
         return Rejection(reason=RejectionReason.NOTHING_IN_COMMON)
     return None
@@ -102,7 +102,7 @@ def unusable_reason(info: ReservationInfo, *, new_owner_count: int) -> Rejection
     if info.terminating:
         return RejectionReason.TERMINATING
     if info.allocate_once and new_owner_count:
-        return RejectionReason.USED_UP
+        return RejectionReason.ALREADY_ALLOCATED
     return None
 
 
@@ -112,7 +112,7 @@ def _check_taints(info: ReservationInfo, affinity: ReservationAffinity | None) -
         return Rejection(reason=RejectionReason.UNSCHEDULABLE)
     for taint in info.taints:
         if taint.effect in _FILTERING_EFFECTS and not _is_tolerated(taint.key, taint.value, taint.effect, tolerations):
-            return Rejection(reason=RejectionReason.TAINTED, subject=str(taint))
+            return Rejection(reason=RejectionReason.UNTOLERATED_TAINT, subject=str(taint))
     return None
 
 
@@ -154,7 +154,7 @@ def filter_node(node: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = 
     `eligible` are the reservations that the pod may use; None if the caller has not computed them.
     """
     if not node.is_known:
-        return NodeFilterResult(node=node.name, rejections=(Rejection(reason=RejectionReason.NO_SUCH_NODE),))
+        return NodeFilterResult(node=node.name, rejections=(Rejection(reason=RejectionReason.NODE_UNKNOWN),))
     if pod.ignores_reservations:
         lacking = _check_ignoring_reservations(node, pod.amounts)
         return NodeFilterResult(node=node.name, fits_unreserved=not lacking, rejections=lacking)
@@ -171,7 +171,7 @@ def filter_node(node: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = 
             fitting.append(uid)
     if pod.affinity is not None:
         if not fitting:
-            rejections = rejections or [Rejection(reason=RejectionReason.NO_MATCH)]
+            rejections = rejections or [Rejection(reason=RejectionReason.NO_RESERVATIONS_MATCH)]
         return NodeFilterResult(
             node=node.name, reservations=tuple(fitting), rejections=() if fitting else _deduplicate(rejections)
         )
@@ -204,7 +204,7 @@ def check_unreserved(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
         return ()
     return tuple(
         Rejection(
-            reason=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_INSUFFICIENT,
             subject=name,
             requested=amount,
             used=requested.get(name, 0),
@@ -222,7 +222,7 @@ def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | Non
         for uid, usage in node.reservations.items()
         if uid != excluding
     ):
-        return (Rejection(reason=RejectionReason.HOST_PORT),)
+        return (Rejection(reason=RejectionReason.HOST_PORT_HELD),)
     return ()
 
 
@@ -230,7 +230,7 @@ def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) ->
     """Return what is lacking for a pod that uses a reservation; the caller has checked that the pod may use it."""
     found = [
         Rejection(
-            reason=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_INSUFFICIENT,
             subject=name,
             requested=amount,
             used=node.capacity.get(name, 0) - node.available_to_owner(usage, name, pod=pod.uid),
@@ -248,7 +248,7 @@ def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) ->
         if amount > 0 and name in info.restricted_resources and amount > usage.remaining(name, pod=pod.uid):
             found.append(
                 Rejection(
-                    reason=RejectionReason.SHORT,
+                    reason=RejectionReason.RESERVATION_INSUFFICIENT,
                     subject=name,
                     requested=amount,
                     used=usage.allocated_and_nominated(name, pod=pod.uid),
@@ -262,7 +262,7 @@ def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) ->
 def _check_ignoring_reservations(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     return tuple(
         Rejection(
-            reason=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_INSUFFICIENT,
             subject=name,
             requested=amount,
             used=node.capacity.get(name, 0) - node.unused(name),

@@ -359,7 +359,7 @@ def _sync_held_condition(
     status = phases.next_status(reservation.status, trigger, now=now, message=text)
     if status is None:
         return (), NEVER
-    event = ReservationEvent(reason=ReservationReason.TAKEN, message=text, type=EventType.WARNING)
+    event = ReservationEvent(reason=ReservationReason.RESERVED_CAPACITY_TAKEN, message=text, type=EventType.WARNING)
     return (_patch_status(reservation, status, *([event] if shortage else [])),), NEVER
 
 

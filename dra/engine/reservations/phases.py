@@ -36,10 +36,10 @@ class ReservationReason(StrEnum):
     VALID = "Valid"
     # Events only.
     FAILED_SCHEDULING = "FailedScheduling"
-    FAILED_SCHEDULING_POD = "FailedScheduling-Reservation"
+    FAILED_SCHEDULING_RESERVATION = "FailedScheduling-Reservation"
     RESIZE_WAITS = "ResizeWaits"
-    NODE_UNREADABLE = "InvalidNodeReservation"
-    TAKEN = "ReservedCapacityTaken"
+    INVALID_NODE_RESERVATION = "InvalidNodeReservation"
+    RESERVED_CAPACITY_TAKEN = "ReservedCapacityTaken"
 
 
 class Trigger(StrEnum):
@@ -86,7 +86,7 @@ _AVAILABLE: Final = ConditionUpdate(CONDITION_READY, "True", ReservationReason.A
 _SUCCEEDED: Final = ConditionUpdate(CONDITION_READY, "False", ReservationReason.SUCCEEDED)
 _EXPIRED: Final = ConditionUpdate(CONDITION_READY, "False", ReservationReason.EXPIRED)
 _UNREADABLE: Final = ConditionUpdate(CONDITION_READABLE, "False", ReservationReason.INVALID)
-_LOST: Final = ConditionUpdate(CONDITION_HELD, "False", ReservationReason.TAKEN)
+_LOST: Final = ConditionUpdate(CONDITION_HELD, "False", ReservationReason.RESERVED_CAPACITY_TAKEN)
 _KEPT: Final = ConditionUpdate(CONDITION_HELD, "True", ReservationReason.AVAILABLE)
 _READABLE: Final = ConditionUpdate(CONDITION_READABLE, "True", ReservationReason.VALID)
 

@@ -17,54 +17,56 @@ class RejectionReason(StrEnum):
     # One reservation: the pod may not use it.
     NOT_AVAILABLE = "NotAvailable"
     UNREADABLE = "Unreadable"
-    USED_UP = "AlreadyAllocated"
+    ALREADY_ALLOCATED = "AlreadyAllocated"
     TERMINATING = "Terminating"
     NOT_OWNER = "NotOwner"
     OTHER_NAME = "OtherName"
     UNSCHEDULABLE = "Unschedulable"
-    TAINTED = "UntoleratedTaint"
-    AFFINITY = "AffinityMismatch"
-    NOT_EXACT = "NotExactMatched"
+    UNTOLERATED_TAINT = "UntoleratedTaint"
+    AFFINITY_MISMATCH = "AffinityMismatch"
+    NOT_EXACT_MATCHED = "NotExactMatched"
     NOTHING_IN_COMMON = "NothingInCommon"
     # One reservation: the pod may use it, but its capacity is not sufficient.
-    SHORT = "ReservationInsufficient"
+    RESERVATION_INSUFFICIENT = "ReservationInsufficient"
     # The node.
-    NODE_SHORT = "NodeInsufficient"
-    NO_MATCH = "NoReservationsMatch"
-    NO_ROOM_IN_ANY = "NoReservationFits"
-    HOST_PORT = "HostPortHeld"
-    VACATING = "PlaceholderLeaving"
+    NODE_INSUFFICIENT = "NodeInsufficient"
+    NO_RESERVATIONS_MATCH = "NoReservationsMatch"
+    NO_RESERVATION_FITS = "NoReservationFits"
+    HOST_PORT_HELD = "HostPortHeld"
+    PLACEHOLDER_LEAVING = "PlaceholderLeaving"
     OTHER_NODE = "OtherNode"
-    POLICY_CONFLICT = "AllocatePolicyConflict"
-    NO_SUCH_NODE = "NodeUnknown"
+    ALLOCATE_POLICY_CONFLICT = "AllocatePolicyConflict"
+    NODE_UNKNOWN = "NodeUnknown"
     # A binding.
-    ELSEWHERE = "PlacedElsewhere"
+    PLACED_ELSEWHERE = "PlacedElsewhere"
 
 
 _NODE_TEXTS: Final = {
-    RejectionReason.NO_MATCH: "node(s) no reservations match reservation affinity",
-    RejectionReason.NO_ROOM_IN_ANY: "node(s) no reservation(s) to meet the requirements",
-    RejectionReason.HOST_PORT: "node(s) didn't have free ports for the requested pod ports",
-    RejectionReason.VACATING: "the pod's reservation is on another node, where its placeholder is still being deleted",
+    RejectionReason.NO_RESERVATIONS_MATCH: "node(s) no reservations match reservation affinity",
+    RejectionReason.NO_RESERVATION_FITS: "node(s) no reservation(s) to meet the requirements",
+    RejectionReason.HOST_PORT_HELD: "node(s) didn't have free ports for the requested pod ports",
+    RejectionReason.PLACEHOLDER_LEAVING: (
+        "the pod's reservation is on another node, where its placeholder is still being deleted"
+    ),
     RejectionReason.OTHER_NODE: "node(s) didn't match the nodeName specified by reservation",
-    RejectionReason.POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
-    RejectionReason.NO_SUCH_NODE: "node(s) not found",
+    RejectionReason.ALLOCATE_POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
+    RejectionReason.NODE_UNKNOWN: "node(s) not found",
     RejectionReason.TERMINATING: "target reservation is terminating",
-    RejectionReason.USED_UP: "reservation has allocateOnce enabled and has already been allocated",
+    RejectionReason.ALREADY_ALLOCATED: "reservation has allocateOnce enabled and has already been allocated",
 }
 _RESERVATION_TEXTS: Final = {
     RejectionReason.NOT_AVAILABLE: "is not available",
     RejectionReason.UNREADABLE: "has invalid fields",
-    RejectionReason.USED_UP: "has allocateOnce enabled and has already been allocated",
+    RejectionReason.ALREADY_ALLOCATED: "has allocateOnce enabled and has already been allocated",
     RejectionReason.TERMINATING: "is terminating",
     RejectionReason.NOT_OWNER: "has no owner that matches the pod",
     RejectionReason.OTHER_NAME: "didn't match the requested reservation name",
     RejectionReason.UNSCHEDULABLE: "is unschedulable",
-    RejectionReason.AFFINITY: "didn't match affinity rules",
-    RejectionReason.NOT_EXACT: "is not exact matched",
+    RejectionReason.AFFINITY_MISMATCH: "didn't match affinity rules",
+    RejectionReason.NOT_EXACT_MATCHED: "is not exact matched",
     RejectionReason.NOTHING_IN_COMMON: "has none of the resources that the pod requests",
 }
-UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POLICY_CONFLICT})
+UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.ALLOCATE_POLICY_CONFLICT})
 """Reasons that no preemption can resolve."""
 
 
@@ -84,9 +86,9 @@ class Rejection(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return the text without the name of the node."""
-        if self.reason is RejectionReason.NODE_SHORT:
+        if self.reason is RejectionReason.NODE_INSUFFICIENT:
             return "Too many pods by node" if self.subject == PODS else f"Insufficient {self.subject} by node"
-        if self.reason is RejectionReason.SHORT:
+        if self.reason is RejectionReason.RESERVATION_INSUFFICIENT:
             short = "Too many pods" if self.subject == PODS else f"Insufficient {self.subject}"
             unit = NANOS_PER_UNIT // 1000 if self.subject == CPU else NANOS_PER_UNIT
             numbers = (
@@ -94,13 +96,13 @@ class Rejection(Struct, frozen=True):
                 f"capacity: {self.capacity // unit}"
             )
             return f"Reservation(s) {short}{numbers if self.named else ''}"
-        if self.reason is RejectionReason.ELSEWHERE:
+        if self.reason is RejectionReason.PLACED_ELSEWHERE:
             return f"the pod is already assigned to node {self.subject}"
         return _NODE_TEXTS.get(self.reason) or f"Reservation(s) {_reservation_text(self)}"
 
 
 def _reservation_text(rejection: Rejection) -> str:
-    if rejection.reason is RejectionReason.TAINTED:
+    if rejection.reason is RejectionReason.UNTOLERATED_TAINT:
         return f"had untolerated taint {rejection.subject}"
     return _RESERVATION_TEXTS[rejection.reason]
 
@@ -121,8 +123,8 @@ def event_message(rejections: Iterable[Rejection], *, owned: int) -> str:
 
 
 def _counted_text(rejection: Rejection) -> str:
-    if rejection.reason in _RESERVATION_TEXTS or rejection.reason is RejectionReason.TAINTED:
+    if rejection.reason in _RESERVATION_TEXTS or rejection.reason is RejectionReason.UNTOLERATED_TAINT:
         return f"Reservation(s) {_reservation_text(rejection)}"
-    if rejection.reason is RejectionReason.SHORT:
+    if rejection.reason is RejectionReason.RESERVATION_INSUFFICIENT:
         return rejection.text
     return f"Reservation(s) for node reason that {rejection.text}"

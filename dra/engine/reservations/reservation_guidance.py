@@ -44,7 +44,7 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "No node fits the placeholder pod, or the API server rejected the placeholder pod.",
         "As for `Unschedulable`.",
     ),
-    ReservationReason.FAILED_SCHEDULING_POD: Guidance(
+    ReservationReason.FAILED_SCHEDULING_RESERVATION: Guidance(
         "A pod requires a reservation, and none of those with a matching owner can take the pod now.",
         "The annotation `reservation-affinity` requires one; the message counts the reservations by their reasons.",
         "Free capacity in a reservation, create another one, or remove the annotation from the pod.",
@@ -54,12 +54,12 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "The template was changed, and other pods use the capacity.",
         "Free capacity on the node, or lower the requests of the template.",
     ),
-    ReservationReason.NODE_UNREADABLE: Guidance(
+    ReservationReason.INVALID_NODE_RESERVATION: Guidance(
         "A node's annotation `node.koordinator.sh/reservation` is invalid; the last valid one counts.",
         "The annotation has a mistake; the message names the field.",
         "Correct the annotation: `kubectl edit node NAME`.",
     ),
-    ReservationReason.TAKEN: Guidance(
+    ReservationReason.RESERVED_CAPACITY_TAKEN: Guidance(
         "A pod uses capacity that is reserved for other pods.",
         "Its scheduler does not call the extender, or the pod names its node itself.",
         "Set `schedulerName` to a scheduler that calls the extender, or delete the pod.",
@@ -77,7 +77,7 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "The condition `Readable` of the reservation names the field.",
         "Correct the field.",
     ),
-    RejectionReason.USED_UP: Guidance(
+    RejectionReason.ALREADY_ALLOCATED: Guidance(
         "Another owner pod uses the reservation.",
         "`allocateOnce` is true, which is the default.",
         "Create another reservation, or one with `allocateOnce: false`.",
@@ -100,17 +100,17 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "`spec.unschedulable` is true.",
         "Set `spec.unschedulable` to false when pods may use the reservation again.",
     ),
-    RejectionReason.TAINTED: Guidance(
+    RejectionReason.UNTOLERATED_TAINT: Guidance(
         "The reservation has a taint that the pod does not tolerate.",
         "`spec.taints` of the reservation has the taint.",
         "Add a toleration to the pod's reservation affinity, or remove the taint.",
     ),
-    RejectionReason.AFFINITY: Guidance(
+    RejectionReason.AFFINITY_MISMATCH: Guidance(
         "The reservation does not match the pod's reservation affinity.",
         "The affinity selects labels that neither the reservation nor its node has.",
         "Correct the selector, or label the reservation.",
     ),
-    RejectionReason.NOT_EXACT: Guidance(
+    RejectionReason.NOT_EXACT_MATCHED: Guidance(
         "The pod requires a reservation of exactly its own size.",
         "The pod has the annotation `scheduling.koordinator.sh/exact-match-reservation`.",
         "Create a reservation of that size, or remove the annotation.",
@@ -120,32 +120,32 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "The template requests other resources.",
         "Let the template request the same resources as the pods.",
     ),
-    RejectionReason.SHORT: Guidance(
+    RejectionReason.RESERVATION_INSUFFICIENT: Guidance(
         "The pod is an owner, and the reservation has too little left.",
         "Other owner pods use it, or its requests are too small.",
         "Wait until an owner pod ends, or raise the requests of the template.",
     ),
-    RejectionReason.NODE_SHORT: Guidance(
+    RejectionReason.NODE_INSUFFICIENT: Guidance(
         "The node has too little unreserved capacity.",
         "Pods and reservations of others use the capacity.",
         f"Wait, add nodes, or delete reservations that are not needed: {_SHOW_COMMAND}.",
     ),
-    RejectionReason.NO_MATCH: Guidance(
+    RejectionReason.NO_RESERVATIONS_MATCH: Guidance(
         "The pod requires a reservation, and the node has none that matches.",
         "The pod has a reservation affinity.",
         "Create a reservation for the pod, or remove the affinity.",
     ),
-    RejectionReason.NO_ROOM_IN_ANY: Guidance(
+    RejectionReason.NO_RESERVATION_FITS: Guidance(
         "The node has reservations for the pod, and each has too little left.",
         "Other owner pods use them, or their requests are too small.",
         "Read the numbers in the Event; wait, or raise the requests of a template.",
     ),
-    RejectionReason.HOST_PORT: Guidance(
+    RejectionReason.HOST_PORT_HELD: Guidance(
         "A host port that the pod or the reservation requests is reserved on the node.",
         "The template of another reservation there has the same `hostPort`.",
         f"Wait until that reservation ends, or use another port: {_SHOW_COMMAND}.",
     ),
-    RejectionReason.VACATING: Guidance(
+    RejectionReason.PLACEHOLDER_LEAVING: Guidance(
         "The reservation for the pod is available on another node, where its placeholder pod still exists.",
         "Until the placeholder is deleted, kube-scheduler counts both, so it left that node out.",
         "Nothing: kube-scheduler tries again when the placeholder is gone.",
@@ -155,17 +155,17 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "The template has a `nodeName`.",
         "Free capacity on the named node, or remove `nodeName` from the template.",
     ),
-    RejectionReason.POLICY_CONFLICT: Guidance(
+    RejectionReason.ALLOCATE_POLICY_CONFLICT: Guidance(
         "The node has a reservation with an `allocatePolicy` that excludes this one.",
         "Reservations with policy Default share no node with those of other policies.",
         "Use policy Default for all reservations of a node, or for none.",
     ),
-    RejectionReason.NO_SUCH_NODE: Guidance(
+    RejectionReason.NODE_UNKNOWN: Guidance(
         "The extender does not know the node.",
         "The node was created or deleted a moment ago.",
         "Wait: kube-scheduler tries again.",
     ),
-    RejectionReason.ELSEWHERE: Guidance(
+    RejectionReason.PLACED_ELSEWHERE: Guidance(
         "The pod is already assigned to another node.",
         "An earlier binding was not answered, and may still succeed.",
         "Nothing: when the outcome is known, the pod is bound, or kube-scheduler tries again.",

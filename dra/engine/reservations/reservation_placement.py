@@ -63,8 +63,8 @@ def place_reservation(
     if pre_allocated and not _use_reserved_ports(info, (each for each in pods if each not in pre_allocated)):
         return ReservationPlacement(node=node.name, pre_allocated_pods=pre_allocated)
     if _use_reserved_ports(info, pods):
-        return (*lacking, Rejection(reason=RejectionReason.HOST_PORT))
-    return lacking or (Rejection(reason=RejectionReason.NO_MATCH),)
+        return (*lacking, Rejection(reason=RejectionReason.HOST_PORT_HELD))
+    return lacking or (Rejection(reason=RejectionReason.NO_RESERVATIONS_MATCH),)
 
 
 def active_reservations(node: NodeUsage) -> Iterator[ReservationInfo]:
@@ -79,12 +79,12 @@ def active_reservations(node: NodeUsage) -> Iterator[ReservationInfo]:
 
 def _check_node(node: NodeUsage, info: ReservationInfo, node_name: str) -> Rejection | None:
     if not node.is_known:
-        return Rejection(reason=RejectionReason.NO_SUCH_NODE)
+        return Rejection(reason=RejectionReason.NODE_UNKNOWN)
     if node_name and node_name != node.name:
         return Rejection(reason=RejectionReason.OTHER_NODE)
     for each in active_reservations(node):
         if each.has_default_policy != info.has_default_policy:
-            return Rejection(reason=RejectionReason.POLICY_CONFLICT, subject=each.name)
+            return Rejection(reason=RejectionReason.ALLOCATE_POLICY_CONFLICT, subject=each.name)
     return None
 
 
@@ -150,7 +150,7 @@ def insufficient_for_resize(node: NodeUsage, uid: Uid, wanted: Amounts) -> tuple
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(
         Rejection(
-            reason=RejectionReason.NODE_SHORT,
+            reason=RejectionReason.NODE_INSUFFICIENT,
             subject=name,
             requested=amount,
             used=node.requested.get(name, 0) - usage.requested(name),

@@ -339,13 +339,13 @@ def node_group_text(group: ReservationNodeGroup) -> str:
 
 
 def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> str:
-    if refusal.reason not in {RejectionReason.NODE_SHORT, RejectionReason.SHORT}:
+    if refusal.reason not in {RejectionReason.NODE_INSUFFICIENT, RejectionReason.RESERVATION_INSUFFICIENT}:
         return refusal.text
     name = refusal.subject
     asked, left, whole = (
         format_amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
     )
-    where = "of the reservation" if refusal.reason is RejectionReason.SHORT else "of the node"
+    where = "of the reservation" if refusal.reason is RejectionReason.RESERVATION_INSUFFICIENT else "of the node"
     held_text = (
         f", {format_amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
     )

@@ -66,7 +66,10 @@ def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(accoun
     first = pod("p", 4, app="a")
     assert accounting.assume_pod(first, "n1") == accounting.assume_pod(first, "n1")
     (rejection,) = accounting.assume_pod(first, "n2")
-    assert (rejection.reason, rejection.text) == (RejectionReason.ELSEWHERE, "the pod is already assigned to node n1")
+    assert (rejection.reason, rejection.text) == (
+        RejectionReason.PLACED_ELSEWHERE,
+        "the pod is already assigned to node n1",
+    )
     accounting.forget_pod(first.uid)
     assert isinstance(accounting.assume_pod(first, "n2"), AssumedPod)
 

@@ -90,11 +90,14 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1, taints=REPELS),
             owner(),
-            RejectionReason.TAINTED,
+            RejectionReason.UNTOLERATED_TAINT,
             id="taints-repel-pods-without-affinity",
         ),
         pytest.param(
-            reservation_info(cpu=1, taints=EVICTS), owner(REQUIRED), RejectionReason.TAINTED, id="noexecute-repels"
+            reservation_info(cpu=1, taints=EVICTS),
+            owner(REQUIRED),
+            RejectionReason.UNTOLERATED_TAINT,
+            id="noexecute-repels",
         ),
         pytest.param(reservation_info(cpu=1, taints=MAYBE), owner(), None, id="prefer-does-not"),
         pytest.param(
@@ -106,13 +109,13 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(key="team", value="b"),))),
-            RejectionReason.TAINTED,
+            RejectionReason.UNTOLERATED_TAINT,
             id="another-value",
         ),
         pytest.param(
             reservation_info(cpu=1, taints=REPELS),
             owner(ReservationAffinity(tolerations=(Toleration(key="team", operator="Exists", effect="NoExecute"),))),
-            RejectionReason.TAINTED,
+            RejectionReason.UNTOLERATED_TAINT,
             id="another-effect",
         ),
         pytest.param(
@@ -133,7 +136,7 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1, labels={"zone": "2"}),
             owner(ReservationAffinity(selector={"zone": "1"})),
-            RejectionReason.AFFINITY,
+            RejectionReason.AFFINITY_MISMATCH,
             id="its-own-label-covers-the-nodes",
         ),
         pytest.param(
@@ -145,19 +148,19 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1),
             owner(ReservationAffinity(terms=terms(("zone", "NotIn", "1")))),
-            RejectionReason.AFFINITY,
+            RejectionReason.AFFINITY_MISMATCH,
             id="term-does-not-hold",
         ),
         pytest.param(
             reservation_info(cpu=1),
             owner(ReservationAffinity(terms=NodeSelector())),
-            RejectionReason.AFFINITY,
+            RejectionReason.AFFINITY_MISMATCH,
             id="no-term-matches-nothing",
         ),
         pytest.param(
             reservation_info(cpu=1),
             owner(ReservationAffinity(terms=terms(("zone", "Exists")), selector={"no": "such"})),
-            RejectionReason.AFFINITY,
+            RejectionReason.AFFINITY_MISMATCH,
             id="terms-and-selector-must-hold",
         ),
         pytest.param(
@@ -166,14 +169,14 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1),
             owner(ReservationAffinity(terms=field("q"))),
-            RejectionReason.AFFINITY,
+            RejectionReason.AFFINITY_MISMATCH,
             id="field-of-another-name",
         ),
         pytest.param(reservation_info(cpu=1), owner(exact_match_resources=("cpu",)), None, id="exact-equal"),
         pytest.param(
             reservation_info(cpu=2),
             owner(exact_match_resources=("cpu",)),
-            RejectionReason.NOT_EXACT,
+            RejectionReason.NOT_EXACT_MATCHED,
             id="exact-different",
         ),
         pytest.param(
@@ -182,13 +185,13 @@ def owner(affinity=None, **fields):
         pytest.param(
             reservation_info(cpu=1, gpu=1),
             owner(exact_match_resources=("cpu", "gpu")),
-            RejectionReason.NOT_EXACT,
+            RejectionReason.NOT_EXACT_MATCHED,
             id="exact-absent-on-one-side",
         ),
         pytest.param(
             reservation_info(cpu=2),
             owner(ReservationAffinity(name="r"), exact_match_resources=("cpu",)),
-            RejectionReason.NOT_EXACT,
+            RejectionReason.NOT_EXACT_MATCHED,
             id="exact-counts-for-a-name-too",
         ),
         pytest.param(reservation_info(gpu=1), owner(), RejectionReason.NOTHING_IN_COMMON, id="nothing-in-common"),
@@ -214,7 +217,9 @@ def test_who_may_take_which(info, candidate, reason):
 
 def test_a_reservation_for_one_is_used_up_by_one():
     once, again = reservation_info(cpu=1, allocate_once=True), reservation_info(cpu=1)
-    assert check_eligibility(once, owner(), node_labels={}, new_owner_count=1).reason is RejectionReason.USED_UP
+    assert (
+        check_eligibility(once, owner(), node_labels={}, new_owner_count=1).reason is RejectionReason.ALREADY_ALLOCATED
+    )
     assert check_eligibility(again, owner(), node_labels={}, new_owner_count=1) is None
 
 

@@ -28,8 +28,8 @@ def check(node_usage, candidate):
     return [rejection.text for rejection in result.rejections]
 
 
-NODE_SHORT = "Insufficient cpu by node"
-RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
+NODE_INSUFFICIENT = "Insufficient cpu by node"
+RESERVATION_INSUFFICIENT = "Reservation(s) Insufficient cpu"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,10 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
             id="reservation-first-rest-of-node",
         ),
         pytest.param(
-            node(10, used=4, held=[reservation_info(cpu=4)]), pod(cpu=7, app="a"), [NODE_SHORT], id="more-than-both"
+            node(10, used=4, held=[reservation_info(cpu=4)]),
+            pod(cpu=7, app="a"),
+            [NODE_INSUFFICIENT],
+            id="more-than-both",
         ),
         pytest.param(
             node(10, used=4, held=[reservation_info(cpu=4, policy=ALIGNED)]),
@@ -53,7 +56,7 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
         pytest.param(
             node(10, used=4, held=[reservation_info(cpu=4, policy=RESTRICTED)]),
             pod(cpu=6, app="a"),
-            [NODE_SHORT, RESERVATION_SHORT],
+            [NODE_INSUFFICIENT, RESERVATION_INSUFFICIENT],
             id="restricted-does-not-spill",
         ),
         pytest.param(
@@ -65,14 +68,14 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
         pytest.param(
             node(10, used=4, held=[(reservation_info(cpu=4, policy=RESTRICTED), 3)]),
             pod(cpu=2, app="a", affinity=REQUIRED),
-            [RESERVATION_SHORT],
+            [RESERVATION_INSUFFICIENT],
             id="restricted-and-full-and-required",
         ),
         *(
             pytest.param(
                 node(10, used=4, held=[reservation_info(cpu=4, policy=policy)]),
                 pod(cpu=3, app="b"),
-                [NODE_SHORT],
+                [NODE_INSUFFICIENT],
                 id=f"other-{policy}",
             )
             for policy in (DEFAULT, ALIGNED, RESTRICTED)
@@ -94,7 +97,7 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
         pytest.param(
             node(10, held=[reservation_info("r1", 4), reservation_info("r2", 4)]),
             pod(cpu=9, app="a"),
-            [NODE_SHORT],
+            [NODE_INSUFFICIENT],
             id="two-reservations-cannot-be-joined",
         ),
         pytest.param(
@@ -103,7 +106,7 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
             "inside",
             id="one-of-two-and-the-node",
         ),
-        pytest.param(node(16, held=[reservation_info(cpu=8)]), pod(cpu=12), [NODE_SHORT], id="scenario-1-other"),
+        pytest.param(node(16, held=[reservation_info(cpu=8)]), pod(cpu=12), [NODE_INSUFFICIENT], id="scenario-1-other"),
         pytest.param(node(16, held=[reservation_info(cpu=8)]), pod(cpu=8, app="a"), "inside", id="scenario-1-owner"),
         pytest.param(
             node(16, held=[(reservation_info(cpu=8), 8)]),
@@ -123,7 +126,7 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
             ["node(s) no reservations match reservation affinity"],
             id="scenario-9",
         ),
-        pytest.param(node(4), pod(cpu=5), [NODE_SHORT], id="no-reservation-at-all"),
+        pytest.param(node(4), pod(cpu=5), [NODE_INSUFFICIENT], id="no-reservation-at-all"),
         pytest.param(node(4), pod(gpu=1), ["Insufficient gpu by node"], id="what-the-node-does-not-have"),
     ],
 )
@@ -148,16 +151,16 @@ def test_others_are_charged_the_greater_of_reservation_and_consumers(consumed, o
 def test_what_is_kept_within_a_reservation_is_no_owners():
     node_usage = node(10, used=6, held=[reservation_info(cpu=4, reserved=of(1))])
     assert check(node_usage, pod(cpu=3, app="a")) == "inside"
-    assert check(node_usage, pod(cpu=4, app="a")) == [NODE_SHORT]
+    assert check(node_usage, pod(cpu=4, app="a")) == [NODE_INSUFFICIENT]
     restricted = node(10, held=[reservation_info(cpu=4, reserved=of(1), policy=RESTRICTED)])
-    assert check(restricted, pod(cpu=4, app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+    assert check(restricted, pod(cpu=4, app="a", affinity=REQUIRED)) == [RESERVATION_INSUFFICIENT]
 
 
 def test_an_owner_gets_its_place_on_a_node_that_has_shrunk_below_what_is_promised():
     node_usage = node(10, used=4, held=[reservation_info("r1", 4), reservation_info("r2", 4, app="b")])
     assert node_usage.free("cpu") < 0
     assert check(node_usage, pod(cpu=2, app="a")) == "inside"
-    assert check(node_usage, pod(cpu=3, app="a")) == [NODE_SHORT]
+    assert check(node_usage, pod(cpu=3, app="a")) == [NODE_INSUFFICIENT]
 
 
 def test_resources_outside_the_restricted_ones_may_come_from_the_node():
@@ -167,7 +170,7 @@ def test_resources_outside_the_restricted_ones_may_come_from_the_node():
         held=[reservation_info(cpu=4, memory="4", policy=RESTRICTED, restricted_resources=frozenset({"cpu"}))],
     )
     assert check(node_usage, pod(cpu=4, memory="8", app="a")) == "inside"
-    assert check(node_usage, pod(cpu=5, memory="4", app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+    assert check(node_usage, pod(cpu=5, memory="4", app="a", affinity=REQUIRED)) == [RESERVATION_INSUFFICIENT]
 
 
 def test_a_pod_that_asks_for_nothing_needs_only_a_place_and_an_owner_has_one():
@@ -209,7 +212,10 @@ def test_who_ignores_reservations_gets_all_that_no_pod_uses_and_is_in_none():
 def test_what_is_promised_to_one_is_no_others():
     held = ReservationUsage(info=reservation_info(cpu=4, policy=RESTRICTED), nominated={pod("first").uid: of(3)})
     node_usage = node(4).with_reservation(held)
-    assert check(node_usage, pod("second", 2, app="a", affinity=REQUIRED)) == [NODE_SHORT, RESERVATION_SHORT]
+    assert check(node_usage, pod("second", 2, app="a", affinity=REQUIRED)) == [
+        NODE_INSUFFICIENT,
+        RESERVATION_INSUFFICIENT,
+    ]
     assert check(node_usage, pod("first", 3, app="a", affinity=REQUIRED)) == "inside"
     assert (
         node_usage.with_pod(pod("first").uid, pod("first", 3).amounts, into=held.info.uid)
@@ -233,7 +239,7 @@ def test_a_refusal_of_all_nodes_is_counted_as_upstream_does():
     assert event_message(rejections, owned=2) == "0/2 reservations are available: 2 Reservation(s) Insufficient cpu."
     of_node = [
         Rejection(reason=RejectionReason.UNSCHEDULABLE),
-        Rejection(reason=RejectionReason.NODE_SHORT, subject="memory"),
+        Rejection(reason=RejectionReason.NODE_INSUFFICIENT, subject="memory"),
     ]
     assert event_message(of_node, owned=2) == (
         "0/2 reservations are available: 1 Reservation(s) for node reason that Insufficient memory by node, "
