@@ -168,11 +168,9 @@ else
 endif
 
 .PHONY: test-plane
-test-plane: test-plane-stock test-plane-kep ## the same scenarios on our own control plane, --api stock and kep, with kwok's nodes (Go, kubectl)
-
-.PHONY: test-plane-stock test-plane-kep
-test-plane-stock test-plane-kep: test-%: $(STAMP)
-	env -u KUBECONFIG DRA_CLUSTER=$* $(BIN)/pytest tests/scenarios $(ARGS)
+test-plane: API = stock kep
+test-plane: $(STAMP) ## the same scenarios on our own control plane, --api stock and kep (API=kep), with kwok's nodes (Go, kubectl)
+	for api in $(API); do env -u KUBECONFIG DRA_CLUSTER=plane-$$api $(BIN)/pytest tests/scenarios $(ARGS) || exit; done
 
 .PHONY: test-upgrade
 test-upgrade: export DRA_KUBERNETES := $(VERSION)
