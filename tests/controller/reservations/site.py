@@ -199,9 +199,9 @@ class Site:
         asked = {"Pod": pod, "NodeNames": nodes}
         found = await self.call("filter", asked)
         if found is None or not found["NodeNames"]:
-            told = found and {**found["FailedNodes"], **found["FailedAndUnresolvableNodes"]}
-            await self._say(pod, told)
-            return None, told
+            reasons = found and {**found["FailedNodes"], **found["FailedAndUnresolvableNodes"]}
+            await self._say(pod, reasons)
+            return None, reasons
         scores = await self.call("prioritize", asked | {"NodeNames": found["NodeNames"]})
         if scores is None:
             return None, None
@@ -224,8 +224,8 @@ class Site:
         chosen = ((answer or {}).get("NodeNameToMetaVictims") or {}).get(node)
         return chosen and {each["UID"] for each in chosen["Pods"]}
 
-    async def _say(self, pod, told):
-        message = f"0/{len(told or ())} nodes are available: {sorted(set((told or {}).values()))}"
+    async def _say(self, pod, reasons):
+        message = f"0/{len(reasons or ())} nodes are available: {sorted(set((reasons or {}).values()))}"
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         path = f"{PODS}/{pod['metadata']['name']}/status"
         await self.ask("PATCH", path, {"status": {"conditions": [condition]}}, fine=None)

@@ -123,8 +123,8 @@ async def test_a_replica_that_has_not_noticed_another_one_lets_nobody_into_what_
         site.faults.add(FaultRule(fault=Fault.SILENCE, **EXTENDER, verb="watch"))
         assert (await site.schedule(await site.pod("first", "8", app="r")))[0] == "n1"
         site.extender, leader = former, site.extender
-        bound, told = await site.schedule(await site.pod("second", "8", app="r"))
-        assert (bound, "already been allocated" in told) == (None, True)
+        bound, error = await site.schedule(await site.pod("second", "8", app="r"))
+        assert (bound, "already been allocated" in error) == (None, True)
         site.extender = leader
         await ended(running)
 

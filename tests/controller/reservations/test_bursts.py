@@ -154,8 +154,8 @@ async def test_a_write_that_is_not_answered_leaves_every_pod_of_it_in_doubt_and_
         await site.settle()
         lost = FaultRule(fault=Fault.LOST, component="extender", verb="patch", resource=STATUS, after=True, times=2)
         site.faults.set((delayed(0.05), lost))
-        said = await scheduled(site, owners)
-        assert any("outcome of the bind is unknown" in each for each in said)
+        messages = await scheduled(site, owners)
+        assert any("outcome of the bind is unknown" in each for each in messages)
         site.faults.set(())
         await site.settle(15)
         for _ in range(3):

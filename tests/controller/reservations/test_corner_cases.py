@@ -109,9 +109,13 @@ async def test_a_reservation_of_a_full_node_waits_and_says_why():
         await site.reserve("huge", "99")
         for name in ("full", "huge"):
             status = (await site.place(name))["status"]
-            (told,) = status["conditions"]
-            assert (status["phase"], told["type"], told["reason"]) == ("Pending", "Scheduled", "Unschedulable")
-            assert "Insufficient cpu by node" in told["message"]
+            (condition,) = status["conditions"]
+            assert (status["phase"], condition["type"], condition["reason"]) == (
+                "Pending",
+                "Scheduled",
+                "Unschedulable",
+            )
+            assert "Insufficient cpu by node" in condition["message"]
 
 
 async def _uid(site):
@@ -128,12 +132,12 @@ async def test_a_pod_that_must_run_in_a_reservation_hears_what_keeps_them():
         await site.turn()
         await site.settle()
         found = (await site.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
-        told = {
+        event = {
             each["regarding"]["name"]: each["note"]
             for each in found
             if each["reason"] == "FailedScheduling-Reservation"
         }
-        assert told == {
+        assert event == {
             "owner": "0/1 reservations are available: 1 Reservation(s) Insufficient cpu.",
             "stranger": "0/0 reservations are available.",
         }

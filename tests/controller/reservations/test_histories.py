@@ -67,11 +67,11 @@ class Watcher:
         found = {each["metadata"]["uid"]: each for each in await site.reservations()}
         inside = {}
         for pod in pods:
-            told = pod["metadata"].get("annotations", {}).get("scheduling.koordinator.sh/reservation-allocated")
-            if told is None or not pod["spec"].get("nodeName"):
+            annotation = pod["metadata"].get("annotations", {}).get("scheduling.koordinator.sh/reservation-allocated")
+            if annotation is None or not pod["spec"].get("nodeName"):
                 continue
-            uid = told.partition('"uid":"')[2].rstrip('"}')
-            name = told.partition('"name":"')[2].partition('"')[0]
+            uid = annotation.partition('"uid":"')[2].rstrip('"}')
+            name = annotation.partition('"name":"')[2].partition('"')[0]
             inside[pod["metadata"]["uid"]] = uid
             assert pod["metadata"]["labels"].get("app") == name, f"a stranger is in {name}"
             if uid in found and found[uid]["spec"]["allocateOnce"]:

@@ -20,7 +20,7 @@ async def test_a_place_that_is_being_taken_back_is_not_given_to_the_same_pod_mea
         owner = await site.pod("owner", "9", app="r")
         site.faults.add(FaultRule(**LATE, verb="patch", resource="reservations.*/status", nth=2))
         assert (await site.schedule(owner))[0] is None
-        await assert_bound_means_seated(site, owner)
+        await assert_bound_means_assigned(site, owner)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -34,11 +34,11 @@ async def test_a_pod_that_is_bound_again_while_its_doubt_is_looked_into_keeps_it
         site.faults.add(FaultRule(**LATE, verb="get", resource="pods", after=True))
         while not site.faults.counts[Fault.DELAY]:  # its read is under way from then on
             await site.settle(0.01)
-        await assert_bound_means_seated(site, owner)
+        await assert_bound_means_assigned(site, owner)
 
 
-async def assert_bound_means_seated(site, owner):
-    """Have a pod scheduled again and again; once it is bound it has its seat at every moment."""
+async def assert_bound_means_assigned(site, owner):
+    """Have a pod scheduled again and again; once it is bound it is assigned at every moment."""
     uid = owner["metadata"]["uid"]
     for _ in range(200):
         bound = (await site.schedule(owner))[0]

@@ -7,13 +7,13 @@ GAUGES = 6.0
 """Seconds after which gauges have been looked at."""
 
 
-def told(site, name, **labels):
+def metric(site, name, **labels):
     return site.extender.metrics.registry.get_sample_value(name, labels)
 
 
 def binds(site):
     ends = ("bound", "refused", "unknown", "failed")
-    return {end: told(site, "dra_reserve_extender_binds_total", outcome=end) for end in ends}
+    return {end: metric(site, "dra_reserve_extender_binds_total", outcome=end) for end in ends}
 
 
 async def test_reservations_are_counted_by_phase():
@@ -22,10 +22,10 @@ async def test_reservations_are_counted_by_phase():
         await site.reserve("huge", "99")
         await site.place("r")
         phases = {"Available": 1, "Pending": 1, "Failed": 0, "Succeeded": 0}
-        assert {each: told(site, "dra_reserve_reservations", phase=each) for each in phases} == phases
+        assert {each: metric(site, "dra_reserve_reservations", phase=each) for each in phases} == phases
         await site.settle(61.0)
-        assert told(site, "dra_reserve_reservations", phase="Failed") == 1
-        assert told(site, "dra_reserve_extender_leading") == 1
+        assert metric(site, "dra_reserve_reservations", phase="Failed") == 1
+        assert metric(site, "dra_reserve_extender_leading") == 1
 
 
 async def test_binds_are_counted_by_their_end_and_what_is_in_doubt_is_told_until_it_is_not():
@@ -38,14 +38,14 @@ async def test_binds_are_counted_by_their_end_and_what_is_in_doubt_is_told_until
         await site.schedule(await site.pod("lost", "1"))
         await site.settle(GAUGES)
         assert binds(site)["unknown"] == 1
-        assert told(site, "dra_reserve_extender_doubts") == 1
+        assert metric(site, "dra_reserve_extender_doubts") == 1
         gone = await site.pod("gone", "1")
         await site.delete(f"{PODS}/gone")
         await site.schedule(gone)
         assert binds(site) == {"bound": 1, "refused": 1, "unknown": 1, "failed": 0}
         await site.settle(10.0 + GAUGES)
-        assert told(site, "dra_reserve_extender_doubts") == 0
-        assert told(site, "dra_reserve_extender_call_seconds_count", verb="bind") == 3
+        assert metric(site, "dra_reserve_extender_doubts") == 0
+        assert metric(site, "dra_reserve_extender_call_seconds_count", verb="bind") == 3
 
 
 async def test_nodes_whose_annotation_cannot_be_read_are_counted():
@@ -53,20 +53,20 @@ async def test_nodes_whose_annotation_cannot_be_read_are_counted():
         kept = {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}}
         await site.ask("PATCH", "/api/v1/nodes/n1", kept)
         await site.settle(GAUGES)
-        assert told(site, "dra_reserve_node_reservation_faults") == 1
+        assert metric(site, "dra_reserve_node_reservation_faults") == 1
         await site.ask(
             "PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": None}}}
         )
         await site.settle(GAUGES)
-        assert told(site, "dra_reserve_node_reservation_faults") == 0
+        assert metric(site, "dra_reserve_node_reservation_faults") == 0
 
 
 async def test_events_that_are_not_posted_are_counted():
     """The controller counted its own, the extender none: a flood of Events, or a right that is missing, went unseen."""
     async with Site() as site:
-        assert told(site, "dra_reserve_events_discarded_total") == 0
+        assert metric(site, "dra_reserve_events_discarded_total") == 0
         site.faults.add(FaultRule(fault=Fault.REFUSED, component="extender", resource="events.events.k8s.io"))
         kept = {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}}
         await site.ask("PATCH", "/api/v1/nodes/n1", kept)
         await site.settle(60.0)
-        assert told(site, "dra_reserve_events_discarded_total") == 1
+        assert metric(site, "dra_reserve_events_discarded_total") == 1

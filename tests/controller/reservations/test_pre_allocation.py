@@ -30,8 +30,8 @@ async def test_the_status_names_the_pods_and_the_pods_name_the_reservation():
         assert names(found) == ["old"]
         assert found["status"]["allocated"] == {"cpu": "7"}
         old = await site.ask("GET", f"{PODS}/old")
-        told = json.loads(old["metadata"]["annotations"][ALLOCATED])
-        assert told == {"name": "r", "uid": found["metadata"]["uid"]}
+        annotation = json.loads(old["metadata"]["annotations"][ALLOCATED])
+        assert annotation == {"name": "r", "uid": found["metadata"]["uid"]}
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -79,5 +79,5 @@ async def test_it_waits_where_nobody_matches_and_preemption_is_not_asked_for():
         await site.reserve("r", "7", **OVER_PODS)
         await site.settle()
         (placeholder,) = [pod for pod in await site.pods() if pod["metadata"]["name"] != "other"]
-        told = await site.call("filter", {"Pod": placeholder, "NodeNames": ["n1"]})
-        assert (told["FailedNodes"], told["FailedAndUnresolvableNodes"]) == ({}, {"n1": "Insufficient cpu by node"})
+        result = await site.call("filter", {"Pod": placeholder, "NodeNames": ["n1"]})
+        assert (result["FailedNodes"], result["FailedAndUnresolvableNodes"]) == ({}, {"n1": "Insufficient cpu by node"})

@@ -94,8 +94,8 @@ async def test_a_pod_that_is_bound_already_is_a_success_on_that_node(node, error
         target = {"metadata": {"name": "p", "uid": pod["metadata"]["uid"]}, "target": {"kind": "Node", "name": node}}
         await site.ask("POST", f"{PODS}/p/binding", target)
         call = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
-        told = (await site.call("bind", call))["Error"]
-        assert error in told if error else told == ""
+        error_text = (await site.call("bind", call))["Error"]
+        assert error in error_text if error else error_text == ""
         seat = site.extender.picture.accounting.assignment(pod["metadata"]["uid"])
         assert seat.node == node
 
@@ -256,9 +256,9 @@ async def test_a_reservation_that_cannot_be_read_says_so_and_breaks_none():
         await site.ask("PATCH", f"{RESERVATIONS}/bad", {"metadata": {"annotations": annotation}})
         found = await site.place("r")
         assert found["status"]["phase"] == "Available"
-        told = (await site.reservation("bad"))["status"]["conditions"]
-        assert [each["type"] for each in told] == ["Readable"]
-        assert "resources.cpu" in told[0]["message"]
+        conditions = (await site.reservation("bad"))["status"]["conditions"]
+        assert [each["type"] for each in conditions] == ["Readable"]
+        assert "resources.cpu" in conditions[0]["message"]
         assert bad["metadata"]["name"] == "bad"
 
 
@@ -270,8 +270,8 @@ async def test_a_reservation_that_only_the_schema_of_others_allows_says_so_and_i
         await site.ask("PATCH", name, {"spec": {"versions": [{**each, "schema": anything} for each in versions]}})
         await site.reserve("r", "4", ttl="soon")
         status = (await site.place("r"))["status"]
-        (told,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
-        assert "spec.ttl" in told
+        (message,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
+        assert "spec.ttl" in message
         await site.ask("PATCH", f"{RESERVATIONS}/r", {"spec": {"ttl": "1h"}})
         assert (await site.place("r"))["status"]["phase"] == "Available"
 
@@ -297,26 +297,28 @@ async def test_thirty_malformed_ones_at_once_are_told_each_what_is_wrong_and_bre
         assert bound["stranger"] is not None
         await site.settle(2.0)
 
-        for name, (_, _, said) in malformed.RESERVATIONS.items():
+        for name, (_, _, expected) in malformed.RESERVATIONS.items():
             status = (await site.reservation(name))["status"]
-            (told,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
-            assert said in told, name
+            (message,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
+            assert expected in message, name
             assert status.get("phase") != "Available", name
         invalid = [each for each in await events(site) if each["reason"] == "Invalid"]
         assert sorted(each["regarding"]["name"] for each in invalid) == sorted(malformed.RESERVATIONS)
         assert not any(each.get("series") for each in invalid)
-        for name, (annotation, _, said) in malformed.PODS.items():
+        for name, (annotation, _, expected) in malformed.PODS.items():
             pod = await site.ask("GET", f"{PODS}/{name}")
             assert "nodeName" not in pod["spec"], name
-            _, told = await site.schedule(pod)
-            assert all(text.startswith(f"annotation {annotation}: ") and said in text for text in told.values()), name
+            _, reasons = await site.schedule(pod)
+            assert all(
+                text.startswith(f"annotation {annotation}: ") and expected in text for text in reasons.values()
+            ), name
         notes = {
             each["regarding"]["name"]: each["note"]
             for each in await events(site)
             if each["reason"] == "InvalidNodeReservation"
         }
-        for name, (_, said) in malformed.NODES.items():
-            assert said in notes[f"bad-{name}"], name
+        for name, (_, expected) in malformed.NODES.items():
+            assert expected in notes[f"bad-{name}"], name
         assert len(malformed.RESERVATIONS) + len(malformed.PODS) + len(malformed.NODES) >= 30
 
 
@@ -332,9 +334,9 @@ async def test_a_forged_annotation_lets_nobody_in():
 async def test_an_annotation_that_cannot_be_read_refuses_the_pod_by_name():
     async with Site() as site:
         made = await site.pod("p", "1", **{AFFINITY: "{"})
-        _, told = await site.schedule(made)
-        assert set(told.values()) != set()
-        assert all(text.startswith(f"annotation {AFFINITY}") for text in told.values())
+        _, reasons = await site.schedule(made)
+        assert set(reasons.values()) != set()
+        assert all(text.startswith(f"annotation {AFFINITY}") for text in reasons.values())
 
 
 KEPT = "node.koordinator.sh/reservation"
@@ -364,9 +366,9 @@ async def test_of_an_annotation_that_cannot_be_read_the_last_one_counts_and_an_e
         await site.pod("big", "6")
         assert (await site.turn())["big"] is None
         await site.settle()
-        (told,) = [each for each in await events(site) if each["reason"] == "InvalidNodeReservation"]
-        assert told["regarding"]["name"] == "n1"
-        assert "resources.cpu: -1 is negative" in told["note"]
+        (event,) = [each for each in await events(site) if each["reason"] == "InvalidNodeReservation"]
+        assert event["regarding"]["name"] == "n1"
+        assert "resources.cpu: -1 is negative" in event["note"]
 
 
 MEMORY = "/api/v1/namespaces/default/configmaps/dra-reserve-node-reservations"
@@ -416,10 +418,10 @@ async def test_a_pod_that_takes_what_is_held_without_asking_is_reported():
         }
         await site.ask("POST", f"{PODS}/rude/binding", binding)
         await site.settle()
-        (told,) = [each for each in await events(site) if each["reason"] == "ReservedCapacityTaken"]
-        assert told["regarding"]["name"] == "rude"
-        assert "short of cpu 2" in told["note"]
-        await site.delete(f"/apis/events.k8s.io/v1/namespaces/default/events/{told['metadata']['name']}")
+        (event,) = [each for each in await events(site) if each["reason"] == "ReservedCapacityTaken"]
+        assert event["regarding"]["name"] == "rude"
+        assert "short of cpu 2" in event["note"]
+        await site.delete(f"/apis/events.k8s.io/v1/namespaces/default/events/{event['metadata']['name']}")
         await site.stop_extender()
         await site.start_extender()
         await site.settle()
@@ -435,8 +437,8 @@ async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_
         await site.settle(5.0)
         assert not site.extender.binds
         (placeholder,) = await site.pods()
-        bound, told = await site.schedule(placeholder)
-        assert (bound, "is not the leader" in told) == (None, True)
+        bound, error = await site.schedule(placeholder)
+        assert (bound, "is not the leader" in error) == (None, True)
 
         site.extender, second = first, site.extender
         assert (await site.schedule(placeholder))[0] == "n1"
@@ -487,8 +489,8 @@ async def test_what_is_held_is_resized_if_the_node_has_room_all_of_it_or_nothing
         await site.pod("stranger", "7")
         assert (await site.turn())["stranger"] is None
         assert await resize(17) == {"cpu": "10"}
-        (told,) = [each for each in await events(site) if each["reason"] == "ResizeWaits"]
-        assert "Insufficient cpu by node" in told["note"]
+        (event,) = [each for each in await events(site) if each["reason"] == "ResizeWaits"]
+        assert "Insufficient cpu by node" in event["note"]
         assert await resize(9) == {"cpu": "9"}
         assert (await site.turn())["stranger"] == "n1"
 
