@@ -98,7 +98,7 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
         last = Uid(stream.uid((events - 1) % pods))
 
         def arrived() -> bool:
-            pod = application.world.consumer(last)
+            pod = application.cache.consumer(last)
             return pod is not None and pod.resource_version == str(stream.BASE + events)
 
         watch.lap("pause")

@@ -94,11 +94,11 @@ class ReasonEventRecorder:
 class ReservationListener:
     """A listener that passes observed Reservations to the cache of claims."""
 
-    def __init__(self, world: ClaimCache, flush: Callable[[], None], *, supports_claims: bool) -> None:
+    def __init__(self, cache: ClaimCache, flush: Callable[[], None], *, supports_claims: bool) -> None:
         self.supports_claims = supports_claims
-        self.observe_reservation = world.observe_reservation
-        self.reservation_unreadable = world.reservation_unreadable
-        self.forget_reservation = world.forget_reservation
+        self.observe_reservation = cache.observe_reservation
+        self.reservation_unreadable = cache.reservation_unreadable
+        self.forget_reservation = cache.forget_reservation
         self.flush = flush
 
 
@@ -110,9 +110,9 @@ class Application:
     ) -> None:
         """Create the controller; ``identity`` must be unique to this process (default: the host plus a random part)."""
         self.metrics = ControllerMetrics()
-        self.world = ClaimCache()
+        self.cache = ClaimCache()
         if configuration.reservations:
-            self.world.watch_reservations()
+            self.cache.watch_reservations()
         self._acting = False
         self._clock = clock
         self._transport = transport
@@ -125,36 +125,38 @@ class Application:
             client, instance=identity, clock=clock, on_discard=self.metrics.events_discarded.inc
         )
         rules = compiled_rules(configuration)
-        self.world.always_watch(frozenset(rules))
-        self._workloads = WorkloadInformers(client, world=self.world, rules=rules, woken=self._wake, clock=clock)
-        self._watches = ClaimInformers(client, world=self.world, clock=clock, woken=self._wake)
-        self._taints = TaintInformers(client, world=self.world, clock=clock, woken=self._wake)
-        self._templates = TemplateInformers(client, owners=self.world.owners, clock=clock, woken=self._wake)
+        self.cache.always_watch(frozenset(rules))
+        self._workloads = WorkloadInformers(
+            client, cache=self.cache, rules=rules, on_change=self._on_change, clock=clock
+        )
+        self._watches = ClaimInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
+        self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
+        self._templates = TemplateInformers(client, owners=self.cache.owners, clock=clock, on_change=self._on_change)
         self._policy = policy_from(configuration)
-        publisher = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
-        self._placements = PlacementReader(client, world=self.world, clock=clock, woken=self._wake)
+        events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._on_change)
         writer = ClaimWriter(
             client,
-            world=self.world,
+            cache=self.cache,
             clock=clock,
             workloads=self._workloads,
             metrics=self.metrics,
             leadership=leadership,
-            placements=self._placements.ask,
+            placements=self._placements.request,
         )
         self._loop = ClaimLoop(
-            world=self.world,
+            cache=self.cache,
             queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
             writer=writer,
-            publisher=publisher,
+            events=events,
             metrics=self.metrics,
             policy=self._policy,
             clock=clock,
             leadership=leadership,
             evictor=Evictor(
                 client,
-                world=self.world,
-                publisher=publisher,
+                cache=self.cache,
+                events=events,
                 metrics=self.metrics,
                 policy=self._policy,
                 clock=clock,
@@ -163,8 +165,8 @@ class Application:
         )
         self._generation = ClaimGenerationLoop(
             client,
-            world=self.world,
-            publisher=publisher,
+            cache=self.cache,
+            events=events,
             metrics=self.metrics,
             clock=clock,
             leadership=leadership,
@@ -176,15 +178,15 @@ class Application:
                 nodes=self._watches.nodes,
                 clock=clock,
                 leadership=leadership,
-                listener=ReservationListener(self.world, self._wake, supports_claims=self._policy.generate_claims),
+                listener=ReservationListener(self.cache, self._on_change, supports_claims=self._policy.generate_claims),
                 placeholders=configuration.placeholders,
             )
             if configuration.reservations
             else None
         )
-        self.metrics.count_devices(lambda: device_counts.count_devices(self.world) if self._acting else None)
+        self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
-            self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
+            self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -228,17 +230,17 @@ class Application:
         """Wait for the informers to sync, then act for as long as this process holds the lease."""
         await self._watches.wait_for_sync()
         if self._election is None:
-            await self._act()
+            await self._run_as_leader()
             return
-        await run_as_leader(self._election, self._act)
+        await run_as_leader(self._election, self._run_as_leader)
 
-    async def _act(self) -> None:
-        self.world.mark_synced(now=self._clock.now())
+    async def _run_as_leader(self) -> None:
+        self.cache.mark_synced(now=self._clock.now())
         self._acting = True
         self.metrics.leading.set(1)
-        self._workloads.follow()
-        self._loop.wake()
-        _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
+        self._workloads.sync_kinds()
+        self._loop.enqueue_dirty()
+        _log.info("acting on %d claims", sum(1 for _ in self.cache.claims()))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run(), name="claims")
@@ -259,8 +261,8 @@ class Application:
         await self._templates.wait_for_sync()
         if self._reservations is not None:
             await self._reservations.wait_for_sync()
-        self.world.owners.mark_all_dirty()
-        self._generation.wake()
+        self.cache.owners.mark_all_dirty()
+        self._generation.enqueue_dirty()
         await self._generation.run()
 
     def _not_ready_reasons(self) -> list[str]:
@@ -273,18 +275,18 @@ class Application:
             found += self._reservations.not_ready_reasons()
         return found
 
-    def _wake(self) -> None:
+    def _on_change(self) -> None:
         """Enqueue dirty claims and owners if this replica acts.
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
         if not self._acting:
-            self.world.dirty.clear()
-            self.world.owners.dirty.clear()
+            self.cache.dirty.clear()
+            self.cache.owners.dirty.clear()
             return
-        self._workloads.follow()
-        self._loop.wake()
+        self._workloads.sync_kinds()
+        self._loop.enqueue_dirty()
         if self._policy.generate_claims:
-            self._generation.wake()
+            self._generation.enqueue_dirty()
         else:
-            self.world.owners.dirty.clear()
+            self.cache.owners.dirty.clear()

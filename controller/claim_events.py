@@ -36,33 +36,33 @@ class ClaimEvents:
     def __init__(self, recorder: ReasonRecorder, metrics: ControllerMetrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
-        self._told: dict[Key, dict[_State, Instant]] = {}
+        self._published: dict[Key, dict[_State, Instant]] = {}
 
     def publish(self, key: Key, reasons: Iterable[Reason], *, now: Instant) -> None:
         """Report the reasons of a decision on the claim that are new."""
-        before = self._told.get(key, {})
+        before = self._published.get(key, {})
         current: dict[_State, Instant] = {}
         for reason in reasons:
             words = tuple(value for _, value in reason.arguments if isinstance(value, str))
             state = (reason.code, reason.subject.uid, words)
-            told = before.get(state)
+            published_at = before.get(state)
             if reason.done:
-                self.tell(reason)
-            elif told is None or now - told >= REPEAT_AFTER:
-                self.tell(reason)
+                self.record(reason)
+            elif published_at is None or now - published_at >= REPEAT_AFTER:
+                self.record(reason)
                 current[state] = now
             else:
-                current[state] = told
+                current[state] = published_at
         if current:
-            self._told[key] = current
+            self._published[key] = current
         else:
-            self._told.pop(key, None)
+            self._published.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """Forget the published reasons of a claim that is gone."""
-        self._told.pop(key, None)
+        self._published.pop(key, None)
 
-    def tell(self, reason: Reason) -> None:
+    def record(self, reason: Reason) -> None:
         """Report something that has been done, regardless of what was published for the claim."""
         level = logging.WARNING if reason.severity is EventType.WARNING else logging.INFO
         _log.log(level, "%s", reason.text, extra={"reason": reason.code.value})

@@ -64,25 +64,25 @@ class ClaimGenerationLoop:
         self,
         client: Client,
         *,
-        world: ClaimCache,
-        publisher: ClaimEvents,
+        cache: ClaimCache,
+        events: ClaimEvents,
         metrics: ControllerMetrics,
         clock: Clock,
         leadership: Leadership,
     ) -> None:
         self._client = client
-        self._world = world
-        self._publisher = publisher
+        self._cache = cache
+        self._events = events
         self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
-        self._patching = ClaimPatcher(client)
+        self._patcher = ClaimPatcher(client)
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[Uid] = ItemBackoff()
 
-    def wake(self) -> None:
+    def enqueue_dirty(self) -> None:
         """Enqueue the owners that the cache has marked dirty."""
-        dirty = self._world.owners.dirty
+        dirty = self._cache.owners.dirty
         while dirty:
             self._queue.add(dirty.pop())
 
@@ -101,7 +101,7 @@ class ClaimGenerationLoop:
             _log.exception("owner %s of claims: internal error, retrying soon", uid)
             self._metrics.failures.inc()
             settled = False
-        self.wake()
+        self.enqueue_dirty()
         if settled:
             self._retries.forget(uid)
             return None
@@ -111,12 +111,12 @@ class ClaimGenerationLoop:
         """Execute the plan for one owner; return whether nothing is left to retry."""
         confirmed = False
         for _ in range(DECISIONS_MAX):
-            view = self._world.owner_view(uid)
+            view = self._cache.owner_view(uid)
             if view is None:
-                self._publisher.forget(("", uid))
+                self._events.forget(("", uid))
                 return True
             plan = decide(view)
-            self._publisher.publish(("", uid), plan.reasons, now=self._clock.now())
+            self._events.publish(("", uid), plan.reasons, now=self._clock.now())
             if plan.done:
                 return not plan.reasons
             lost = _missing_claims(plan.create, view) if not confirmed else ()
@@ -129,7 +129,7 @@ class ClaimGenerationLoop:
                 if not await self._create(action, view):
                     return False
             for taken in plan.hand_over:
-                await self._take(taken)
+                await self._hand_over(taken)
             if plan.record is not None:
                 await self._record(plan.record)
         return True
@@ -147,8 +147,8 @@ class ClaimGenerationLoop:
                 found = await self._client.get(CLAIMS, key, ResourceClaim)
             except NotFound:
                 continue
-            self._world.observe_claim(found, now=self._clock.now())
-            if self._world.claim(key) is None:
+            self._cache.observe_claim(found, now=self._clock.now())
+            if self._cache.claim(key) is None:
                 return False
         return True
 
@@ -158,18 +158,18 @@ class ClaimGenerationLoop:
             if owner.kind is ClaimOwnerKind.POD:
                 pod = await self._client.get(PODS, owner.key, Pod)
                 if pod.metadata.uid != owner.uid:
-                    self._world.forget_pod(owner.uid)
-                self._world.observe_pod(pod, now=self._clock.now())
+                    self._cache.forget_pod(owner.uid)
+                self._cache.observe_pod(pod, now=self._clock.now())
             else:
-                self._world.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
+                self._cache.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
         except NotFound:
             if owner.kind is ClaimOwnerKind.POD:
-                self._world.forget_pod(owner.uid)
+                self._cache.forget_pod(owner.uid)
             else:
-                self._world.owners.forget(owner.uid)
+                self._cache.owners.forget(owner.uid)
 
     def _groups(self) -> Resource:
-        return replace(POD_GROUPS, version=self._world.owners.groups_version)
+        return replace(POD_GROUPS, version=self._cache.owners.groups_version)
 
     async def _create(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
         """Create a claim; return False if the API server would not preserve it as requested."""
@@ -178,7 +178,7 @@ class ClaimGenerationLoop:
         try:
             if admin and not await self._preserves_admin_access(action):
                 count("failure")
-                self._publisher.publish(
+                self._events.publish(
                     ("", view.owner.uid),
                     [creation_failed_reason(view.owner, action.entry, NO_ADMIN_ACCESS)],
                     now=self._clock.now(),
@@ -188,17 +188,17 @@ class ClaimGenerationLoop:
         except ApiError as error:
             count("failure")
             # Upstream puts the claim's name before the colon; the claim has no name yet.
-            told = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
-            self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
+            reason = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
+            self._events.publish(("", view.owner.uid), [reason], now=self._clock.now())
             raise
         count("success")
-        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        self._cache.observe_claim(claim, now=self._clock.now(), ours=True)
         return True
 
     async def _post(self, action: CreateClaim, *, dry_run: bool) -> ResourceClaim:
         return await self._client.create(
             CLAIMS,
-            manifests.claim_manifest(action, group_version=self._world.owners.groups_version),
+            manifests.claim_manifest(action, group_version=self._cache.owners.groups_version),
             model=ResourceClaim,
             namespace=action.owner.key[0],
             within=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
@@ -209,25 +209,25 @@ class ClaimGenerationLoop:
         """Check by a dry run that the API server keeps adminAccess: without it the claim would take whole devices."""
         return requests_admin_access((await self._post(action, dry_run=True)).spec.devices)
 
-    async def _take(self, action: HandOverClaim) -> None:
+    async def _hand_over(self, action: HandOverClaim) -> None:
         """Hand a held claim over to its owner; raise Conflict after a concurrent write, to decide again."""
         claim = action.held.claim
         try:
-            given = await self._patching.send(
+            handed_over = await self._patcher.patch(
                 manifests.hand_over_write(action), claim, priority=RequestPriority.URGENT, within=self._write_timeout
             )
         except Conflict:
             found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
-            self._world.observe_claim(found, now=self._clock.now())
+            self._cache.observe_claim(found, now=self._clock.now())
             raise
         except NotFound:
-            self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+            self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
             raise
         now = self._clock.now()
-        self._world.observe_claim(given, now=now, ours=True)
-        told = handed_over_reason(action)
-        _log.info("%s", told.text)
-        self._publisher.publish(("", claim.metadata.uid), [told], now=now)
+        self._cache.observe_claim(handed_over, now=now, ours=True)
+        reason = handed_over_reason(action)
+        _log.info("%s", reason.text)
+        self._events.publish(("", claim.metadata.uid), [reason], now=now)
 
     def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
@@ -250,7 +250,7 @@ class ClaimGenerationLoop:
                     uid=owner.uid,
                     within=within,
                 )
-                self._world.observe_pod(pod, now=self._clock.now())
+                self._cache.observe_pod(pod, now=self._clock.now())
             else:
                 group = await self._client.apply(
                     self._groups(),
@@ -262,9 +262,9 @@ class ClaimGenerationLoop:
                     uid=owner.uid,
                     within=within,
                 )
-                self._world.owners.observe_group(group)
+                self._cache.owners.observe_group(group)
         except NotFound:
-            self._world.owners.forget(owner.uid)
+            self._cache.owners.forget(owner.uid)
 
 
 def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:

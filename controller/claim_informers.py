@@ -30,23 +30,23 @@ def concerns_claims(pod: Pod) -> bool:
 
 
 class ClaimInformers(Informers):
-    """Three reflectors that feed the cache of claims, and call ``woken`` after each batch.
+    """Three reflectors that feed the cache of claims, and call ``on_change`` after each batch.
 
     `run` raises ServerRestoredError when the cached state is void because of a restored API server.
     """
 
-    def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
+        self._cache = cache
         self._clock = clock
         self.claims = Reflector(
             client,
             CLAIMS,
             ResourceClaim,
             handler=EventHandlerFuncs[ResourceClaim](
-                on_upsert=lambda claim: world.observe_claim(claim, now=clock.now()),
-                on_delete=lambda claim: world.forget_claim(claim.metadata.key, claim.metadata.uid),
+                on_upsert=lambda claim: cache.observe_claim(claim, now=clock.now()),
+                on_delete=lambda claim: cache.forget_claim(claim.metadata.key, claim.metadata.uid),
                 on_sync=self._on_claims_listed,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
             clock=clock,
         )
@@ -56,10 +56,10 @@ class ClaimInformers(Informers):
             Pod,
             handler=EventHandlerFuncs[Pod](
                 on_upsert=self._on_pod,
-                on_delete=lambda pod: world.observe_pod_deleted(pod, now=clock.now()),
-                on_leave=lambda pod: world.forget_pod(pod.metadata.uid, certain=False),
+                on_delete=lambda pod: cache.observe_pod_deleted(pod, now=clock.now()),
+                on_leave=lambda pod: cache.forget_pod(pod.metadata.uid, certain=False),
                 on_sync=self._on_pods_listed,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
             keep=concerns_claims,
             clock=clock,
@@ -69,10 +69,10 @@ class ClaimInformers(Informers):
             NODES,
             Node,
             handler=EventHandlerFuncs[Node](
-                on_upsert=lambda node: world.observe_node(node, now=clock.now()),
-                on_delete=lambda node: world.forget_node(node.metadata.name),
+                on_upsert=lambda node: cache.observe_node(node, now=clock.now()),
+                on_delete=lambda node: cache.forget_node(node.metadata.name),
                 on_sync=self._on_nodes_listed,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
             clock=clock,
         )
@@ -81,15 +81,15 @@ class ClaimInformers(Informers):
 
     def _on_pod(self, pod: Pod) -> None:
         annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too
-        self._world.observe_pod(pod, now=self._clock.now())
+        self._cache.observe_pod(pod, now=self._clock.now())
 
     def _on_claims_listed(self, synced: Synced) -> None:
         listed = {key: claim.metadata.uid for key, claim in self.claims.objects.items()}
-        self._world.claims_listed(listed, synced.resource_version)
+        self._cache.claims_listed(listed, synced.resource_version)
 
     def _on_pods_listed(self, synced: Synced) -> None:
         listed = {pod.metadata.uid for pod in self.pods.objects.values()}
-        self._world.pods_listed(listed, synced.resource_version)
+        self._cache.pods_listed(listed, synced.resource_version)
 
     def _on_nodes_listed(self, synced: Synced) -> None:
-        self._world.nodes_listed({name for _, name in self.nodes.objects}, synced.resource_version)
+        self._cache.nodes_listed({name for _, name in self.nodes.objects}, synced.resource_version)

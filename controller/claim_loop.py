@@ -61,20 +61,20 @@ class ClaimLoop:
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
         self,
         *,
-        world: ClaimCache,
+        cache: ClaimCache,
         queue: WorkQueue[Key],
         writer: ClaimWriter,
-        publisher: ClaimEvents,
+        events: ClaimEvents,
         metrics: ControllerMetrics,
         policy: Policy,
         clock: Clock,
         leadership: Leadership,
         evictor: Evictor,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._queue = queue
         self._writer = writer
-        self._publisher = publisher
+        self._events = events
         self._metrics = metrics
         self._policy = policy
         self._clock = clock
@@ -82,9 +82,9 @@ class ClaimLoop:
         self._evictor = evictor
         self._retries: ItemBackoff[Key] = ItemBackoff()
 
-    def wake(self) -> None:
+    def enqueue_dirty(self) -> None:
         """Enqueue the claims that the cache has marked dirty."""
-        dirty = self._world.dirty
+        dirty = self._cache.dirty
         while dirty:
             self._queue.add(dirty.pop())
 
@@ -97,7 +97,7 @@ class ClaimLoop:
         self._metrics.queue.set(len(self._queue))
         cost, again = await self._reconcile_or_back_off(key)
         again = min(again, await self._evictor.reconcile(key))
-        self.wake()
+        self.enqueue_dirty()
         self._queue.set_cost(key, cost)
         return again
 
@@ -124,45 +124,45 @@ class ClaimLoop:
             self._retries.forget(key)
             return cost, NEVER
         finally:
-            self.wake()
+            self.enqueue_dirty()
         return 0.0, self._clock.now() + delay
 
     async def reconcile(self, key: Key) -> float:
         """Execute the plan for one claim; return the seconds that its most expensive decision took."""
-        dearest = 0.0
-        overtaken = 0
+        max_cost = 0.0
+        conflicts = 0
         rounds = DECISIONS_MAX
         while rounds:
             began = self._clock.now()
             view, plan = self._decide(key)
             cost = self._clock.now() - began
             self._metrics.decision.observe(cost)
-            dearest = max(dearest, cost)
+            max_cost = max(max_cost, cost)
             plan = self._defer_deallocation(plan, view)
-            if overtaken and view is not None:
+            if conflicts and view is not None:
                 plan = without_precondition(plan, view, self._policy)
             try:
                 await self._writer.apply(plan, view=view)
             except Conflict:  # the writer has read the claim again; after the last attempt the queue retries
-                overtaken += 1
-                if overtaken > CONFLICTS_MAX:
+                conflicts += 1
+                if conflicts > CONFLICTS_MAX:
                     raise
                 continue
             rounds -= 1
             now = self._clock.now()
-            self._publisher.publish(key, plan.reasons, now=now)  # only now: a reason may report a completed action
+            self._events.publish(key, plan.reasons, now=now)  # only now: a reason may report a completed action
             self._queue.add_at(key, plan.wake_at)
             if not plan.claim_writes:
                 break
-        return dearest
+        return max_cost
 
     def _decide(self, key: Key) -> tuple[ClaimView | None, ClaimPlan]:
         now = self._clock.now()
-        view = self._world.view(key, now=now)
+        view = self._cache.view(key, now=now)
         if view is not None:
             return view, decide(view, policy=self._policy, now=now)
-        self._publisher.forget(key)
-        return None, scheduling_gates.ungate_without_claim(self._world.gated_without_claim(key), now=now)
+        self._events.forget(key)
+        return None, scheduling_gates.ungate_without_claim(self._cache.gated_without_claim(key), now=now)
 
     def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
         """Postpone deallocations while writes of the previous leader may still arrive."""

@@ -26,14 +26,14 @@ class ClaimPatcher:
         self._unpatchable: set[Uid] = set()
         """Claims that the API server does not let be patched; see `dra.kube.protobuf_claim`."""
 
-    async def send(
+    async def patch(
         self, write: ClaimWrite, before: ResourceClaim, *, priority: RequestPriority, within: Callable[[], float]
     ) -> ResourceClaim:
         """Return the claim after the write; raise ApiError. ``within`` returns how long a request may take."""
         key, uid = before.metadata.key, before.metadata.uid
         if isinstance(write, AddEntries):
             if uid not in self._unpatchable:
-                return await self._enter(write, before, priority=priority, within=within())
+                return await self._add_entries(write, before, priority=priority, within=within())
             write = SetReservedFor(claim=key, entries=patches.apply_write(before, write).entries)
         body, subresource = patches.merge_patch_of(write), patches.subresource(write)
 
@@ -65,7 +65,7 @@ class ClaimPatcher:
         self._unpatchable.add(uid)
         return claim
 
-    async def _enter(
+    async def _add_entries(
         self, write: AddEntries, before: ResourceClaim, *, priority: RequestPriority, within: float
     ) -> ResourceClaim:
         """Return the claim with these entries added; an objection results from a concurrent change of the claim."""
@@ -93,5 +93,5 @@ class ClaimPatcher:
                 within=within,
             )
         except Invalid as error:
-            told = Status(code=409, reason="Conflict", message=error.message)
-            raise Conflict(CLAIMS.describe(write.claim), told) from error
+            status = Status(code=409, reason="Conflict", message=error.message)
+            raise Conflict(CLAIMS.describe(write.claim), status) from error

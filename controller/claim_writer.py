@@ -89,7 +89,7 @@ class ClaimWriter:
         self,
         client: Client,
         *,
-        world: ClaimCache,
+        cache: ClaimCache,
         clock: Clock,
         workloads: WorkloadInformers,
         metrics: ControllerMetrics,
@@ -99,14 +99,14 @@ class ClaimWriter:
         """Create a writer; ``placements`` takes questions whose answers enter the cache later."""
         self._client = client
         self._placements = placements
-        self._world = world
+        self._cache = cache
         self._clock = clock
         self._workloads = workloads
         self._metrics = metrics
         self._leadership = leadership
-        self._confirmation = DeallocationCheck(client, world=world, clock=clock)
-        self._patching = ClaimPatcher(client)
-        self._asking: set[tuple[Key, Lookup]] = set()
+        self._deallocation_check = DeallocationCheck(client, cache=cache, clock=clock)
+        self._patcher = ClaimPatcher(client)
+        self._lookups_in_flight: set[tuple[Key, Lookup]] = set()
         """Lookups in flight, with the claim that needs the answer: a pod may be listed in several claims."""
 
     async def apply(self, plan: ClaimPlan, *, view: ClaimView | None = None) -> None:
@@ -123,16 +123,16 @@ class ClaimWriter:
                 case Ungate():
                     rest.append(partial(self._ungate, action))
                 case ResyncPod():
-                    rest.append(partial(self._kick, action))
+                    rest.append(partial(self._resync_pod, action))
                 case DeleteClaim():
                     rest.append(partial(self._delete_claim, action))
                 case LookUpPlacements():
                     self._placements(action)
                 case _:
-                    rest.extend(self._looks(action, view))
+                    rest.extend(self._lookups(action, view))
         await run_in_parallel(rest)
 
-    def _looks(self, action: Action, view: ClaimView | None) -> Iterator[DeferredRequest]:
+    def _lookups(self, action: Action, view: ClaimView | None) -> Iterator[DeferredRequest]:
         """Yield the request that answers a lookup, if the action is one."""
         match action:
             case LookUpPod() if view is not None:
@@ -146,17 +146,17 @@ class ClaimWriter:
 
     async def _resync_listed(self, plan: ClaimPlan, view: ClaimView) -> None:
         """Resync pods that were listed before a later write of the chain failed: the next plan will not resync them."""
-        claim = self._world.claim(view.key)
+        claim = self._cache.claim(view.key)
         listed = {entry.uid for entry in claim.entries} if claim is not None else set()
         await run_in_parallel(
-            [partial(self._kick, a) for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
+            [partial(self._resync_pod, a) for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
         )
 
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
         claim = view.claim
         for write in writes:
             if isinstance(write, Deallocate):
-                await self._confirmation.ask(write)
+                await self._deallocation_check.check(write)
             claim = await self._patch_claim(write, view, claim)
             self._metrics.claim_writes.labels(_WRITE_LABELS[type(write)]).inc()
             _log.debug("%s", patches.describe_write(write, view.claim))
@@ -172,29 +172,29 @@ class ClaimWriter:
             # The informer may be far behind the other writer: the next decision must not conflict for the same reason.
             found = await self._read_claim(view)
             if found is not None:
-                self._world.observe_claim(found, now=self._clock.now())
+                self._cache.observe_claim(found, now=self._clock.now())
             raise
         except NotFound:
-            self._world.forget_claim(view.key, view.claim.metadata.uid)
+            self._cache.forget_claim(view.key, view.claim.metadata.uid)
             raise
         except ApiError as error:
-            found = await self._outcome(error, view)
+            found = await self._read_after_unknown_outcome(error, view)
             if found is None:
                 raise
             done = _is_as_expected(found, patches.apply_write(before, write))
-            self._world.observe_claim(found, now=self._clock.now(), ours=done)
+            self._cache.observe_claim(found, now=self._clock.now(), ours=done)
             if not done:
                 raise
             _log.debug("%s: done nevertheless: %s", error, patches.describe_write(write, before))
             return found
-        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        self._cache.observe_claim(claim, now=self._clock.now(), ours=True)
         return claim
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
         priority = RequestPriority.URGENT if not _only_removes_entries(write, view) else RequestPriority.BULK
-        return await self._patching.send(write, before, priority=priority, within=self._write_timeout)
+        return await self._patcher.patch(write, before, priority=priority, within=self._write_timeout)
 
-    async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
+    async def _read_after_unknown_outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
         """Return the claim after a write of unknown outcome; None if its state remains unknown.
 
         Pods that the write listed must be resynced, and the finalizer must be removed with the allocation: no later
@@ -213,11 +213,11 @@ class ClaimWriter:
         A live read cannot be older than the cache; if it is, the server was restored from a backup, and all writes
         would fail for ever.
         """
-        known = self._world.claim(view.key)
+        known = self._cache.claim(view.key)
         try:
             claim = await self._client.get(CLAIMS, view.key, ResourceClaim, within=WRITE_TIMEOUT)
         except NotFound:
-            self._world.forget_claim(view.key, view.claim.metadata.uid)
+            self._cache.forget_claim(view.key, view.claim.metadata.uid)
             return None
         annotations.trim_annotations(claim.metadata)  # the claim is compared with the cached one
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
@@ -239,24 +239,24 @@ class ClaimWriter:
             )
         except Conflict:
             for name in await self._reread_pod(action.pod, action.uid):
-                self._world.dirty.add((action.pod[0], name))
+                self._cache.dirty.add((action.pod[0], name))
         except NotFound:
-            self._world.forget_pod(action.uid)
+            self._cache.forget_pod(action.uid)
         except ApiError as error:
-            if not error.is_outcome_unknown or not await self._let_go(action):
+            if not error.is_outcome_unknown or not await self._is_ungated(action):
                 raise
             self._metrics.ungated.inc()
         else:
             self._metrics.ungated.inc()
-            self._world.observe_pod(pod, now=self._clock.now())
+            self._cache.observe_pod(pod, now=self._clock.now())
 
-    async def _let_go(self, action: Ungate) -> bool:
+    async def _is_ungated(self, action: Ungate) -> bool:
         """Return whether the scheduling gate is gone from the pod although the write's outcome was unknown."""
         try:
             await self._reread_pod(action.pod, action.uid)
         except ApiError:
             return False
-        found = self._world.consumer(action.uid)
+        found = self._cache.consumer(action.uid)
         return found is None or SCHEDULING_GATE not in found.gates
 
     async def _reread_pod(self, key: Key, uid: Uid) -> tuple[str, ...]:
@@ -267,14 +267,14 @@ class ClaimWriter:
         try:
             pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, within=WRITE_TIMEOUT)
         except NotFound:
-            self._world.forget_pod(uid)
+            self._cache.forget_pod(uid)
             return ()
         if pod.metadata.uid != uid:
-            self._world.forget_pod(uid)
-        self._world.observe_pod(pod, now=self._clock.now())
+            self._cache.forget_pod(uid)
+        self._cache.observe_pod(pod, now=self._clock.now())
         return claim_names(pod)
 
-    async def _kick(self, action: ResyncPod) -> None:
+    async def _resync_pod(self, action: ResyncPod) -> None:
         """Touch the pod so that its kubelet re-reads the claim.
 
         Retried, unlike all other writes: no later plan contains this step.
@@ -298,83 +298,83 @@ class ClaimWriter:
                     raise
                 await asyncio.sleep(backoff.next())
             else:
-                self._metrics.kicked.inc()
+                self._metrics.resynced.inc()
                 return
 
     async def _delete_claim(self, action: DeleteClaim) -> None:
         try:
             await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._write_timeout())
         except (Conflict, NotFound):
-            self._world.forget_claim(action.claim, action.uid)
+            self._cache.forget_claim(action.claim, action.uid)
 
     async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
         question = (claim, action)
-        if question in self._asking:
+        if question in self._lookups_in_flight:
             return
-        self._asking.add(question)
+        self._lookups_in_flight.add(question)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
-            self._world.observe_pod_absent(claim, action.uid)
+            self._cache.observe_pod_absent(claim, action.uid)
         except NotFound:
-            self._world.observe_pod_vanished(claim, action.uid)
+            self._cache.observe_pod_vanished(claim, action.uid)
         else:
             if pod.metadata.uid != action.uid:
-                self._world.observe_pod_vanished(claim, action.uid)
+                self._cache.observe_pod_vanished(claim, action.uid)
             elif stage_of(pod, started=False) is Stage.FINISHED:
-                self._world.observe_pod_absent(claim, action.uid)
+                self._cache.observe_pod_absent(claim, action.uid)
             else:
-                if self._world.consumer(action.uid) is not None:  # the pod informer may be behind
-                    self._world.observe_pod(pod, now=self._clock.now())
-                self._world.observe_pod_present(claim, action.uid, now=self._clock.now())
+                if self._cache.consumer(action.uid) is not None:  # the pod informer may be behind
+                    self._cache.observe_pod(pod, now=self._clock.now())
+                self._cache.observe_pod_present(claim, action.uid, now=self._clock.now())
         finally:
-            self._asking.discard(question)
+            self._lookups_in_flight.discard(question)
 
     async def _look_up_node(self, action: LookUpNode) -> None:
         """Read a node live, by a list: this needs no further rights."""
         question = (action.claim, action)
-        if question in self._asking:
+        if question in self._lookups_in_flight:
             return
-        self._asking.add(question)
+        self._lookups_in_flight.add(question)
         try:
             found = False
             selection = Selection(fields=f"metadata.name={action.node}")
             async for page in self._client.list_pages(NODES, Node, selection=selection):
                 for node in page.items:
                     if node.metadata.name == action.node:
-                        self._world.observe_node(node, now=self._clock.now())
+                        self._cache.observe_node(node, now=self._clock.now())
                         found = True
             if not found:
-                self._world.forget_node(action.node)
-            self._world.observe_node_read(action.claim, action.node, now=self._clock.now())
+                self._cache.forget_node(action.node)
+            self._cache.observe_node_read(action.claim, action.node, now=self._clock.now())
         finally:
-            self._asking.discard(question)
+            self._lookups_in_flight.discard(question)
 
     async def _look_up_workload(self, action: LookUpWorkload) -> None:
         question = (action.claim, action)
-        if question in self._asking:
+        if question in self._lookups_in_flight:
             return
-        self._asking.add(question)
+        self._lookups_in_flight.add(question)
         try:
             if action.reference.is_reservation:
                 await self._look_up_reservation(action.reference)
             else:
                 await self._workloads.look_up(action.reference, namespace=action.claim[0])
         finally:
-            self._asking.discard(question)
+            self._lookups_in_flight.discard(question)
 
     async def _look_up_reservation(self, reference: ConsumerReference) -> None:
         """Check whether a reservation is certainly gone; its informer reports an existing one."""
         try:
             found = await self._client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
         except InvalidNameError:  # no object can have such a name
-            self._world.forget_reservation(reference.uid)
+            self._cache.forget_reservation(reference.uid)
         except NotFound as error:
             if error.details.name == reference.name:  # otherwise the kind is not served at the moment
-                self._world.forget_reservation(reference.uid)
+                self._cache.forget_reservation(reference.uid)
         else:
             if found.metadata.uid != reference.uid:
-                self._world.forget_reservation(reference.uid)
+                self._cache.forget_reservation(reference.uid)
 
     def _write_timeout(self) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
@@ -406,11 +406,11 @@ async def run_in_parallel(requests: Sequence[DeferredRequest]) -> None:
         return
     slots = asyncio.Semaphore(PARALLEL_MAX)
 
-    async def one(request: DeferredRequest) -> None:
+    async def run_one(request: DeferredRequest) -> None:
         async with slots:
             await request()
 
-    outcomes = await asyncio.gather(*(one(r) for r in requests), return_exceptions=True)
+    outcomes = await asyncio.gather(*(run_one(r) for r in requests), return_exceptions=True)
     failures = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
     for outcome in outcomes:
         if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):

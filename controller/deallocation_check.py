@@ -22,12 +22,12 @@ class BoundMeanwhileError(Exception):
 class DeallocationCheck:
     """A live check whether a deallocation is safe; its reads also update the cache."""
 
-    def __init__(self, client: Client, *, world: ClaimCache, clock: Clock) -> None:
+    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock) -> None:
         self._client = client
-        self._world = world
+        self._cache = cache
         self._clock = clock
 
-    async def ask(self, write: Deallocate) -> None:
+    async def check(self, write: Deallocate) -> None:
         """Raise BoundMeanwhileError if any pod of the claim is bound, or nominated by a binding cycle.
 
         Pods that were given up do not count unless the kubelet of their node reports in; nor do nominations that are
@@ -52,14 +52,14 @@ class DeallocationCheck:
                 raise BoundMeanwhileError(f"claim {'/'.join(claim)}: pod {page.unreadable[0]} cannot be read")
             for pod in page.items:
                 if name in claim_names(pod):
-                    self._world.observe_pod(pod, now=self._clock.now())
+                    self._cache.observe_pod(pod, now=self._clock.now())
                     yield pod
 
     async def _check_nodes(self, claim: Key, names: set[str]) -> None:
         async for page in self._client.list_pages(NODES, Node):
             for node in page.items:
                 if node.metadata.name in names:
-                    self._world.observe_node(node, now=self._clock.now())
+                    self._cache.observe_node(node, now=self._clock.now())
                     if node.ready:
                         raise BoundMeanwhileError(f"claim {'/'.join(claim)}: node {node.metadata.name} reports in")
 

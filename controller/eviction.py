@@ -45,21 +45,21 @@ class Evictor:
         self,
         client: Client,
         *,
-        world: ClaimCache,
-        publisher: ClaimEvents,
+        cache: ClaimCache,
+        events: ClaimEvents,
         metrics: ControllerMetrics,
         policy: Policy,
         clock: Clock,
         leadership: Leadership,
     ) -> None:
         self._client = client
-        self._world = world
-        self._publisher = publisher
+        self._cache = cache
+        self._events = events
         self._metrics = metrics
         self._policy = policy
         self._clock = clock
         self._leadership = leadership
-        self._failing: dict[Key, Backoff] = {}
+        self._backoffs: dict[Key, Backoff] = {}
 
     async def reconcile(self, key: Key) -> Instant:
         """Evict the pods of a claim that are due; return when to reconcile again. Failures are logged, not raised."""
@@ -69,26 +69,26 @@ class Evictor:
                 [partial(self._evict, action) for action in plan.actions if isinstance(action, EvictPod)]
             )
         except (ApiError, PartialFailureError) as error:
-            pause = self._pause(key)
-            _log.warning("claim %s/%s: not all pods evicted, retrying in %.1f s: %s", *key, pause, error)
+            delay = self._next_delay(key)
+            _log.warning("claim %s/%s: not all pods evicted, retrying in %.1f s: %s", *key, delay, error)
         except Exception:  # noqa: BLE001 - one claim must not stop all others
-            pause = self._pause(key)
-            _log.exception("claim %s/%s: internal error in evictions, retrying in %.1f s", *key, pause)
+            delay = self._next_delay(key)
+            _log.exception("claim %s/%s: internal error in evictions, retrying in %.1f s", *key, delay)
             self._metrics.failures.inc()
         else:
-            self._failing.pop(key, None)
+            self._backoffs.pop(key, None)
             return plan.wake_at
-        return self._clock.now() + pause
+        return self._clock.now() + delay
 
-    def _pause(self, key: Key) -> float:
+    def _next_delay(self, key: Key) -> float:
         """Return the delay after one more failure in a row."""
-        return self._failing.setdefault(key, Backoff(*RETRY)).next()
+        return self._backoffs.setdefault(key, Backoff(*RETRY)).next()
 
     def _decide(self, key: Key) -> ClaimPlan:
-        claim, now = self._world.claim(key), self._clock.now()
-        if claim is None or not self._world.taints.taints_of(claim.status.allocation):
+        claim, now = self._cache.claim(key), self._clock.now()
+        if claim is None or not self._cache.taints.taints_of(claim.status.allocation):
             return ClaimPlan()  # the usual case; building a view is expensive
-        view = self._world.view(key, now=now)
+        view = self._cache.view(key, now=now)
         if view is None:
             return ClaimPlan()
         return eviction.decide(view, policy=self._policy, now=now, wall=self._clock.wall().timestamp())
@@ -97,19 +97,19 @@ class Evictor:
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
             if pod.metadata.uid != action.uid:
-                self._world.forget_pod(action.uid)
+                self._cache.forget_pod(action.uid)
                 return
-            self._world.observe_pod(pod, now=self._clock.now())
+            self._cache.observe_pod(pod, now=self._clock.now())
             if pod.terminal or pod.metadata.deleting:
                 return
-            await self._mark(pod)
+            await self._set_disruption_condition(pod)
             await self._client.delete(PODS, action.pod, uid=action.uid, within=self._write_timeout())
         except (NotFound, Conflict):  # gone, or another pod has its name: the informer reports it
             return
         self._metrics.evicted.labels(action.source.value).inc()
-        self._publisher.tell(action.reason)
+        self._events.record(action.reason)
 
-    async def _mark(self, pod: Pod) -> None:
+    async def _set_disruption_condition(self, pod: Pod) -> None:
         """Set the DisruptionTarget condition before the deletion: the pod's owner may count disruptions differently."""
         found = pod.condition(CONDITION.type)
         if found is not None and (found.status, found.reason) == (CONDITION.status, CONDITION.reason):

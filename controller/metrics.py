@@ -124,7 +124,7 @@ class ControllerMetrics:
         self.ungated = Counter(
             "dra_reserve_pods_ungated", "Pods whose scheduling gate was removed", registry=self.registry
         )
-        self.kicked = Counter(
+        self.resynced = Counter(
             "dra_reserve_pods_kicked",
             "Bound pods listed after their kubelet had checked, and updated so that the kubelet checks again",
             registry=self.registry,
@@ -168,7 +168,7 @@ class ControllerMetrics:
             ["status", "admin_access", "owner_api_group", "owner_api_kind"],
             registry=self.registry,
         )
-        self.creations_before = Counter(
+        self.legacy_creations = Counter(
             "resourceclaim_controller_creates",
             "Creations of claims from templates; named and labelled as by kube-controller-manager 1.36 and before",
             ["status", "admin_access"],
@@ -198,7 +198,7 @@ class ControllerMetrics:
         admin = _boolean_label(admin_access)
         group = POD_GROUPS.group if owner is ClaimOwnerKind.POD_GROUP else ""
         self.creations.labels(status, admin, group, owner.value).inc()
-        self.creations_before.labels(status, admin).inc()
+        self.legacy_creations.labels(status, admin).inc()
 
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Export the number of claims at each scrape."""

@@ -45,26 +45,26 @@ class OptionalInformer(Generic[T]):
         kind: GroupResource,
         model: type[T],
         handler: EventHandler[T],
-        served: Callable[[Resource | None], None] = lambda _: None,
-        settled: Callable[[str], None] = lambda _: None,
-        gone: Callable[[Iterable[T]], None],
+        on_served: Callable[[Resource | None], None] = lambda _: None,
+        on_settled: Callable[[str], None] = lambda _: None,
+        on_gone: Callable[[Iterable[T]], None],
         clock: Clock,
     ) -> None:
-        """Create the informer; ``served`` receives the served version, ``gone`` the objects gone without an event.
+        """Create the informer; ``on_served`` receives the served version, ``on_gone`` objects gone without an event.
 
-        ``settled`` is called with "" once it is known that the kind is not served, or which objects exist; otherwise
+        ``on_settled`` is called with "" once it is known that the kind is not served, or which objects exist; otherwise
         with the reason why this is unknown.
         """
         self._client = client
         self._kind = kind
         self._model = model
         self._handler = handler
-        self._served = served
-        self._settled = settled
-        self._gone = gone
+        self._on_served = on_served
+        self._on_settled = on_settled
+        self._on_gone = on_gone
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
-        self._left: dict[Key, T] = {}
+        self._remaining: dict[Key, T] = {}
         """Objects that existed when the last watch ended, and have not been seen since."""
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class OptionalInformer(Generic[T]):
                 resource = await self._discovery.resolve(self._kind)
             except ApiError as error:
                 _log.warning("%s: API discovery failed, retrying (%s)", self._kind, error)
-                self._settled(str(error))
+                self._on_settled(str(error))
                 await asyncio.sleep(after_error.next())
                 continue
             else:
@@ -86,36 +86,36 @@ class OptionalInformer(Generic[T]):
                     if await self._reflect(resource):
                         backoff.reset()
                         continue  # another version may be served
-                elif missed or not self._left:
-                    self._served(None)
-                    self._bury()
+                elif missed or not self._remaining:
+                    self._on_served(None)
+                    self._report_gone()
                 missed = resource is None
                 if missed:
-                    self._settled("")
+                    self._on_settled("")
             await asyncio.sleep(backoff.next())
 
-    def _bury(self) -> None:
-        left, self._left = self._left, {}
-        if left:
-            self._gone(left.values())
+    def _report_gone(self) -> None:
+        remaining, self._remaining = self._remaining, {}
+        if remaining:
+            self._on_gone(remaining.values())
 
     async def _reflect(self, resource: Resource) -> bool:
         """Watch until the kind is no longer found under its path; return whether it was ever listed there."""
-        self._served(resource)
+        self._on_served(resource)
         reflector = Reflector(self._client, resource, self._model, handler=self._handler, clock=self._clock)
         running = asyncio.create_task(reflector.run(), name=f"reflect {self._kind}")
         try:
             while not running.done():
                 await asyncio.sleep(STATUS_INTERVAL)
                 if reflector.synced.is_set():
-                    self._left = {key: obj for key, obj in self._left.items() if key not in reflector.objects}
-                    self._bury()
-                    self._settled("")
+                    self._remaining = {key: obj for key, obj in self._remaining.items() if key not in reflector.objects}
+                    self._report_gone()
+                    self._on_settled("")
                 elif reflector.failure is not None:
-                    self._settled(str(reflector.failure))
+                    self._on_settled(str(reflector.failure))
                 if isinstance(reflector.failure, NotFound):
                     self._discovery.invalidate(self._kind.group)
-                    self._left |= reflector.objects
+                    self._remaining |= reflector.objects
                     return reflector.synced.is_set()
             running.result()  # raises the exception that ended it
         finally:

@@ -74,21 +74,21 @@ class _BudgetExceededError(Exception):
 class PlacementReader:
     """A reader that takes questions and stores the answers in the cache."""
 
-    def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
+    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
         self._client = client
-        self._world = world
+        self._cache = cache
         self._clock = clock
-        self._woken = woken
+        self._on_change = on_change
         self._questions: dict[Key, LookUpPlacements] = {}
         self._work_seconds: dict[str, float] = {}
         """Namespace → seconds of work that its questions have taken; halved in each round."""
 
-        self._lost: dict[str, int] = {}
+        self._leaked_bytes: dict[str, int] = {}
         """Namespace → bytes that selectors have leaked for its questions."""
 
         self._asked = asyncio.Event()
 
-    def ask(self, question: LookUpPlacements) -> None:
+    def request(self, question: LookUpPlacements) -> None:
         """Add a question; it replaces an earlier one about the same claim."""
         self._questions[question.claim] = question
         self._asked.set()
@@ -108,15 +108,15 @@ class PlacementReader:
             except ApiError as error:
                 _log.warning("placements of waiting pods not read, retrying: %s", error)
                 for question in questions:
-                    self._done(question)
-                    self._tell(question, fault=str(error))
+                    self._remove_question(question)
+                    self._observe_failure(question, fault=str(error))
             if self._questions:
                 self._asked.set()
-            self._woken()
+            self._on_change()
             await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._clock.now() - began)))
 
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
-        picture = await self._picture()
+        snapshot = await self._read_snapshot()
         self._work_seconds = {
             namespace: worked / 2 for namespace, worked in self._work_seconds.items() if worked > TIME_SLICE
         }
@@ -127,8 +127,8 @@ class PlacementReader:
         for question in questions:
             if left <= 0.0:
                 break
-            self._done(question)
-            claim = self._world.claim(question.claim)
+            self._remove_question(question)
+            claim = self._cache.claim(question.claim)
             if claim is None or claim.status.allocation is None:
                 continue
             namespace = question.claim[0]
@@ -137,29 +137,29 @@ class PlacementReader:
             pods = [pod for uid in question.pods if (pod := waiting[namespace].get(uid)) is not None]
             before = self._work_seconds.get(namespace, 0.0)
             try:
-                search = await self._find(claim, pods, picture)
+                search = await self._find(claim, pods, snapshot)
             except (UnsatisfiableError, _BudgetExceededError) as error:
-                self._tell(question, fault=str(error))
+                self._observe_failure(question, fault=str(error))
             except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
                 _log.exception("claim %s/%s: internal error in the search for placements", *question.claim)
-                self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
+                self._observe_failure(question, fault=f"{type(error).__name__}, see the controller's log")
             else:
                 wanted |= search.nodes()
                 searches.append(search)
             left -= self._work_seconds.get(namespace, 0.0) - before
-        await self._fill(picture, wanted)
+        await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._world.observe_placements(search.claim, search.placements(at=self._clock.now()))
+            self._cache.observe_placements(search.claim, search.placements(at=self._clock.now()))
 
     async def _find(
-        self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], picture: ClusterSnapshot
+        self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot
     ) -> PlacementSearch:
         """Run a search, and yield to the rest of the process as much time as it takes.
 
         Raises UnsatisfiableError, _BudgetExceededError.
         """
         namespace, work = claim.metadata.namespace, 0.0
-        began, lost = self._clock.now(), memory_leaks.leaked_bytes()
+        began, leaked = self._clock.now(), memory_leaks.leaked_bytes()
 
         async def pause() -> None:
             nonlocal work, began
@@ -170,14 +170,16 @@ class PlacementReader:
             began = self._clock.now()
 
         try:
-            search = PlacementSearch(claim, pods, snapshot=picture, claim_of=self._world.claim)
+            search = PlacementSearch(claim, pods, snapshot=snapshot, claim_of=self._cache.claim)
             if search.loses and self._exceeds_leak_limit(namespace):
                 raise _BudgetExceededError(_LEAK_MESSAGE)
             with contextlib.closing(search.steps()) as steps:
                 for _ in steps:
-                    if memory_leaks.leaked_bytes() > lost:
-                        self._lost[namespace] = self._lost.get(namespace, 0) + memory_leaks.leaked_bytes() - lost
-                        lost = memory_leaks.leaked_bytes()
+                    if memory_leaks.leaked_bytes() > leaked:
+                        self._leaked_bytes[namespace] = (
+                            self._leaked_bytes.get(namespace, 0) + memory_leaks.leaked_bytes() - leaked
+                        )
+                        leaked = memory_leaks.leaked_bytes()
                         if self._exceeds_leak_limit(namespace):
                             raise _BudgetExceededError(_LEAK_MESSAGE)
                     if self._clock.now() - began < TIME_SLICE:
@@ -192,15 +194,17 @@ class PlacementReader:
         return search
 
     def _exceeds_leak_limit(self, namespace: str) -> bool:
-        return self._lost.get(namespace, 0) > LEAK_LIMIT_PER_NAMESPACE or memory_leaks.leaked_bytes() > LEAK_LIMIT
+        return (
+            self._leaked_bytes.get(namespace, 0) > LEAK_LIMIT_PER_NAMESPACE or memory_leaks.leaked_bytes() > LEAK_LIMIT
+        )
 
-    def _done(self, question: LookUpPlacements) -> None:
+    def _remove_question(self, question: LookUpPlacements) -> None:
         """Remove a question, unless a newer one about the same claim has replaced it."""
         if self._questions.get(question.claim) is question:
             del self._questions[question.claim]
 
-    def _tell(self, question: LookUpPlacements, *, fault: str) -> None:
-        claim = self._world.claim(question.claim)
+    def _observe_failure(self, question: LookUpPlacements, *, fault: str) -> None:
+        claim = self._cache.claim(question.claim)
         if claim is not None and claim.status.allocation is not None:
             found = Placements(
                 allocation=claim.status.allocation,
@@ -208,18 +212,18 @@ class PlacementReader:
                 pods=frozenset(question.pods),
                 error=f"other placements are unknown: {fault}",
             )
-            self._world.observe_placements(question.claim, found)
+            self._cache.observe_placements(question.claim, found)
 
-    async def _picture(self) -> ClusterSnapshot:
+    async def _read_snapshot(self) -> ClusterSnapshot:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
-        rooms: dict[str, NodeInfo] = {}
+        infos: dict[str, NodeInfo] = {}
         async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
             for host in hosts.items:
                 if host.ready and not host.metadata.deleting:
-                    room = rooms[host.metadata.name] = NodeInfo(host.metadata.name)
-                    room.observe(host)
+                    info = infos[host.metadata.name] = NodeInfo(host.metadata.name)
+                    info.observe(host)
         inventory = ResourceSliceTracker()
-        for rule in self._world.taints.rules:
+        for rule in self._cache.taints.rules:
             inventory.observe_rule(rule)
         async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
             for each in slices.items:
@@ -227,11 +231,11 @@ class PlacementReader:
         classes: dict[str, DeviceClass] = {}
         async for found in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
             classes |= {each.metadata.name: each for each in found.items}
-        return ClusterSnapshot(rooms, inventory, classes, self._world.ledger, self._shares(), taints=self._world.taints)
+        return ClusterSnapshot(infos, inventory, classes, self._cache.ledger, self._shares(), taints=self._cache.taints)
 
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()
-        for claim in self._world.claims():
+        for claim in self._cache.claims():
             found.observe_allocation(claim.metadata.uid, claim.status.allocation)
         return found
 
@@ -243,7 +247,7 @@ class PlacementReader:
             found |= {pod.metadata.uid: pod for pod in page.items}
         return found
 
-    async def _fill(self, picture: ClusterSnapshot, names: set[str]) -> None:
+    async def _charge_pods(self, snapshot: ClusterSnapshot, names: set[str]) -> None:
         """Add the pods of the named nodes to the snapshot, and the capacity that Reservations hold there."""
         selections = (
             [EVERYTHING]
@@ -255,18 +259,19 @@ class PlacementReader:
                 PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
             ):
                 for pod in page.items:
-                    room = picture.node_infos.get(pod.spec.node_name)
-                    if room is not None and not pod.terminal:
-                        room.add(pod.metadata.uid, pod_requests(pod))
-        for info in self._world.holders.available():
-            room = picture.node_infos.get(info.node)
-            if room is not None and room.name in names:
-                room.add(info.uid, _unused_amounts(room, info.allocatable, info.current_owners))
+                    info = snapshot.node_infos.get(pod.spec.node_name)
+                    if info is not None and not pod.terminal:
+                        info.add(pod.metadata.uid, pod_requests(pod))
+        for reservation in self._cache.holders.available():
+            info = snapshot.node_infos.get(reservation.node)
+            if info is not None and info.name in names:
+                unused = _unused_amounts(info, reservation.allocatable, reservation.current_owners)
+                info.add(reservation.uid, unused)
 
 
-def _unused_amounts(room: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:
+def _unused_amounts(info: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:
     """Return the amounts of a Reservation beyond those of its consumers: not available to other pods."""
-    used = quantities.total(room.pods[uid] for uid in consumers if uid in room.pods)
+    used = quantities.total(info.pods[uid] for uid in consumers if uid in info.pods)
     return {
         resource: amount - used.get(resource, 0) for resource, amount in held.items() if amount > used.get(resource, 0)
     }

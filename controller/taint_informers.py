@@ -28,20 +28,20 @@ default. The informer takes the version that the API server prefers."""
 class TaintInformers:
     """Two reflectors that feed the taints of the cache; the second runs only while its kind is served."""
 
-    def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
-        self._world = world
-        self._woken = woken
-        taints = world.taints
+    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
+        self._cache = cache
+        self._on_change = on_change
+        taints = cache.taints
         self.slices = Reflector(
             client,
             SLICES,
             ResourceSliceTaints,
             handler=EventHandlerFuncs[ResourceSliceTaints](
-                on_upsert=lambda found: world.taints_changed(taints.observe_slice(found)),
-                on_delete=lambda found: world.taints_changed(taints.forget_slice(found.metadata.name)),
-                on_sync=lambda _: world.taints_changed(taints.slices_known()),
+                on_upsert=lambda found: cache.taints_changed(taints.observe_slice(found)),
+                on_delete=lambda found: cache.taints_changed(taints.forget_slice(found.metadata.name)),
+                on_sync=lambda _: cache.taints_changed(taints.slices_known()),
                 on_restore=ignore,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
             clock=clock,
         )
@@ -50,12 +50,12 @@ class TaintInformers:
             kind=RULES,
             model=DeviceTaintRule,
             handler=EventHandlerFuncs(
-                on_upsert=lambda rule: world.taints_changed(taints.observe_rule(rule)),
+                on_upsert=lambda rule: cache.taints_changed(taints.observe_rule(rule)),
                 on_delete=self._forget_rule,
                 on_restore=ignore,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
-            gone=self._forget_rules,
+            on_gone=self._forget_rules,
             clock=clock,
         )
 
@@ -70,10 +70,10 @@ class TaintInformers:
         return [text for text in [staleness(self.slices)] if text]
 
     def _forget_rule(self, rule: DeviceTaintRule) -> None:
-        self._world.taints_changed(self._world.taints.forget_rule(rule.metadata.name))
+        self._cache.taints_changed(self._cache.taints.forget_rule(rule.metadata.name))
 
     def _forget_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
         """Remove rules that are not in force any more, perhaps since their kind is not served."""
         for rule in rules:
             self._forget_rule(rule)
-        self._woken()
+        self._on_change()

@@ -18,10 +18,10 @@ from dra.model.templates import PodGroup, ResourceClaimTemplate
 class TemplateInformers:
     """Two reflectors that feed the index of claim owners; the second runs only while its kind is served."""
 
-    def __init__(self, client: Client, *, owners: ClaimOwnerIndex, clock: Clock, woken: Callable[[], None]) -> None:
+    def __init__(self, client: Client, *, owners: ClaimOwnerIndex, clock: Clock, on_change: Callable[[], None]) -> None:
         self._owners = owners
         owners.groups_known = False
-        self._woken = woken
+        self._on_change = on_change
         self.templates = Reflector(
             client,
             TEMPLATES,
@@ -30,7 +30,7 @@ class TemplateInformers:
                 on_upsert=owners.observe_template,
                 on_delete=lambda template: owners.forget_template(template.metadata.key),
                 on_restore=ignore,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
             clock=clock,
         )
@@ -42,11 +42,11 @@ class TemplateInformers:
                 on_upsert=owners.observe_group,
                 on_delete=lambda group: owners.forget(group.metadata.uid),
                 on_restore=ignore,
-                on_batch_end=woken,
+                on_batch_end=on_change,
             ),
-            served=self._groups_served,
-            settled=self._groups_settled,
-            gone=self._groups_gone,
+            on_served=self._groups_served,
+            on_settled=self._groups_settled,
+            on_gone=self._groups_gone,
             clock=clock,
         )
 
@@ -69,13 +69,13 @@ class TemplateInformers:
 
     def _groups_served(self, resource: Resource | None) -> None:
         if self._owners.observe_groups_version(resource.version if resource is not None else ""):
-            self._woken()
+            self._on_change()
 
-    def _groups_settled(self, trouble: str) -> None:
-        if self._owners.observe_groups_readable(trouble):
-            self._woken()
+    def _groups_settled(self, reason: str) -> None:
+        if self._owners.observe_groups_readable(reason):
+            self._on_change()
 
     def _groups_gone(self, groups: Iterable[PodGroup]) -> None:
         for group in groups:
             self._owners.forget(group.metadata.uid)
-        self._woken()
+        self._on_change()

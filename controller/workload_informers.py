@@ -70,14 +70,14 @@ class ForbiddenKinds:
     def __init__(self) -> None:
         self._seen: dict[GroupResource, tuple[Instant, Instant]] = {}
 
-    def lasting(self, kind: GroupResource, *, now: Instant) -> bool:
+    def is_lasting(self, kind: GroupResource, *, now: Instant) -> bool:
         """Count a refusal; return whether refusals last longer than a restart of the API server."""
         first, last = self._seen.get(kind, (now, now))
         first = now if now - last > FORBIDDEN_FOR else first
         self._seen[kind] = (first, now)
         return now - first >= FORBIDDEN_AFTER
 
-    def over(self, kind: GroupResource) -> None:
+    def clear(self, kind: GroupResource) -> None:
         """Clear the refusals of a kind after a successful read."""
         self._seen.pop(kind, None)
 
@@ -89,15 +89,15 @@ class WorkloadInformers:
         self,
         client: Client,
         *,
-        world: ClaimCache,
+        cache: ClaimCache,
         rules: Mapping[GroupResource, CompiledRule],
-        woken: Callable[[], None],
+        on_change: Callable[[], None],
         clock: Clock = SYSTEM,
     ) -> None:
         self._client = client
-        self._world = world
+        self._cache = cache
         self._rules = rules
-        self._woken = woken
+        self._on_change = on_change
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
         self._forbidden: dict[GroupResource, Instant] = {}
@@ -108,21 +108,21 @@ class WorkloadInformers:
         self._forbidden_watches = ForbiddenKinds()
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
         self._wanted: frozenset[GroupResource] = frozenset()
-        self._looks = asyncio.Semaphore(PARALLEL_RESOLVES)
-        self._turn = asyncio.Lock()
+        self._resolve_slots = asyncio.Semaphore(PARALLEL_RESOLVES)
+        self._resolve_lock = asyncio.Lock()
         self._resources: dict[GroupResource, Resource] = {}
         """Resources of the watched kinds."""
 
-        self._due: FairQueue[WorkloadKey] = FairQueue(LARGE_OBJECT_QUEUE_MAX)
-        self._waiting: set[WorkloadKey] = set()
+        self._large_queue: FairQueue[WorkloadKey] = FairQueue(LARGE_OBJECT_QUEUE_MAX)
+        self._large_queued: set[WorkloadKey] = set()
         """The keys in `_due`, for membership tests."""
 
         self._large = asyncio.Event()
         self._large_object_task: asyncio.Task[None] | None = None
 
-    def follow(self) -> None:
+    def sync_kinds(self) -> None:
         """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` per namespace."""
-        wanted = self._world.workload_kinds()
+        wanted = self._cache.workload_kinds()
         if wanted is self._wanted:
             return
         self._wanted = wanted
@@ -130,7 +130,7 @@ class WorkloadInformers:
             self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
         for kind in self._watching.keys() - wanted:
             self._watching.pop(kind).cancel()
-            self._world.forget_kind(kind)
+            self._cache.forget_kind(kind)
 
     async def close(self) -> None:
         """Stop the watches of all kinds."""
@@ -149,28 +149,28 @@ class WorkloadInformers:
         try:
             resource = await self._discovery.resolve(kind)
             if resource is None or not resource.namespaced:
-                self._world.observe_kind(kind, WorkloadPhase.NO_KIND)
+                self._cache.observe_kind(kind, WorkloadPhase.NO_KIND)
                 return
             found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
         except NotFound as error:
             if error.details.name == reference.name:
-                self._world.forget_workload(key, reference.uid)
+                self._cache.forget_workload(key, reference.uid)
             else:  # the path does not exist: its version is no longer served
                 self._discovery.invalidate(kind.group)
         except InvalidNameError:  # no object can have such a name
-            self._world.forget_workload(key, reference.uid)
+            self._cache.forget_workload(key, reference.uid)
         except Forbidden:
-            if not self._forbidden_reads.lasting(kind, now=self._clock.now()):
+            if not self._forbidden_reads.is_lasting(kind, now=self._clock.now()):
                 raise
             self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
-            self._world.observe_kind(kind, WorkloadPhase.FORBIDDEN)
+            self._cache.observe_kind(kind, WorkloadPhase.FORBIDDEN)
         else:
-            self._forbidden_reads.over(kind)
+            self._forbidden_reads.clear(kind)
             if found.metadata.uid != reference.uid:
-                self._world.forget_workload(key, reference.uid)
+                self._cache.forget_workload(key, reference.uid)
             self._observe(key, found, live=True)
         finally:
-            self._woken()
+            self._on_change()
 
     async def _watch(self, kind: GroupResource) -> None:
         backoff = Backoff(base=RETRY[0], cap=RETRY[1])
@@ -180,26 +180,26 @@ class WorkloadInformers:
                 resource = await resolve(kind)
                 if resource is not None and resource.namespaced:
                     await self._reflect(kind, resource)
-                    self._world.forget_kind(kind)
+                    self._cache.forget_kind(kind)
                     backoff.reset()
                 else:
-                    self._set(kind, WorkloadPhase.NO_KIND)
+                    self._set_phase(kind, WorkloadPhase.NO_KIND)
             except ApiError as error:
                 _log.warning("workloads %s: API discovery failed, retrying (%s)", kind, error)
             except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
                 _log.exception("workloads %s: watch failed, retrying soon", kind)
-                self._world.forget_kind(kind)
+                self._cache.forget_kind(kind)
             await asyncio.sleep(backoff.next())
             resolve = self._resolve_in_turn
 
     async def _resolve_first(self, kind: GroupResource) -> Resource | None:
         """Discover a kind, at most `PARALLEL_RESOLVES` at a time."""
-        async with self._looks:
+        async with self._resolve_slots:
             return await self._discovery.resolve(kind)
 
     async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
         """Discover a kind again, one kind at a time: a user who may create claims can invent ten thousand kinds."""
-        async with self._turn:
+        async with self._resolve_lock:
             await asyncio.sleep(RESOLVE_INTERVAL)
             return await self._discovery.resolve(kind)
 
@@ -210,17 +210,17 @@ class WorkloadInformers:
 
         def on_sync(_: Synced) -> None:
             if self._readable(kind):
-                self._world.observe_kind(kind, WorkloadPhase.ABSENT)
-            self._world.workloads_listed(kind, reflector.objects.keys())
+                self._cache.observe_kind(kind, WorkloadPhase.ABSENT)
+            self._cache.workloads_listed(kind, reflector.objects.keys())
 
         def reflector_of(model: type[M], observe: Callable[[WorkloadKey, M], None]) -> Reflector[M]:
             handler = EventHandlerFuncs[M](
                 on_upsert=lambda found: observe(_key_of(kind, found), found),
-                on_delete=lambda found: self._world.forget_workload(_key_of(kind, found), found.metadata.uid),
+                on_delete=lambda found: self._cache.forget_workload(_key_of(kind, found), found.metadata.uid),
                 on_leave=ignore,
                 on_sync=on_sync,
                 on_restore=ignore,
-                on_batch_end=self._woken,
+                on_batch_end=self._on_change,
             )
             return Reflector(self._client, resource, model, handler=handler, clock=self._clock)
 
@@ -235,15 +235,15 @@ class WorkloadInformers:
                 await asyncio.sleep(1.0)
                 match reflector.failure:
                     case Forbidden():
-                        if self._forbidden_watches.lasting(kind, now=self._clock.now()):
-                            self._set(kind, WorkloadPhase.FORBIDDEN)
+                        if self._forbidden_watches.is_lasting(kind, now=self._clock.now()):
+                            self._set_phase(kind, WorkloadPhase.FORBIDDEN)
                     case NotFound():
                         self._discovery.invalidate(kind.group)
                         return
                     case None if reflector.synced.is_set():
-                        self._forbidden_watches.over(kind)
+                        self._forbidden_watches.clear(kind)
                         if self._readable(kind):
-                            self._set(kind, WorkloadPhase.ABSENT)
+                            self._set_phase(kind, WorkloadPhase.ABSENT)
                     case _:
                         pass
             running.result()  # raises the exception that ended it
@@ -255,18 +255,18 @@ class WorkloadInformers:
     def _readable(self, kind: GroupResource) -> bool:
         return self._forbidden.get(kind, 0.0) <= self._clock.now()
 
-    def _set(self, kind: GroupResource, phase: WorkloadPhase) -> None:
-        self._world.observe_kind(kind, phase)
-        self._woken()
+    def _set_phase(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        self._cache.observe_kind(kind, phase)
+        self._on_change()
 
     def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:
         if len(found.raw) > LARGE_OBJECT_BYTES:
             found.raw = b""
             self._enqueue_large_object(key, found.metadata.uid)
         else:
-            self._judge(key, found)
+            self._evaluate(key, found)
 
-    def _judge(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
+    def _evaluate(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
         """Decode an object and store its phase in the cache; an undecodable object exists.
 
         ``live``: from a live read.
@@ -274,31 +274,31 @@ class WorkloadInformers:
         try:
             whole = decode_object(self._resources[key.kind], found)
         except OBJECT_DECODE_ERRORS as error:
-            self._world.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
+            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
         else:
             self._observe(key, whole, live=live)
 
     def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
         """Queue an object for evaluation; until then its phase is unchanged, and a new object is not finished."""
-        if self._world.workload(key).uid != uid:
-            self._world.observe_workload(key, uid=uid, finished=False)
-        if key in self._waiting:
+        if self._cache.workload(key).uid != uid:
+            self._cache.observe_workload(key, uid=uid, finished=False)
+        if key in self._large_queued:
             return
-        self._waiting.add(key)
-        refused = self._due.put(key, namespace=key.namespace)
+        self._large_queued.add(key)
+        refused = self._large_queue.put(key, namespace=key.namespace)
         if refused is not None:
-            self._waiting.discard(refused)
+            self._large_queued.discard(refused)
         self._large.set()
         if self._large_object_task is None:
             self._large_object_task = asyncio.create_task(self._evaluate_large_objects(), name="judge large workloads")
 
     async def _evaluate_large_objects(self) -> None:
         while True:
-            if not self._due:
+            if not self._large_queue:
                 self._large.clear()
                 await self._large.wait()
-            key = self._due.pop()
-            self._waiting.discard(key)
+            key = self._large_queue.pop()
+            self._large_queued.discard(key)
             resource = self._resources.get(key.kind)
             if resource is None:
                 continue
@@ -309,12 +309,12 @@ class WorkloadInformers:
             except ApiError as error:
                 _log.info("%s: not evaluated, retrying: %s", key, error)
                 await asyncio.sleep(LARGE_OBJECT_RETRY)
-                self._enqueue_large_object(key, self._world.workload(key).uid)
+                self._enqueue_large_object(key, self._cache.workload(key).uid)
                 continue
             began = self._clock.now()
-            if key.kind in self._resources and found.metadata.uid == self._world.workload(key).uid:
-                self._judge(key, found, live=True)
-                self._woken()
+            if key.kind in self._resources and found.metadata.uid == self._cache.workload(key).uid:
+                self._evaluate(key, found, live=True)
+                self._on_change()
             await asyncio.sleep(self._clock.now() - began)
 
     def _observe(
@@ -326,7 +326,7 @@ class WorkloadInformers:
             finished = self._finished(key.kind, found)
         except RuleError as error:  # a failing rule must not end the watch of the kind
             rule_error = str(error)
-        self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, rule_error=rule_error, live=live)
+        self._cache.observe_workload(key, uid=found.metadata.uid, finished=finished, rule_error=rule_error, live=live)
 
     def _finished(self, kind: GroupResource, found: UnstructuredObject | PartialObjectMetadata) -> bool:
         rule = self._rules.get(kind)

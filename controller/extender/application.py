@@ -42,18 +42,18 @@ class Extender:
         *,
         clock: Clock = SYSTEM,
         identity: str = "",
-        quiet: float = WRITE_TIMEOUT,
+        previous_writes_seconds: float = WRITE_TIMEOUT,
     ) -> None:
         """Create the extender; ``identity`` must be unique to this process (default: the host plus a random part).
 
         ``quiet``: without leader election, seconds for which writes of the previous process may still arrive.
         """
-        self._quiet = quiet
-        self.picture = SchedulerCache()
-        self.metrics = ExtenderMetrics(self.picture.census)
+        self._previous_writes_seconds = previous_writes_seconds
+        self.cache = SchedulerCache()
+        self.metrics = ExtenderMetrics(self.cache.count_by_phase)
         self._clock = clock
         self._transport = transport
-        self.binds = False
+        self.is_binding = False
         """Whether this replica is the leader and may bind."""
 
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
@@ -61,10 +61,10 @@ class Extender:
         identity = identity or process_identity()
         self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
         leadership = Leadership(self._election)
-        writing = ExtenderWriter(client, picture=self.picture, clock=clock, leadership=leadership)
-        self._refused = UnschedulablePods(picture=self.picture, writing=writing, clock=clock)
-        self._remembering = NodeReservationStore(
-            client, picture=self.picture, namespace=configuration.leader_election.namespace
+        writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
+        self._unschedulable = UnschedulablePods(cache=self.cache, writer=writer, clock=clock)
+        self._node_reservations = NodeReservationStore(
+            client, cache=self.cache, namespace=configuration.leader_election.namespace
         )
         self._recorder = EventRecorder(
             client,
@@ -73,33 +73,36 @@ class Extender:
             clock=clock,
             on_discard=self.metrics.events_discarded.inc,
         )
-        reporting = ExtenderEvents(self._recorder)
-        self._watching = SchedulerInformers(
-            client, picture=self.picture, clock=clock, freed=self._refused.freed, reporting=reporting
+        events = ExtenderEvents(self._recorder)
+        self._informers = SchedulerInformers(
+            client, cache=self.cache, clock=clock, on_capacity_freed=self._unschedulable.move_all_to_due, events=events
         )
         seconds = configuration.bind_seconds
-        self._doubts = UnconfirmedBindings(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
-        self._turns = BindingLimiter(clock=clock, seconds=seconds)
+        self._unconfirmed = UnconfirmedBindings(cache=self.cache, writer=writer, clock=clock, seconds=seconds)
+        self._limiter = BindingLimiter(clock=clock, seconds=seconds)
         self._binder = Binder(
-            picture=self.picture, writing=writing, doubts=self._doubts, turns=self._turns, clock=clock, seconds=seconds
+            cache=self.cache,
+            writer=writer,
+            unconfirmed=self._unconfirmed,
+            limiter=self._limiter,
+            clock=clock,
+            seconds=seconds,
         )
-        self._resizing = ReservationResizer(
-            picture=self.picture, writing=writing, clock=clock, reporting=reporting, seconds=seconds
-        )
-        self.calls = ExtenderHandler(
-            picture=self.picture,
+        self._resizer = ReservationResizer(cache=self.cache, writer=writer, clock=clock, events=events, seconds=seconds)
+        self.handler = ExtenderHandler(
+            cache=self.cache,
             binder=self._binder,
-            refused=self._refused,
+            unschedulable=self._unschedulable,
             metrics=self.metrics,
             clock=clock,
-            turns=self._turns,
-            not_ready_reasons=self._watching.not_ready_reasons,
-            binds=lambda: self.binds,
-            spreads=configuration.spread_reservations,
-            lead=configuration.decisive_lead,
-            unfit=reporting.unfit,
+            limiter=self._limiter,
+            not_ready_reasons=self._informers.not_ready_reasons,
+            is_binding=lambda: self.is_binding,
+            spread_reservations=configuration.spread_reservations,
+            decisive_lead=configuration.decisive_lead,
+            on_unschedulable=events.pod_unschedulable,
         )
-        self._server = ExtenderServer(configuration, self.calls, observer=self.metrics.dropped)
+        self._server = ExtenderServer(configuration, self.handler, observer=self.metrics.dropped)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -125,20 +128,20 @@ class Extender:
 
     async def work(self) -> None:
         """Run everything except the listeners."""
-        await self._remembering.load()
+        await self._node_reservations.load()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._watching.run(), name="watches")
+                group.create_task(self._informers.run(), name="watches")
                 group.create_task(self._lead(), name="lead")
                 group.create_task(self._measure(), name="gauges")
         finally:
-            self.binds = False
+            self.is_binding = False
             await self._binder.close()
 
     async def _lead(self) -> None:
-        await self._watching.wait_for_sync()
+        await self._informers.wait_for_sync()
         if self._election is None:
-            await asyncio.sleep(self._quiet)  # writes of the previous process have ended by then
+            await asyncio.sleep(self._previous_writes_seconds)  # writes of the previous process have ended by then
             await self._bind()
             return
         await run_as_leader(self._election, self._bind_after_previous_leader)
@@ -150,29 +153,29 @@ class Extender:
         await self._bind()
 
     async def _bind(self) -> None:
-        await self._watching.catch_up()
-        self._doubts.adopt(self.picture.available())
-        self._refused.adopt(self.picture.pending_pods())
-        self.binds = True
+        await self._informers.catch_up()
+        self._unconfirmed.adopt_reserved_pods(self.cache.available())
+        self._unschedulable.adopt(self.cache.pending_pods())
+        self.is_binding = True
         self.metrics.leading.set(1)
-        _log.info("binding pods; %d reservations are available", len(list(self.picture.available())))
+        _log.info("binding pods; %d reservations are available", len(list(self.cache.available())))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._doubts.run(), name="doubts")
-                group.create_task(self._refused.run(), name="refused")
-                group.create_task(self._resizing.run(), name="resizing")
+                group.create_task(self._unconfirmed.run(), name="unconfirmed bindings")
+                group.create_task(self._unschedulable.run(), name="unschedulable pods")
+                group.create_task(self._resizer.run(), name="resizing")
                 group.create_task(self._recorder.run(), name="events")
-                group.create_task(self._remembering.run(), name="memory of nodes")
+                group.create_task(self._node_reservations.run(), name="node reservations")
         finally:
-            self.binds = False
+            self.is_binding = False
             self.metrics.leading.set(0)
 
     async def _measure(self) -> None:
         while True:
-            self.metrics.doubts.set(len(self._doubts))
-            self.metrics.under_way.set(self._turns.under_way)
-            self.metrics.turns.set(self._turns.limit)
-            self.metrics.faults.set(len(self.picture.faults))
+            self.metrics.unconfirmed.set(len(self._unconfirmed))
+            self.metrics.in_flight.set(self._limiter.in_flight)
+            self.metrics.binding_limit.set(self._limiter.limit)
+            self.metrics.faults.set(len(self.cache.annotation_faults))
             await asyncio.sleep(GAUGE_INTERVAL)
 
     def not_ready_reasons(self) -> list[str]:
@@ -180,6 +183,6 @@ class Extender:
 
         A replica that does not bind is not ready, so that the Service routes to the one that does.
         """
-        return self._watching.not_ready_reasons() or (
-            [] if self.binds else ["not the leader: another replica binds, or its last writes may still arrive"]
+        return self._informers.not_ready_reasons() or (
+            [] if self.is_binding else ["not the leader: another replica binds, or its last writes may still arrive"]
         )

@@ -48,22 +48,22 @@ class Binder:
     def __init__(
         self,
         *,
-        picture: SchedulerCache,
-        writing: ExtenderWriter,
-        doubts: UnconfirmedBindings,
-        turns: BindingLimiter,
+        cache: SchedulerCache,
+        writer: ExtenderWriter,
+        unconfirmed: UnconfirmedBindings,
+        limiter: BindingLimiter,
         clock: Clock,
         seconds: float,
     ) -> None:
         """Create a binder; ``seconds`` is the maximum duration of a bind."""
-        self._turns = turns
-        self._picture = picture
-        self._writing = writing
-        self._doubts = doubts
+        self._limiter = limiter
+        self._cache = cache
+        self._writer = writer
+        self._unconfirmed = unconfirmed
         self._clock = clock
         self._seconds = seconds
         self._busy: set[Uid] = set()
-        self._tidying = BackgroundTasks()
+        self._rollbacks = BackgroundTasks()
 
     async def bind(self, call: ExtenderBindingArgs) -> None:
         """Bind a pod to the node of the call.
@@ -72,15 +72,15 @@ class Binder:
         """
         if call.pod_uid in self._busy:
             raise WriteRefusedError("another bind of this pod is in progress; the scheduler retries")
-        if self._doubts.busy(call.pod_uid):
+        if self._unconfirmed.is_in_progress(call.pod_uid):
             raise WriteRefusedError("the writes of the last failed bind are being rolled back; the scheduler retries")
         self._busy.add(call.pod_uid)
         deadline = self._clock.now() + self._seconds
         try:
-            async with self._turns.turn(deadline=deadline):
-                pod = await self._found(call, deadline=deadline)
+            async with self._limiter.slot(deadline=deadline):
+                pod = await self._find_pod(call, deadline=deadline)
                 if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-                    await self._place(pod, uid, call.node, deadline=deadline)
+                    await self._bind_placeholder(pod, uid, call.node, deadline=deadline)
                 else:
                     await self._bind(pod, call.node, deadline=deadline)
         finally:
@@ -88,13 +88,13 @@ class Binder:
 
     async def close(self) -> None:
         """Wait until running rollbacks have finished."""
-        await self._tidying.wait_for_all()
+        await self._rollbacks.wait_for_all()
 
-    async def _found(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
-        found = self._picture.waiting(call.pod_uid)
+    async def _find_pod(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
+        found = self._cache.pending_pod(call.pod_uid)
         if found is None:
             try:
-                found = await self._writing.pod((call.pod_namespace, call.pod_name), deadline=deadline)
+                found = await self._writer.read_pod((call.pod_namespace, call.pod_name), deadline=deadline)
             except ApiError as error:
                 raise WriteRefusedError(str(error)) from error
         if found is None or found.metadata.uid != call.pod_uid:
@@ -105,54 +105,54 @@ class Binder:
 
     async def _bind(self, pod: SchedulerPod, node: str, *, deadline: float) -> None:
         try:
-            claimant = self._picture.claimant(pod)
+            pod_info = self._cache.pod_info(pod)
         except MalformedAnnotationError as error:
             raise WriteRefusedError(str(error)) from error
-        self._picture.nominations.release(claimant.uid)
-        admission = self._picture.accounting.assume_pod(claimant, node)
+        self._cache.nominations.release(pod_info.uid)
+        admission = self._cache.accounting.assume_pod(pod_info, node)
         if not isinstance(admission, AssumedPod):
-            self._picture.nominations.update_nomination(claimant, pod.status.nominated_node_name)
+            self._cache.nominations.update_nomination(pod_info, pod.status.nominated_node_name)
             raise WriteRefusedError(_joined_reasons(admission))
-        consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, binding=True)
-        doubt = UnconfirmedBinding(pod=consumer, node=node, inside=admission.reservation)
-        self._doubts.begin(doubt)
+        consumer = AssignedPod(uid=pod_info.uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+        binding = UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
+        self._unconfirmed.begin(binding)
         try:
-            known = await self._enter(admission.reservation, claimant, consumer, deadline=deadline)
-            await self._writing.post(claimant.key, claimant.uid, node, reservation=known, deadline=deadline)
+            known = await self._reserve(admission.reservation, pod_info, consumer, deadline=deadline)
+            await self._writer.bind(pod_info.key, pod_info.uid, node, reservation=known, deadline=deadline)
         except PodChangedError as error:
-            if not await self._bound_already(doubt, deadline=deadline):
-                self._take_back(doubt)
+            if not await self._bound_already(binding, deadline=deadline):
+                self._unreserve(binding)
                 raise WriteRefusedError(str(error)) from error
         except WriteRefusedError:
-            self._take_back(doubt)
+            self._unreserve(binding)
             raise
         except BaseException:
-            self._doubts.stays(doubt)  # unanswered, or cancelled in between
+            self._unconfirmed.add(binding)  # unanswered, or cancelled in between
             raise
-        self._doubts.end(claimant.uid)
+        self._unconfirmed.confirm(pod_info.uid)
 
-    async def _bound_already(self, doubt: UnconfirmedBinding, *, deadline: float) -> bool:
+    async def _bound_already(self, binding: UnconfirmedBinding, *, deadline: float) -> bool:
         """Return whether an earlier attempt has bound the pod; raise WriteRefusedError if it is on another node."""
         try:
-            pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
+            pod = await self._writer.read_pod(binding.pod.key, deadline=deadline)
         except (ApiError, WriteRefusedError) as error:
-            self._doubts.stays(doubt)
+            self._unconfirmed.add(binding)
             raise UnknownOutcomeError(str(error)) from error
         except BaseException:
-            self._doubts.stays(doubt)
+            self._unconfirmed.add(binding)
             raise
-        if pod is None or pod.metadata.uid != doubt.pod.uid or not pod.spec.node_name:
+        if pod is None or pod.metadata.uid != binding.pod.uid or not pod.spec.node_name:
             return False
-        self._picture.observe_pod(pod)
-        self._doubts.end(doubt.pod.uid)
-        if pod.spec.node_name != doubt.node:
+        self._cache.observe_pod(pod)
+        self._unconfirmed.confirm(binding.pod.uid)
+        if pod.spec.node_name != binding.node:
             raise WriteRefusedError(f"it is bound to node {pod.spec.node_name} already")
         return True
 
-    async def _enter(
-        self, inside: Uid | None, pod: PodInfo, consumer: AssignedPod, *, deadline: float
+    async def _reserve(
+        self, uid: Uid | None, pod: PodInfo, consumer: AssignedPod, *, deadline: float
     ) -> CachedReservation | None:
-        if inside is None:
+        if uid is None:
             return None
 
         def change(reservation: Reservation) -> ReservationStatus | None:
@@ -167,63 +167,63 @@ class Binder:
                 raise WriteRefusedError("reservation has allocateOnce enabled and has already been allocated")
             return statuses.status_with_owner(reservation, consumer)
 
-        known = self._picture.reservation(inside)
+        known = self._cache.reservation(uid)
         if known is not None and not statuses.names_owner_before_binding(known.reservation):
             change(known.reservation)
             return known
-        await self._writing.swap(inside, change, deadline=deadline)
-        return self._picture.reservation(inside)
+        await self._writer.update_status(uid, change, deadline=deadline)
+        return self._cache.reservation(uid)
 
-    def _take_back(self, doubt: UnconfirmedBinding) -> None:
+    def _unreserve(self, binding: UnconfirmedBinding) -> None:
         """Free the capacity, and remove the pod from the reservation's status.
 
         If the write fails, the outcome is read later. The possible effects of an earlier attempt are read when its time
         is over, which this refusal does not delay.
         """
-        if self._doubts.open(doubt.pod.uid):
-            self._doubts.refused(doubt)
+        if self._unconfirmed.is_unconfirmed(binding.pod.uid):
+            self._unconfirmed.end_attempt(binding)
             return
 
-        async def tidy() -> None:
+        async def roll_back() -> None:
             try:
-                await self._doubts.roll_back(doubt, deadline=self._clock.now() + self._seconds)
+                await self._unconfirmed.roll_back(binding, deadline=self._clock.now() + self._seconds)
             except (WriteRefusedError, UnknownOutcomeError) as error:
-                _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *doubt.pod.key, error)
-                self._doubts.stays(doubt)
+                _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *binding.pod.key, error)
+                self._unconfirmed.add(binding)
             except BaseException:  # a bug, or cancelled: without this the capacity would never be freed
-                self._doubts.stays(doubt)
+                self._unconfirmed.add(binding)
                 raise
 
-        self._tidying.start(tidy(), name="pod {}/{}: taking back its place".format(*doubt.pod.key))
+        self._rollbacks.start(roll_back(), name="pod {}/{}: taking back its place".format(*binding.pod.key))
 
-    async def _place(self, pod: SchedulerPod, uid: Uid, node: str, *, deadline: float) -> None:
-        known = self._picture.reservation(uid)
+    async def _bind_placeholder(self, pod: SchedulerPod, uid: Uid, node: str, *, deadline: float) -> None:
+        known = self._cache.reservation(uid)
         if known is None:
             raise WriteRefusedError("the placeholder's Reservation was deleted")
         if not known.info.available:
-            with self._doubts.place(uid):
-                await self._hold(known, node, deadline=deadline)
+            with self._unconfirmed.placement(uid):
+                await self._place_reservation(known, node, deadline=deadline)
         elif known.info.node != node:
             raise WriteRefusedError(f"its reservation is on node {known.info.node} already")
         try:
-            await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
+            await self._writer.bind(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose
             _log.info("pod %s/%s: not bound, no retry needed: %s", *pod.metadata.key, error)
             raise
 
-    async def _hold(self, known: CachedReservation, node: str, *, deadline: float) -> None:
-        holding = self._wanted(known, node)
-        over = ",".join(sorted(holding.pre_allocated_pods))
-        inside = [AssignedPod.from_pod_info(pod) for pod in self._picture.accounting.owner_pods(holding.uid)]
+    async def _place_reservation(self, known: CachedReservation, node: str, *, deadline: float) -> None:
+        info = self._assume_reservation(known, node)
+        pre_allocated = ",".join(sorted(info.pre_allocated_pods))
+        assigned = [AssignedPod.from_pod_info(pod) for pod in self._cache.accounting.owner_pods(info.uid)]
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
                 return None  # done by an earlier attempt
-            if reservation_info.from_reservation(reservation).allocatable != holding.allocatable:
+            if reservation_info.from_reservation(reservation).allocatable != info.allocatable:
                 raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
-            now = self._writing.now().timestamp()
+            now = self._writer.now().timestamp()
             try:
-                after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=inside)
+                after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=assigned)
             except (MalformedAmountsError, MalformedAnnotationError) as error:
                 raise WriteRefusedError(f"reservation {known.name}: {error}") from error
             if after is None or phases.expiration_time(reservation) <= now:
@@ -231,38 +231,38 @@ class Binder:
             return after
 
         try:
-            await self._writing.swap(
-                holding.uid,
+            await self._writer.update_status(
+                info.uid,
                 change,
                 deadline=deadline,
-                annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else None,
+                annotations={well_known.ANNOTATION_PLACED_OVER: pre_allocated} if pre_allocated else None,
             )
         except WriteRefusedError:
-            if not self._doubts.open(holding.uid):
-                self._picture.settle(holding.uid)
+            if not self._unconfirmed.is_unconfirmed(info.uid):
+                self._cache.forget_assumed_reservation(info.uid)
             raise
         except BaseException:
-            self._doubts.placing(known)
+            self._unconfirmed.add_placement(known)
             raise
-        self._picture.settle(holding.uid)
+        self._cache.forget_assumed_reservation(info.uid)
 
-    def _wanted(self, known: CachedReservation, node: str) -> ReservationInfo:
+    def _assume_reservation(self, known: CachedReservation, node: str) -> ReservationInfo:
         """Hold the node for a reservation in the accounting; raise WriteRefusedError if it does not fit."""
-        if (already := self._picture.placing(known.info.uid)) is not None:
+        if (already := self._cache.assumed_reservation(known.info.uid)) is not None:
             if already.node != node:
                 raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
             return already
         if known.info.parse_error:
             raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
-        found = self._picture.accounting.assume_reservation(
-            known.info, node, node_name=known.only, pre_allocation_required=known.required
+        found = self._cache.accounting.assume_reservation(
+            known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
         )
         if not isinstance(found, ReservationPlacement):
             raise WriteRefusedError(_joined_reasons(found))
-        held = self._picture.accounting.reservation(known.info.uid)
+        held = self._cache.accounting.reservation(known.info.uid)
         if held is None:
             raise AssertionError("what was placed is held")
-        self._picture.place(held.uid, held)
+        self._cache.assume_reservation(held.uid, held)
         return held
 
 

@@ -46,9 +46,9 @@ class BindingLimiter:
         self._limit = float(LIMIT_INITIAL)
         self._shrunk_at = float("-inf")
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._room = asyncio.Event()
-        self._room.set()
-        self.under_way = 0
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
+        self.in_flight = 0
         """Number of bindings that have a slot."""
 
     @property
@@ -56,61 +56,61 @@ class BindingLimiter:
         """Return the number of bindings that may be in flight now."""
         return int(self._limit)
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until a new binding would get a slot at once, for at most `FILTER_WAIT_SHARE` of its time."""
-        if self._room.is_set():
+        if self._has_capacity.is_set():
             return  # the usual case, once for each pod: no timer is set for it
         try:
             async with asyncio.timeout(FILTER_WAIT_SHARE * self._seconds):
-                await self._room.wait()
+                await self._has_capacity.wait()
         except TimeoutError:
             pass
 
     @asynccontextmanager
-    async def turn(self, *, deadline: float) -> AsyncIterator[None]:
+    async def slot(self, *, deadline: float) -> AsyncIterator[None]:
         """Hold a slot for the block; raise WriteRefusedError if none is free while `REMAINING_SHARE` is left."""
-        await self._take(deadline)
+        await self._acquire(deadline)
         began = self._clock.now()
         try:
             yield
         finally:
             self._adapt(self._clock.now() - began)
-            self._give()
+            self._release()
 
-    async def _take(self, deadline: float) -> None:
-        if self.under_way >= self.limit or self._queue:
-            turn = asyncio.get_running_loop().create_future()
-            self._queue.append(turn)
-            self._look()
+    async def _acquire(self, deadline: float) -> None:
+        if self.in_flight >= self.limit or self._queue:
+            granted = asyncio.get_running_loop().create_future()
+            self._queue.append(granted)
+            self._update_capacity()
             try:
                 async with asyncio.timeout(max(0.0, deadline - REMAINING_SHARE * self._seconds - self._clock.now())):
-                    await turn
+                    await granted
             except BaseException as error:
-                if turn.done() and not turn.cancelled():  # granted at the moment at which the wait ended
-                    self._give()
+                if granted.done() and not granted.cancelled():  # granted at the moment at which the wait ended
+                    self._release()
                 if not isinstance(error, TimeoutError):
                     raise
-                text = f"nothing was written: {self.under_way} binds are in progress and the API server is slow"
+                text = f"nothing was written: {self.in_flight} binds are in progress and the API server is slow"
                 raise WriteRefusedError(f"{text}; the scheduler tries again") from error
             return
-        self.under_way += 1
-        self._look()
+        self.in_flight += 1
+        self._update_capacity()
 
-    def _give(self) -> None:
-        self.under_way -= 1
-        while self._queue and self.under_way < self.limit:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self.under_way += 1
-                turn.set_result(None)
-        self._look()
+    def _release(self) -> None:
+        self.in_flight -= 1
+        while self._queue and self.in_flight < self.limit:
+            granted = self._queue.popleft()
+            if not granted.done():
+                self.in_flight += 1
+                granted.set_result(None)
+        self._update_capacity()
 
-    def _look(self) -> None:
+    def _update_capacity(self) -> None:
         """Release waiting answers to ``filter``, or hold them."""
-        if self.under_way + len(self._queue) < self.limit:
-            self._room.set()
+        if self.in_flight + len(self._queue) < self.limit:
+            self._has_capacity.set()
         else:
-            self._room.clear()
+            self._has_capacity.clear()
 
     def _adapt(self, took: float) -> None:
         slow = SLOW_SHARE * self._seconds
@@ -119,5 +119,5 @@ class BindingLimiter:
             if now - took >= self._shrunk_at:  # the binding began after the last change of the limit
                 self._limit = max(float(LIMIT_MIN), self._limit * DECREASE_FACTOR)
                 self._shrunk_at = now
-        elif took < slow / 2 and self.under_way >= self.limit:
+        elif took < slow / 2 and self.in_flight >= self.limit:
             self._limit = min(float(LIMIT_MAX), self._limit + 1 / self._limit)

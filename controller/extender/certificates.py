@@ -32,11 +32,11 @@ class ServingCertificate:
         """Load the files; raise MalformedCertificateError."""
         self._tls = tls
         self._fault = ""
-        self._read = self._bytes()
-        self._newest = self._loaded()
-        self.context: Final = self._loaded()
+        self._read = self._read_files()
+        self._newest = self._load_context()
+        self.context: Final = self._load_context()
         """Context of the listening socket; it switches each handshake to the newest context."""
-        self.context.sni_callback = self._hand_over  # also called without a server name
+        self.context.sni_callback = self._select_context  # also called without a server name
 
     async def run(self) -> NoReturn:
         """Re-read the files periodically until cancelled."""
@@ -47,11 +47,11 @@ class ServingCertificate:
     def refresh(self) -> bool:
         """Load changed files if they are valid; return whether new ones were loaded."""
         try:
-            read = self._bytes()
+            read = self._read_files()
             if read == self._read:
                 self._fault = ""
                 return False
-            self._newest = self._loaded()
+            self._newest = self._load_context()
         except MalformedCertificateError as error:
             if str(error) != self._fault:
                 _log.warning("%s; keeping the previous certificate", error)
@@ -61,12 +61,12 @@ class ServingCertificate:
         _log.info("tls: %s changed; using the new certificate", self._tls.certificate)
         return True
 
-    def _hand_over(
+    def _select_context(
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
     ) -> None:
         connection.context = self._newest
 
-    def _bytes(self) -> tuple[bytes, ...]:
+    def _read_files(self) -> tuple[bytes, ...]:
         found = []
         for field, path in (
             ("certificate", self._tls.certificate),
@@ -79,7 +79,7 @@ class ServingCertificate:
                 raise MalformedCertificateError(f"tls.{field}: {path}: {error.strerror}") from error
         return tuple(found)
 
-    def _loaded(self) -> ssl.SSLContext:
+    def _load_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.num_tickets = 0  # kube-scheduler resumes no session, and tickets cost a third of a handshake

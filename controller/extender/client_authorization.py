@@ -21,10 +21,10 @@ class AllowedClientNames:
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     @web.middleware
-    async def only(
+    async def authorize(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Answer 403 to other clients, before reading the body of their call."""
@@ -36,8 +36,8 @@ class AllowedClientNames:
             f"the client certificate has the name {called}, and only {', '.join(sorted(self._names))} may call; "
             "add the name to tls.clientNames of the extender, or have a certificate made with the name"
         )
-        if called not in self._told and len(self._told) < LOGGED_CLIENTS_MAX:
-            self._told.add(called)
+        if called not in self._logged and len(self._logged) < LOGGED_CLIENTS_MAX:
+            self._logged.add(called)
             _log.warning("client %s: %s", request.remote, text)
         raise web.HTTPForbidden(text=text)
 

@@ -24,7 +24,7 @@ class ExtenderEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def unreadable(self, node: SchedulerNode, fault: str) -> None:
+    def node_annotation_unreadable(self, node: SchedulerNode, fault: str) -> None:
         """Report that a node's annotation cannot be read."""
         text = f"node {node.metadata.name}: {fault}; the last valid value stays in effect"
         _log.warning("%s", text)
@@ -37,21 +37,21 @@ class ExtenderEvents:
         )
         self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
 
-    def overfull(self, pod: SchedulerPod, room: NodeUsage) -> None:
+    def node_overcommitted(self, pod: SchedulerPod, node: NodeUsage) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
-        short = sorted((name, -room.free(name)) for name in room.capacity if room.free(name) < 0)
-        if not short or not room.reservations:
+        short = sorted((name, -node.free(name)) for name in node.capacity if node.free(name) < 0)
+        if not short or not node.reservations:
             return
         missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in short)
         text = (
-            f"pod {'/'.join(pod.metadata.key)}: was bound to node {room.name} without asking dra-reserve "
+            f"pod {'/'.join(pod.metadata.key)}: was bound to node {node.name} without asking dra-reserve "
             f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
             "Have its scheduler ask the extender, or delete the pod"
         )
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.RESERVED_CAPACITY_TAKEN, text)
 
-    def unfit(self, pod: SchedulerPod, why: str) -> None:
+    def pod_unschedulable(self, pod: SchedulerPod, why: str) -> None:
         """Report a pod that must run in a reservation while no reservation can take it."""
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_RESERVATION, why)
 

@@ -45,37 +45,40 @@ class ExtenderHandler:
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
         self,
         *,
-        picture: SchedulerCache,
+        cache: SchedulerCache,
         binder: Binder,
-        refused: UnschedulablePods,
+        unschedulable: UnschedulablePods,
         metrics: ExtenderMetrics,
         clock: Clock,
         not_ready_reasons: Callable[[], list[str]],
-        binds: Callable[[], bool],
-        turns: BindingLimiter,
-        spreads: bool = True,
-        lead: int | None = None,
-        unfit: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
+        is_binding: Callable[[], bool],
+        limiter: BindingLimiter,
+        spread_reservations: bool = True,
+        decisive_lead: int | None = None,
+        on_unschedulable: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
     ) -> None:
-        """Create a handler; ``not_ready_reasons`` returns why no call is answered, ``binds`` whether it binds pods.
+        """Create a handler; ``not_ready_reasons`` returns why no call is answered.
 
-        ``spreads``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone decide.
+        ``is_binding`` returns whether this replica binds pods.
 
-        ``lead``: number of extender points by which a node must trail for ``filter`` to omit it; None: never.
+        ``spread_reservations``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone
+        decide.
 
-        ``unfit`` is called for each pod that must run in a reservation and finds no node, with the reason.
+        ``decisive_lead``: number of extender points by which a node must trail for ``filter`` to omit it; None: never.
+
+        ``on_unschedulable`` is called for each pod that must run in a reservation and finds no node, with the reason.
         """
-        self._picture = picture
+        self._cache = cache
         self._binder = binder
-        self._refused = refused
+        self._unschedulable = unschedulable
         self._metrics = metrics
         self._clock = clock
         self._not_ready_reasons = not_ready_reasons
-        self._binds = binds
-        self._spreads = spreads
-        self._lead = lead
-        self._turns = turns
-        self._unfit = unfit
+        self._is_binding = is_binding
+        self._spread_reservations = spread_reservations
+        self._decisive_lead = decisive_lead
+        self._limiter = limiter
+        self._on_unschedulable = on_unschedulable
         self._vacating: dict[Uid, float] = {}
         """Reservation → time since when owners have been waiting for its placeholder to leave."""
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
@@ -85,7 +88,7 @@ class ExtenderHandler:
             "bind": self._bind,
         }
 
-    async def answer(self, verb: str, body: bytes) -> VerbResponse:
+    async def handle(self, verb: str, body: bytes) -> VerbResponse:
         """Return the response to a call of one of `VERBS`."""
         began = self._clock.now()
         try:
@@ -99,34 +102,34 @@ class ExtenderHandler:
 
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
-        if self._picture.vacating and self._postpones(pod, names):
+        if self._cache.vacating and self._must_wait_for_placeholder(pod, names):
             return verbs.postponed_result(names)
-        found = verbs.filter_nodes(self._picture, pod, names)
+        found = verbs.filter_nodes(self._cache, pod, names)
         if len(found.node_names) < len(names):
-            self._refused.note(pod)
-        if not found.node_names and (why := verbs.unschedulable_message(self._picture, pod)):
-            self._unfit(pod, why)
+            self._unschedulable.add(pod)
+        if not found.node_names and (why := verbs.unschedulable_message(self._cache, pod)):
+            self._on_unschedulable(pod, why)
         return found
 
-    def _postpones(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
+    def _must_wait_for_placeholder(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
         """Return whether a pod must wait until its reservation's placeholder has left the node.
 
         It waits `VACATE_TIMEOUT` seconds at most.
         """
         now = self._clock.now()
-        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._picture.vacating}
-        for uid in verbs.vacating_reservations(self._picture, pod, names):
+        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._cache.vacating}
+        for uid in verbs.vacating_reservations(self._cache, pod, names):
             if now < self._vacating.setdefault(uid, now) + VACATE_TIMEOUT:
-                self._refused.note(pod)
+                self._unschedulable.add(pod)
                 asyncio.get_running_loop().call_later(
-                    VACATE_TIMEOUT, self._refused.freed
+                    VACATE_TIMEOUT, self._unschedulable.move_all_to_due
                 )  # in case the placeholder stays
                 return True
         return False
 
     def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[protocol.HostPriority]:
         """Return the scores of nodes for a pod."""
-        return verbs.prioritize_nodes(self._picture, pod, names, spreads=self._spreads)
+        return verbs.prioritize_nodes(self._cache, pod, names, spread_reservations=self._spread_reservations)
 
     async def bind(self, call: protocol.ExtenderBindingArgs) -> None:
         """Bind a pod and count the outcome; raise WriteRefusedError and UnknownOutcomeError."""
@@ -147,14 +150,16 @@ class ExtenderHandler:
             self._metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> ExtenderFilterResult:
-        await self._turns.room()  # kube-scheduler filters one pod at a time: it binds no faster than this
+        await (
+            self._limiter.wait_for_capacity()
+        )  # kube-scheduler filters one pod at a time: it binds no faster than this
         pod, names = protocol.decode_filter_args(body)
         found = self.filter(pod, names)
-        if self._lead is not None and len(found.node_names) > 1:
+        if self._decisive_lead is not None and len(found.node_names) > 1:
             # kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted here was
             # not rejected: the answer gives no reason for it, and no preemption is tried while a node is left.
             ranked = self.prioritize(pod, found.node_names)
-            found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._lead)
+            found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._decisive_lead)
         return found
 
     async def _prioritize(self, body: bytes) -> list[protocol.HostPriority]:
@@ -162,11 +167,11 @@ class ExtenderHandler:
 
     async def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
         pod, victims = protocol.decode_preemption_args(body)
-        return ExtenderPreemptionResult(node_name_to_meta_victims=verbs.process_preemption(self._picture, pod, victims))
+        return ExtenderPreemptionResult(node_name_to_meta_victims=verbs.process_preemption(self._cache, pod, victims))
 
     async def _bind(self, body: bytes) -> ExtenderBindingResult:
         call = protocol.decode_binding_args(body)
-        if not self._binds():
+        if not self._is_binding():
             return ExtenderBindingResult(
                 error="this replica of dra-reserve scheduler-extender is not the leader; the scheduler retries"
             )

@@ -49,19 +49,19 @@ class SchedulerInformers(Informers):
         self,
         client: Client,
         *,
-        picture: SchedulerCache,
+        cache: SchedulerCache,
         clock: Clock,
-        freed: Callable[[], None],
-        reporting: ExtenderEvents,
+        on_capacity_freed: Callable[[], None],
+        events: ExtenderEvents,
     ) -> None:
-        """Create the informers; ``freed`` is called when a reservation frees capacity or becomes available."""
-        self._reporting = reporting
+        """Create the informers; ``on_capacity_freed`` is called when capacity is freed or becomes available."""
+        self._events = events
         self._known = False
         """Whether pods bound without the extender are reported: those in the first list may be older than the
         extender."""
         self._client = client
-        self._picture = picture
-        self._freed = freed
+        self._cache = cache
+        self._on_capacity_freed = on_capacity_freed
         self._reservations = Reflector(
             client,
             RESERVATIONS,
@@ -77,9 +77,7 @@ class SchedulerInformers(Informers):
             client,
             PODS,
             SchedulerPod,
-            handler=EventHandlerFuncs(
-                on_upsert=self._on_pod, on_delete=picture.forget_pod, on_sync=self._on_pods_listed
-            ),
+            handler=EventHandlerFuncs(on_upsert=self._on_pod, on_delete=cache.forget_pod, on_sync=self._on_pods_listed),
             keep=_is_unfinished,
             clock=clock,
         )
@@ -88,7 +86,7 @@ class SchedulerInformers(Informers):
             NODES,
             SchedulerNode,
             handler=EventHandlerFuncs(
-                on_upsert=self._on_node, on_delete=lambda node: picture.forget_node(node.metadata.name)
+                on_upsert=self._on_node, on_delete=lambda node: cache.forget_node(node.metadata.name)
             ),
             clock=clock,
         )
@@ -109,46 +107,46 @@ class SchedulerInformers(Informers):
     async def _list(self) -> None:
         async for page in self._client.list_pages(RESERVATIONS, UnstructuredObject):
             for each in page.items:
-                self._picture.observe_reservation(each)
+                self._cache.observe_reservation(each)
         async for pods in self._client.list_pages(PODS, SchedulerPod):
             for pod in pods.items:
                 if pod.spec.node_name:
-                    self._picture.observe_pod(pod)
+                    self._cache.observe_pod(pod)
                     if pod.metadata.key not in self._pods.objects:
-                        self._picture.note_read_pod(pod)
+                        self._cache.note_read_pod(pod)
 
     def _on_node(self, node: SchedulerNode) -> None:
-        before = self._picture.faults.get(node.metadata.name)
-        self._picture.observe_node(node)
-        fault = self._picture.faults.get(node.metadata.name)
+        before = self._cache.annotation_faults.get(node.metadata.name)
+        self._cache.observe_node(node)
+        fault = self._cache.annotation_faults.get(node.metadata.name)
         if fault is not None and fault != before:
-            self._reporting.unreadable(node, fault)
+            self._events.node_annotation_unreadable(node, fault)
 
     def _on_reservation(self, found: UnstructuredObject) -> None:
         uid = found.metadata.uid
-        before = self._picture.accounting.reservation(uid)
-        self._picture.observe_reservation(found)
-        after = self._picture.accounting.reservation(uid)
+        before = self._cache.accounting.reservation(uid)
+        self._cache.observe_reservation(found)
+        after = self._cache.accounting.reservation(uid)
         if _frees_capacity(before, after):
-            self._freed()
+            self._on_capacity_freed()
 
     def _on_reservation_deleted(self, found: UnstructuredObject) -> None:
-        self._picture.forget_reservation(found.metadata.uid)
-        self._freed()
+        self._cache.forget_reservation(found.metadata.uid)
+        self._on_capacity_freed()
 
     def _on_reservations_listed(self, synced: Synced) -> None:
         listed = {each.metadata.uid for each in self._reservations.objects.values()}
-        if self._picture.replace_reservations(listed, synced.resource_version):
-            self._freed()
+        if self._cache.replace_reservations(listed, synced.resource_version):
+            self._on_capacity_freed()
 
     def _on_pod(self, pod: SchedulerPod) -> None:
-        asked = not pod.spec.node_name or self._picture.accounting.assignment(pod.metadata.uid) is not None
-        self._picture.observe_pod(pod)
-        room = self._picture.accounting.node(pod.spec.node_name)
-        if self._known and not asked and room is not None:
-            self._reporting.overfull(pod, room)
+        was_filtered = not pod.spec.node_name or self._cache.accounting.assignment(pod.metadata.uid) is not None
+        self._cache.observe_pod(pod)
+        node = self._cache.accounting.node(pod.spec.node_name)
+        if self._known and not was_filtered and node is not None:
+            self._events.node_overcommitted(pod, node)
 
     def _on_pods_listed(self, synced: Synced) -> None:
         self._known = True
         listed = {each.metadata.uid for each in self._pods.objects.values()}
-        self._picture.listed_pods(listed, synced.resource_version)
+        self._cache.replace_pods(listed, synced.resource_version)

@@ -27,9 +27,9 @@ class _ReservationCollector(Collector):
 class ExtenderMetrics:
     """All metrics of one extender, in a registry of their own."""
 
-    def __init__(self, census: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, count_by_phase: Callable[[], Mapping[str, int]]) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_ReservationCollector(census))
+        self.registry.register(_ReservationCollector(count_by_phase))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
             "Seconds from a call of kube-scheduler to its response, by verb; each pod waits for filter and prioritize",
@@ -44,17 +44,17 @@ class ExtenderMetrics:
             ["outcome"],
             registry=self.registry,
         )
-        self.under_way = Gauge(
+        self.in_flight = Gauge(
             "dra_reserve_extender_binds_under_way",
             "Binds in progress; while there are as many as turns, responses to filter wait",
             registry=self.registry,
         )
-        self.turns = Gauge(
+        self.binding_limit = Gauge(
             "dra_reserve_extender_turns",
             "Maximum number of binds in progress; decreases while the API server is slow",
             registry=self.registry,
         )
-        self.doubts = Gauge(
+        self.unconfirmed = Gauge(
             "dra_reserve_extender_doubts",
             "Binds with an unknown outcome; their capacity stays held. More than a minute: "
             "the API server does not answer",

@@ -31,9 +31,9 @@ class _StoredConfigMap(Struct, frozen=True):
 class NodeReservationStore:
     """A store of node reservations that each process loads at its start and only the leader writes."""
 
-    def __init__(self, client: Client, *, picture: SchedulerCache, namespace: str) -> None:
+    def __init__(self, client: Client, *, cache: SchedulerCache, namespace: str) -> None:
         self._client = client
-        self._picture = picture
+        self._cache = cache
         self._key: Key = (namespace, CONFIG_MAP_NAME)
         self._written: dict[str, str] = {}
 
@@ -55,14 +55,14 @@ class NodeReservationStore:
                 await asyncio.sleep(backoff.next())
             else:
                 self._written = dict(found.data or {})
-                self._picture.remembered.update(self._written)
+                self._cache.stored_annotations.update(self._written)
                 return
 
     async def run(self) -> NoReturn:
         """Write changed node reservations until cancelled."""
         backoff = Backoff(base=WRITE_INTERVAL, cap=300.0)
         while True:
-            wanted = self._picture.last_valid_annotations()
+            wanted = self._cache.last_valid_annotations()
             if wanted == self._written:
                 await asyncio.sleep(WRITE_INTERVAL)
                 continue

@@ -34,16 +34,16 @@ class ReservationResizer:
     def __init__(
         self,
         *,
-        picture: SchedulerCache,
-        writing: ExtenderWriter,
+        cache: SchedulerCache,
+        writer: ExtenderWriter,
         clock: Clock,
-        reporting: ExtenderEvents,
+        events: ExtenderEvents,
         seconds: float,
     ) -> None:
-        self._picture = picture
-        self._writing = writing
+        self._cache = cache
+        self._writer = writer
         self._clock = clock
-        self._reporting = reporting
+        self._events = events
         self._seconds = seconds
         self._seen: dict[Uid, tuple[str, float]] = {}
         """The version that was checked, and the time of the next check."""
@@ -52,28 +52,28 @@ class ReservationResizer:
         """Check changed reservations until cancelled."""
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
-            known = self._picture.available()
+            known = self._cache.available()
             for each in known:
                 version, again = self._seen.get(each.info.uid, ("", 0.0))
                 if version != each.version or again <= self._clock.now():
-                    await self._look(each)
-            there = {each.info.uid for each in known}
-            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in there}
+                    await self._resize(each)
+            available = {each.info.uid for each in known}
+            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in available}
 
-    async def _look(self, known: CachedReservation) -> None:
+    async def _resize(self, known: CachedReservation) -> None:
         uid = known.info.uid
         self._seen[uid] = (known.version, float("inf"))
         if known.info.parse_error or known.info.terminating or statuses.resized_status(known.reservation) is None:
             return
         wanted = reservation_info.reservation_requests(known.reservation)
-        room = self._picture.accounting.node(known.info.node)
-        if room is None or uid not in room.reservations:
+        node = self._cache.accounting.node(known.info.node)
+        if node is None or uid not in node.reservations:
             return
-        if lacking := reservation_placement.insufficient_for_resize(room, uid, wanted):
+        if lacking := reservation_placement.insufficient_for_resize(node, uid, wanted):
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
-            self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
+            self._events.not_resized(known, ", ".join(each.text for each in lacking))
             return
-        self._picture.stretch(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
+        self._cache.hold_for_resize(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation_info.reservation_requests(reservation) != wanted:
@@ -81,23 +81,25 @@ class ReservationResizer:
             return statuses.resized_status(reservation)
 
         try:
-            await self._writing.swap(uid, change, deadline=self._clock.now() + self._seconds)
+            await self._writer.update_status(uid, change, deadline=self._clock.now() + self._seconds)
         except (WriteRefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized, retrying: %s", known.name, error)
             self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
-            await self._settle(known, quiet=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0)
+            await self._wait_for_outcome(
+                known, after_seconds=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0
+            )
         finally:
-            self._picture.stretch(uid, None)
+            self._cache.hold_for_resize(uid, None)
 
-    async def _settle(self, known: CachedReservation, *, quiet: float) -> None:
+    async def _wait_for_outcome(self, known: CachedReservation, *, after_seconds: float) -> None:
         """Read the reservation before giving up the greater amounts.
 
         After `quiet` seconds no write can arrive any more.
         """
-        await asyncio.sleep(quiet)
+        await asyncio.sleep(after_seconds)
         while True:
             try:
-                await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+                await self._writer.read_reservation(known, deadline=self._clock.now() + self._seconds)
             except WriteRefusedError:
                 await asyncio.sleep(ROUND_INTERVAL)
             else:

@@ -62,12 +62,12 @@ class CachedReservation(Struct, frozen=True):
         return self.info.name
 
     @property
-    def only(self) -> str:
+    def required_node(self) -> str:
         """Return the node that its template names; empty: any."""
         return placeholders.template_node_name(self.reservation)
 
     @property
-    def required(self) -> bool:
+    def requires_pre_allocation(self) -> bool:
         """Return whether the reservation must be placed over running pods."""
         return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
@@ -78,29 +78,29 @@ class SchedulerCache:
     def __init__(self) -> None:
         self.accounting = ReservationAccounting()
         self.nominations = Nominator(self.accounting)
-        self.faults: dict[str, str] = {}
+        self.annotation_faults: dict[str, str] = {}
         """Node → error in its annotation; the last valid annotation counts."""
         self.vacating: set[Uid] = set()
         """Available reservations whose placeholder still exists: kube-scheduler counts their capacity as used."""
         self.prefer_no_schedule: set[str] = set()
         """Nodes with a PreferNoSchedule taint."""
-        self.remembered: dict[str, str] = {}
+        self.stored_annotations: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = Tombstones()
-        self._placing: dict[Uid, ReservationInfo] = {}
+        self._assumed: dict[Uid, ReservationInfo] = {}
         self._resize_amounts: dict[Uid, Amounts] = {}
-        self._unread: dict[Uid, str] = {}
+        self._unreadable: dict[Uid, str] = {}
         """Reservations that could never be parsed → their versions."""
         self._read_pods: dict[Uid, str] = {}
         """Pods added by live reads → their versions."""
-        self._waiting: dict[Uid, SchedulerPod] = {}
+        self._pending_pods: dict[Uid, SchedulerPod] = {}
         self._placeholders: dict[Uid, dict[Uid, SchedulerPod]] = {}
         """Reservation → its placeholders by uid."""
         self._reservation_by_placeholder: dict[Uid, Uid] = {}
         """Placeholder → its reservation."""
-        self._kept: dict[str, NodeReservation] = {}
-        self._valid: dict[str, str] = {}
+        self._node_reservations: dict[str, NodeReservation] = {}
+        self._valid_annotations: dict[str, str] = {}
         """Node → its last valid annotation, where known."""
         self._resources: set[str] = {quantities.PODS}
         """Resources of nodes. A node that does not state its number of pods has room for none."""
@@ -115,33 +115,40 @@ class SchedulerCache:
             self.prefer_no_schedule.add(name)
         else:
             self.prefer_no_schedule.discard(name)
-        heeded = node_reservation.effective_node_reservation(
-            node, before=self._kept.get(name) or self._stored_node_reservation(name)
+        effective = node_reservation.effective_node_reservation(
+            node, before=self._node_reservations.get(name) or self._stored_node_reservation(name)
         )
-        if heeded.allocatable:
-            self._kept[name] = heeded.reservation
-            if not heeded.error:
-                self._valid[name] = node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or ""
-        if heeded.error:
-            self.faults[name] = heeded.error
+        if effective.allocatable:
+            self._node_reservations[name] = effective.reservation
+            if not effective.error:
+                self._valid_annotations[name] = node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or ""
+        if effective.error:
+            self.annotation_faults[name] = effective.error
         else:
-            self.faults.pop(name, None)
-        self.accounting.observe_node(name, heeded.allocatable, labels=node.metadata.labels)
+            self.annotation_faults.pop(name, None)
+        self.accounting.observe_node(name, effective.allocatable, labels=node.metadata.labels)
 
     def forget_node(self, name: str) -> None:
         """Remove a deleted node from the cache."""
-        for memory in (self._kept, self._valid, self.remembered, self.faults):
+        for memory in (
+            self._node_reservations,
+            self._valid_annotations,
+            self.stored_annotations,
+            self.annotation_faults,
+        ):
             memory.pop(name, None)
         self.prefer_no_schedule.discard(name)
         self.accounting.forget_node(name)
 
     def last_valid_annotations(self) -> dict[str, str]:
         """Return the last valid annotations of nodes whose current one is unreadable, where known."""
-        return {name: self._valid[name] for name in self.faults if name in self._valid}
+        return {
+            name: self._valid_annotations[name] for name in self.annotation_faults if name in self._valid_annotations
+        }
 
     def _stored_node_reservation(self, name: str) -> NodeReservation | None:
         """Return the node reservation that a previous process stored."""
-        text = self.remembered.get(name)
+        text = self.stored_annotations.get(name)
         if text is None:
             return None
         try:
@@ -149,7 +156,7 @@ class SchedulerCache:
         except MalformedAnnotationError as error:
             _log.warning("node %s: stored annotation is malformed, ignored: %s", name, error)
             return None
-        self._valid[name] = text
+        self._valid_annotations[name] = text
         return found
 
     # Reservations
@@ -164,25 +171,25 @@ class SchedulerCache:
             return  # already known from the answer to a write: parsing it again takes half a millisecond
         try:
             reservation = parse_reservation(obj.content)
-            holding = reservation_info.from_reservation(reservation)
+            info = reservation_info.from_reservation(reservation)
         except MalformedReservationError as error:
             self._observe_unreadable(obj, before, str(error))
             return
-        self._unread.pop(meta.uid, None)
+        self._unreadable.pop(meta.uid, None)
         self._reservations[meta.uid] = CachedReservation(
-            reservation=reservation, version=meta.resource_version, info=holding
+            reservation=reservation, version=meta.resource_version, info=info
         )
-        if not holding.available and meta.uid in self._placing:
+        if not info.available and meta.uid in self._assumed:
             return
-        self.accounting.observe_reservation(self._as_held(holding))
+        self.accounting.observe_reservation(self._as_held(info))
         self._account_placeholder(meta.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
         """Remove a deleted reservation; its pods continue to run."""
         self._deleted.add(uid)
         self._reservations.pop(uid, None)
-        self._unread.pop(uid, None)
-        self._placing.pop(uid, None)
+        self._unreadable.pop(uid, None)
+        self._assumed.pop(uid, None)
         self.accounting.forget_reservation(uid)
         self._account_placeholder(uid)
 
@@ -192,7 +199,7 @@ class SchedulerCache:
             _log.warning("%s; it keeps the resources of its last valid version", fault)
             return
         _log.warning("%s; it holds the resources in its status, and no pod may use it", fault)
-        self._unread[meta.uid] = meta.resource_version
+        self._unreadable[meta.uid] = meta.resource_version
         held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), parse_error=fault)
         if held is not None:
             self.accounting.observe_reservation(held)
@@ -202,7 +209,7 @@ class SchedulerCache:
 
     def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
         """Remove reservations that a complete list should have shown and did not; return whether there were any."""
-        known = {uid: each.version for uid, each in self._reservations.items()} | self._unread
+        known = {uid: each.version for uid, each in self._reservations.items()} | self._unreadable
         gone = [uid for uid, each in known.items() if uid not in shown and not is_older(version, each)]
         for uid in gone:
             self.forget_reservation(uid)
@@ -216,13 +223,13 @@ class SchedulerCache:
         """Return the reservations that hold a node."""
         return [each for each in self._reservations.values() if each.info.available]
 
-    def place(self, uid: Uid, holding: ReservationInfo) -> None:
+    def assume_reservation(self, uid: Uid, info: ReservationInfo) -> None:
         """Hold a node for a reservation that is being placed."""
-        self._placing[uid] = holding
+        self._assumed[uid] = info
 
-    def settle(self, uid: Uid) -> None:
+    def forget_assumed_reservation(self, uid: Uid) -> None:
         """End the placement of a reservation, successful or not: its observed state counts again."""
-        if self._placing.pop(uid, None) is None:
+        if self._assumed.pop(uid, None) is None:
             return
         known = self._reservations.get(uid)
         if known is None:
@@ -231,7 +238,7 @@ class SchedulerCache:
             self.accounting.observe_reservation(known.info)
         self._account_placeholder(uid)
 
-    def stretch(self, uid: Uid, held: Amounts | None) -> None:
+    def hold_for_resize(self, uid: Uid, held: Amounts | None) -> None:
         """Hold these amounts for a reservation, regardless of its observed state, until called with None."""
         if held is None:
             self._resize_amounts.pop(uid, None)
@@ -240,13 +247,13 @@ class SchedulerCache:
         if (known := self._reservations.get(uid)) is not None:
             self.accounting.observe_reservation(self._as_held(known.info))
 
-    def _as_held(self, holding: ReservationInfo) -> ReservationInfo:
-        held = self._resize_amounts.get(holding.uid)
-        return holding if held is None else msgspec.structs.replace(holding, allocatable=held)
+    def _as_held(self, info: ReservationInfo) -> ReservationInfo:
+        held = self._resize_amounts.get(info.uid)
+        return info if held is None else msgspec.structs.replace(info, allocatable=held)
 
-    def placing(self, uid: Uid) -> ReservationInfo | None:
+    def assumed_reservation(self, uid: Uid) -> ReservationInfo | None:
         """Return the ReservationInfo of a reservation that is being placed."""
-        return self._placing.get(uid)
+        return self._assumed.get(uid)
 
     # Pods
 
@@ -267,19 +274,19 @@ class SchedulerCache:
         elif pod.terminal:
             self.forget_pod(pod)
         elif pod.spec.node_name:
-            self._waiting.pop(uid, None)
+            self._pending_pods.pop(uid, None)
             self.nominations.forget(uid)
             self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
         else:
-            self._waiting[uid] = pod
-            self._nominated(pod)
+            self._pending_pods[uid] = pod
+            self._update_nomination(pod)
 
     def note_read_pod(self, pod: SchedulerPod) -> None:
         """Remember that a pod comes from a live read, and may be unknown to the informer."""
         if pod.metadata.uid not in self._deleted:
             self._read_pods[pod.metadata.uid] = pod.metadata.resource_version
 
-    def listed_pods(self, shown: Collection[Uid], version: str) -> None:
+    def replace_pods(self, shown: Collection[Uid], version: str) -> None:
         """Remove pods that a complete list should have shown and did not."""
         learned, self._read_pods = self._read_pods, {}
         for uid, each in learned.items():
@@ -288,16 +295,16 @@ class SchedulerCache:
             if is_older(version, each):  # the read is later than the list
                 self._read_pods[uid] = each
                 continue
-            self._drop(uid)
+            self._remove_pod(uid)
 
     def forget_pod(self, pod: SchedulerPod) -> None:
         """Remove a pod that has finished or was deleted."""
         self._read_pods.pop(pod.metadata.uid, None)
-        self._drop(pod.metadata.uid)
+        self._remove_pod(pod.metadata.uid)
 
-    def waiting(self, uid: Uid) -> SchedulerPod | None:
+    def pending_pod(self, uid: Uid) -> SchedulerPod | None:
         """Return a pod without a node, placeholders included."""
-        found = self._waiting.get(uid)
+        found = self._pending_pods.get(uid)
         if found is None and (reservation := self._reservation_by_placeholder.get(uid)) is not None:
             found = self._placeholders[reservation][uid]
         return found
@@ -305,9 +312,9 @@ class SchedulerCache:
     def pending_pods(self) -> Iterable[SchedulerPod]:
         """Return the pods without a node, placeholders included."""
         placed = (pod for known in self._placeholders.values() for pod in known.values())
-        return [*self._waiting.values(), *(pod for pod in placed if not pod.spec.node_name)]
+        return [*self._pending_pods.values(), *(pod for pod in placed if not pod.spec.node_name)]
 
-    def claimant(self, pod: SchedulerPod) -> PodInfo:
+    def pod_info(self, pod: SchedulerPod) -> PodInfo:
         """Return the PodInfo of a pending pod. Raises MalformedAnnotationError.
 
         A resource that no node has is not counted: DRA may provide it, or kube-scheduler is configured to ignore it.
@@ -345,8 +352,8 @@ class SchedulerCache:
 
         A reservation may have several placeholders if it was created when placeholders stayed.
         """
-        holding = self.accounting.reservation(reservation)
-        holds = holding is not None and holding.available
+        info = self.accounting.reservation(reservation)
+        holds = info is not None and info.available
         for uid, pod in self._placeholders.get(reservation, {}).items():
             if pod.spec.node_name and not pod.terminal and not holds:
                 self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
@@ -355,28 +362,28 @@ class SchedulerCache:
         self._update_vacating(reservation, holds=holds)
 
     def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:
-        there = self._placeholders.get(reservation, {}).values()
+        pods = self._placeholders.get(reservation, {}).values()
         if holds and any(
-            pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in there
+            pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in pods
         ):
             self.vacating.add(reservation)
         else:
             self.vacating.discard(reservation)
 
-    def _nominated(self, pod: SchedulerPod) -> None:
+    def _update_nomination(self, pod: SchedulerPod) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
         if not node:
             self.nominations.release(uid)
         elif self.accounting.assignment(uid) is None:  # otherwise the pod is being bound
             try:
-                self.nominations.update_nomination(self.claimant(pod), node)
+                self.nominations.update_nomination(self.pod_info(pod), node)
             except MalformedAnnotationError:
                 self.nominations.forget(uid)
 
-    def _drop(self, uid: Uid) -> None:
+    def _remove_pod(self, uid: Uid) -> None:
         self._deleted.add(uid)
         self.nominations.forget(uid)
-        self._waiting.pop(uid, None)
+        self._pending_pods.pop(uid, None)
         if (reservation := self._reservation_by_placeholder.pop(uid, None)) is not None:
             known = self._placeholders[reservation]
             known.pop(uid, None)
@@ -385,7 +392,7 @@ class SchedulerCache:
                 self.vacating.discard(reservation)
         self.accounting.forget_pod(uid)
 
-    def census(self) -> Mapping[str, int]:
+    def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""
         found = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
         for each in self._reservations.values():

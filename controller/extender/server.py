@@ -25,10 +25,12 @@ flight."""
 class ExtenderServer:
     """A server for the calls of kube-scheduler; use as a context manager."""
 
-    def __init__(self, configuration: ExtenderConfiguration, calls: ExtenderHandler, *, observer: DropObserver) -> None:
+    def __init__(
+        self, configuration: ExtenderConfiguration, handler: ExtenderHandler, *, observer: DropObserver
+    ) -> None:
         """Create the server; ``observer`` is called for each dropped connection."""
         self._configuration = configuration
-        self._calls = calls
+        self._extender_handler = handler
         self._observer = observer
         self._listener: HttpListener | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -38,7 +40,7 @@ class ExtenderServer:
         tls = self._configuration.tls
         certificates = ServingCertificate(tls) if tls else None
         named = tls is not None and tls.client_authority and tls.client_names
-        clients = [AllowedClientNames(tls.client_names).only] if tls is not None and named else []
+        clients = [AllowedClientNames(tls.client_names).authorize] if tls is not None and named else []
         application = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=clients)
         for verb in VERBS:
             application.router.add_post(f"/{verb}", self._handler(verb))
@@ -66,7 +68,7 @@ class ExtenderServer:
 
     def _handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.Response:
-            status, body = await self._calls.answer(verb, await request.read())
+            status, body = await self._extender_handler.handle(verb, await request.read())
             return web.Response(status=status, body=body, content_type="application/json" if status == _OK else None)
 
         return handle

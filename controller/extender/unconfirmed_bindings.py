@@ -38,147 +38,151 @@ class UnconfirmedBinding(Struct, frozen=True):
 
     pod: AssignedPod
     node: str
-    inside: Uid | None
-    until: float = 0.0
+    reservation: Uid | None
+    writes_possible_until: float = 0.0
     """Time after which no write of the binding can arrive any more."""
 
 
 class UnconfirmedBindings:
     """Tracks bindings whose outcome is unknown; `run` confirms them one after the other."""
 
-    def __init__(self, *, picture: SchedulerCache, writing: ExtenderWriter, clock: Clock, seconds: float) -> None:
-        self._picture = picture
-        self._writing = writing
+    def __init__(self, *, cache: SchedulerCache, writer: ExtenderWriter, clock: Clock, seconds: float) -> None:
+        self._cache = cache
+        self._writer = writer
         self._clock = clock
         self._seconds = seconds
-        self._under_way: set[Uid] = set()
+        self._in_progress: set[Uid] = set()
         """Pods that are being bound or rolled back; reservations that are being placed or read."""
-        self._open: dict[Uid, UnconfirmedBinding] = {}
-        self._placing: dict[Uid, tuple[CachedReservation, float]] = {}
+        self._unconfirmed: dict[Uid, UnconfirmedBinding] = {}
+        self._placements: dict[Uid, tuple[CachedReservation, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._open) + len(self._placing)
+        return len(self._unconfirmed) + len(self._placements)
 
-    def begin(self, doubt: UnconfirmedBinding) -> None:
+    def begin(self, binding: UnconfirmedBinding) -> None:
         """Start a binding: until it ends its pod is not checked."""
-        self._under_way.add(doubt.pod.uid)
+        self._in_progress.add(binding.pod.uid)
 
-    def busy(self, uid: Uid) -> bool:
+    def is_in_progress(self, uid: Uid) -> bool:
         """Return whether a pod is being bound or rolled back."""
-        return uid in self._under_way
+        return uid in self._in_progress
 
-    def open(self, uid: Uid) -> bool:
+    def is_unconfirmed(self, uid: Uid) -> bool:
         """Return whether an earlier write for a pod or a reservation may still take effect."""
-        return uid in self._open or uid in self._placing
+        return uid in self._unconfirmed or uid in self._placements
 
-    def end(self, uid: Uid) -> None:
+    def confirm(self, uid: Uid) -> None:
         """End a binding that has succeeded."""
-        self._under_way.discard(uid)
-        self._open.pop(uid, None)
+        self._in_progress.discard(uid)
+        self._unconfirmed.pop(uid, None)
 
-    def stays(self, doubt: UnconfirmedBinding) -> None:
+    def add(self, binding: UnconfirmedBinding) -> None:
         """Record that the outcome of a binding is unknown."""
-        self._under_way.discard(doubt.pod.uid)
-        self._open[doubt.pod.uid] = msgspec.structs.replace(doubt, until=self._clock.now() + WRITE_TIMEOUT)
+        self._in_progress.discard(binding.pod.uid)
+        self._unconfirmed[binding.pod.uid] = msgspec.structs.replace(
+            binding, writes_possible_until=self._clock.now() + WRITE_TIMEOUT
+        )
 
-    def refused(self, doubt: UnconfirmedBinding) -> None:
+    def end_attempt(self, binding: UnconfirmedBinding) -> None:
         """End an attempt that was refused entirely: earlier attempts stay unconfirmed."""
-        self._under_way.discard(doubt.pod.uid)
+        self._in_progress.discard(binding.pod.uid)
 
     @contextmanager
-    def place(self, uid: Uid) -> Iterator[None]:
+    def placement(self, uid: Uid) -> Iterator[None]:
         """Mark a reservation as being placed for the duration of the block. Raises WriteRefusedError."""
-        if uid in self._under_way:
+        if uid in self._in_progress:
             raise WriteRefusedError("the placement of its reservation is being confirmed; the scheduler retries")
-        self._under_way.add(uid)
+        self._in_progress.add(uid)
         try:
             yield
         finally:
-            self._under_way.discard(uid)
+            self._in_progress.discard(uid)
 
-    def placing(self, known: CachedReservation) -> None:
+    def add_placement(self, known: CachedReservation) -> None:
         """Record that the outcome of a reservation's placement is unknown."""
-        self._placing[known.info.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
+        self._placements[known.info.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
 
-    def adopt(self, found: Iterable[CachedReservation]) -> None:
+    def adopt_reserved_pods(self, found: Iterable[CachedReservation]) -> None:
         """Add the unbound pods that reservations name after a start: a binding of theirs may be in flight."""
         for known in found:
             for each in known.reservation.status.current_owners:
                 uid = Uid(each.uid)
-                pod = self._picture.waiting(uid)
-                if pod is None or self._picture.accounting.assignment(uid) is not None:
+                pod = self._cache.pending_pod(uid)
+                if pod is None or self._cache.accounting.assignment(uid) is not None:
                     continue
-                claimant = self._picture.bound_pod_info(pod)
-                held = msgspec.structs.replace(claimant, allocated_reservation=known.info.uid)
-                self._picture.accounting.observe_pod(held, node=known.info.node, assumed=True)
-                consumer = AssignedPod(uid=uid, key=claimant.key, amounts=claimant.amounts, binding=True)
-                self.stays(UnconfirmedBinding(pod=consumer, node=known.info.node, inside=known.info.uid))
+                pod_info = self._cache.bound_pod_info(pod)
+                held = msgspec.structs.replace(pod_info, allocated_reservation=known.info.uid)
+                self._cache.accounting.observe_pod(held, node=known.info.node, assumed=True)
+                consumer = AssignedPod(uid=uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+                self.add(UnconfirmedBinding(pod=consumer, node=known.info.node, reservation=known.info.uid))
 
     async def run(self) -> NoReturn:
         """Confirm bindings and placements whose time has come, until cancelled."""
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
-            for doubt in [each for each in self._open.values() if each.until <= self._clock.now()]:
-                await self._attempt(doubt)
-            for known, until in list(self._placing.values()):
+            for binding in [
+                each for each in self._unconfirmed.values() if each.writes_possible_until <= self._clock.now()
+            ]:
+                await self._confirm(binding)
+            for known, until in list(self._placements.values()):
                 if until <= self._clock.now():
-                    await self._look(known, until)
+                    await self._confirm_placement(known, until)
 
-    async def roll_back(self, doubt: UnconfirmedBinding, *, deadline: float) -> None:
+    async def roll_back(self, binding: UnconfirmedBinding, *, deadline: float) -> None:
         """Free the capacity of a pod that is not bound, and will not be by this process.
 
-        Raises as `ExtenderWriter.swap` does.
+        Raises as `ExtenderWriter.update_status` does.
         """
-        uid = doubt.pod.uid
-        if doubt.inside is not None and self._picture.reservation(doubt.inside) is not None:
+        uid = binding.pod.uid
+        if binding.reservation is not None and self._cache.reservation(binding.reservation) is not None:
 
             def change(reservation: Reservation) -> ReservationStatus | None:
-                return statuses.status_without_owner(reservation, doubt.pod)
+                return statuses.status_without_owner(reservation, binding.pod)
 
-            await self._writing.swap(doubt.inside, change, deadline=deadline)
-        self._under_way.discard(uid)
-        self._open.pop(uid, None)
-        self._picture.accounting.forget_assumed_pod(uid)
+            await self._writer.update_status(binding.reservation, change, deadline=deadline)
+        self._in_progress.discard(uid)
+        self._unconfirmed.pop(uid, None)
+        self._cache.accounting.forget_assumed_pod(uid)
 
-    async def _attempt(self, doubt: UnconfirmedBinding) -> None:
-        uid = doubt.pod.uid
-        if uid in self._under_way or self._open.get(uid) is not doubt:  # a newer attempt to bind the pod
+    async def _confirm(self, binding: UnconfirmedBinding) -> None:
+        uid = binding.pod.uid
+        if uid in self._in_progress or self._unconfirmed.get(uid) is not binding:  # a newer attempt to bind the pod
             return
-        self._under_way.add(uid)
+        self._in_progress.add(uid)
         try:
-            await self._read_outcome(doubt)
+            await self._read_outcome(binding)
         finally:
-            self._under_way.discard(uid)
+            self._in_progress.discard(uid)
 
-    async def _read_outcome(self, doubt: UnconfirmedBinding) -> None:
+    async def _read_outcome(self, binding: UnconfirmedBinding) -> None:
         deadline = self._clock.now() + self._seconds
         try:
-            pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
-            if pod is None or pod.metadata.uid != doubt.pod.uid:
+            pod = await self._writer.read_pod(binding.pod.key, deadline=deadline)
+            if pod is None or pod.metadata.uid != binding.pod.uid:
                 # Gone: the reservation's controller determines whether the pod ran in between.
-                self.end(doubt.pod.uid)
-                self._picture.accounting.forget_pod(doubt.pod.uid)
+                self.confirm(binding.pod.uid)
+                self._cache.accounting.forget_pod(binding.pod.uid)
             elif pod.spec.node_name:
-                self._picture.observe_pod(pod)
-                self.end(doubt.pod.uid)
+                self._cache.observe_pod(pod)
+                self.confirm(binding.pod.uid)
             else:
-                await self.roll_back(doubt, deadline=deadline)
+                await self.roll_back(binding, deadline=deadline)
         except (ApiError, WriteRefusedError, UnknownOutcomeError) as error:
             _log.info(
                 "pod %s/%s: bind on node %s not confirmed, its capacity stays held: %s",
-                *doubt.pod.key,
-                doubt.node,
+                *binding.pod.key,
+                binding.node,
                 error,
             )
 
-    async def _look(self, known: CachedReservation, until: float) -> None:
+    async def _confirm_placement(self, known: CachedReservation, until: float) -> None:
         uid = known.info.uid
-        if self._placing.get(uid) != (known, until):  # a newer attempt to place the reservation
+        if self._placements.get(uid) != (known, until):  # a newer attempt to place the reservation
             return
         try:
-            with self.place(uid):
-                await self._writing.look(known, deadline=self._clock.now() + self._seconds)
-                del self._placing[uid]
-                self._picture.settle(uid)
+            with self.placement(uid):
+                await self._writer.read_reservation(known, deadline=self._clock.now() + self._seconds)
+                del self._placements[uid]
+                self._cache.forget_assumed_reservation(uid)
         except WriteRefusedError as error:
             _log.info("reservation %s: placement not confirmed, its capacity stays held: %s", known.name, error)

@@ -22,35 +22,35 @@ _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH,
 """Reasons that preemption of any pod cannot resolve."""
 
 
-def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
+def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
     """Return the nodes on which a pod can run now, and the reasons for the others."""
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-        return _filter_for_placeholder(picture, uid, names)
+        return _filter_for_placeholder(cache, uid, names)
     try:
-        claimant = picture.claimant(pod)
+        pod_info = cache.pod_info(pod)
     except MalformedAnnotationError as error:
         return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
-    seat = picture.accounting.assignment(claimant.uid)
-    if seat is not None:
-        elsewhere = Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=seat.node).text
+    assignment = cache.accounting.assignment(pod_info.uid)
+    if assignment is not None:
+        elsewhere = Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=assignment.node).text
         return ExtenderFilterResult(
-            node_names=[name for name in names if name == seat.node],
-            failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
+            node_names=[name for name in names if name == assignment.node],
+            failed_and_unresolvable_nodes={name: elsewhere for name in names if name != assignment.node},
         )
-    return _filter_result(picture.accounting.filter_nodes(claimant), names)
+    return _filter_result(cache.accounting.filter_nodes(pod_info), names)
 
 
-def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
+def vacating_reservations(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
     """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
-    if not picture.vacating or placeholders.reservation_uid_of(pod.metadata) is not None:
+    if not cache.vacating or placeholders.reservation_uid_of(pod.metadata) is not None:
         return
     try:
-        claimant = picture.claimant(pod)
+        pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return
-    for holding in picture.accounting.fitting_reservations(claimant, picture.vacating):
-        if holding.node not in names:
-            yield holding.uid
+    for info in cache.accounting.fitting_reservations(pod_info, cache.vacating):
+        if info.node not in names:
+            yield info.uid
 
 
 def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
@@ -60,7 +60,7 @@ def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
     )
 
 
-def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
+def unschedulable_message(cache: SchedulerCache, pod: SchedulerPod) -> str:
     """Return why no reservation takes a pod that must run in one; empty for any other pod."""
     if (
         pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None
@@ -68,26 +68,26 @@ def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
     ):
         return ""
     try:
-        owned, why = picture.accounting.rejections_of_owner(picture.claimant(pod))
+        owned, why = cache.accounting.rejections_of_owner(cache.pod_info(pod))
     except MalformedAnnotationError:
         return ""
     return rejections.event_message(why, owned=owned)
 
 
 def prioritize_nodes(
-    picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, spreads: bool = True
+    cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, spread_reservations: bool = True
 ) -> list[HostPriority]:
     """Return the scores of nodes: the node whose reservation the pod fills best comes first.
 
-    For a placeholder the emptiest nodes come first if `spreads`.
+    For a placeholder the emptiest nodes come first if `spread_reservations`.
 
     A node that is not in the result has score zero, as most nodes do: listing thousands of them, for each pod, would be
     work for the extender and for kube-scheduler.
     """
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-        return _prioritize_for_placeholder(picture, uid, names) if spreads else []
+        return _prioritize_for_placeholder(cache, uid, names) if spread_reservations else []
     try:
-        scores = picture.accounting.prioritize(picture.claimant(pod), names)
+        scores = cache.accounting.prioritize(cache.pod_info(pod), names)
     except MalformedAnnotationError:
         return []
     return [HostPriority(host=name, score=_extender_score(points)) for name, points in scores.items() if points]
@@ -104,7 +104,7 @@ def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, l
 
 
 def process_preemption(
-    picture: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
+    cache: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
 ) -> dict[str, MetaVictims]:
     """Return the nodes on which the pod could run once the victims are gone: elsewhere preemption would be futile.
 
@@ -112,77 +112,77 @@ def process_preemption(
     node that it chooses, the capacity is kept for the pod (`dra.engine.reservations.preemption`).
     """
     try:
-        claimant = picture.claimant(pod)
+        pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return {}
     if placeholders.reservation_uid_of(pod.metadata) is not None:
         return dict(victims)  # checked again when the reservation is placed
-    found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(picture, claimant, node, each))}
+    found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(cache, pod_info, node, each))}
     leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
-    picture.nominations.record_victims(claimant.uid, leaving)
+    cache.nominations.record_victims(pod_info.uid, leaving)
     return found
 
 
-def _victims_on_node(picture: SchedulerCache, pod: PodInfo, node: str, chosen: MetaVictims) -> MetaVictims | None:
-    room = picture.accounting.node(node)
-    if room is None:
+def _victims_on_node(cache: SchedulerCache, pod: PodInfo, node: str, chosen: MetaVictims) -> MetaVictims | None:
+    node_usage = cache.accounting.node(node)
+    if node_usage is None:
         return None
-    there = picture.accounting.pods_on_node(node)
+    there = cache.accounting.pods_on_node(node)
     uids = {each.uid for each in chosen.pods or ()}
     leaving = [each for each in there if each.pod.uid in uids]
     if any(each.pod.is_protected for each in leaving):
         return None
-    if not preemption.is_futile(room, pod, leaving):
+    if not preemption.is_futile(node_usage, pod, leaving):
         return chosen
-    others = preemption.select_victims(room, pod, there)  # the chosen victims do not suffice; others may
+    others = preemption.select_victims(node_usage, pod, there)  # the chosen victims do not suffice; others may
     if others is None:
         return None
     return MetaVictims(pods=[MetaPod(uid=each.uid) for each in others], num_pdb_violations=chosen.num_pdb_violations)
 
 
-def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
+def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
     """Return the nodes on which a reservation can be placed now."""
-    known = picture.reservation(uid)
+    known = cache.reservation(uid)
     if known is None:
         return ExtenderFilterResult(
             node_names=[],
             failed_and_unresolvable_nodes=dict.fromkeys(names, "the placeholder's Reservation was deleted"),
         )
-    if (holding := picture.placing(uid)) is not None:
-        return ExtenderFilterResult(node_names=[name for name in names if name == holding.node])
+    if (info := cache.assumed_reservation(uid)) is not None:
+        return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
-    sifted = picture.accounting.filter_nodes_for_reservation(
-        known.info, node_name=known.only, pre_allocation_required=known.required
+    filtered = cache.accounting.filter_nodes_for_reservation(
+        known.info, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
     )
-    return _filter_result(sifted, names, preemptible=not known.info.allows_pre_allocation)
+    return _filter_result(filtered, names, preemptible=not known.info.allows_pre_allocation)
 
 
-def _prioritize_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
+def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
     """Return the best nodes for a reservation, if some are better than others."""
-    known = picture.reservation(uid)
+    known = cache.reservation(uid)
     if known is None or known.info.parse_error or scoring.has_preferences(known.reservation.spec.template):
         return []
-    welcome = [name for name in names if name not in picture.prefer_no_schedule]
-    options = picture.accounting.placement_options(
-        known.info, welcome, node_name=known.only, pre_allocation_required=known.required
+    preferred = [name for name in names if name not in cache.prefer_no_schedule]
+    options = cache.accounting.placement_options(
+        known.info, preferred, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
     )
     best = scoring.best_nodes(options, known.info.allocatable)
     return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
 
 
-def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
+def _filter_result(filtered: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
     """Return the result for the requested nodes; `preemptible`: whether preemption may help on the rejected ones."""
-    fits = frozenset(sifted.feasible)
+    fits = frozenset(filtered.feasible)
     found = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
     others = frozenset(filterfalse(fits.__contains__, names))
     failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
-    for each in sifted.rejected if others else ():
+    for each in filtered.rejected if others else ():
         for_good = not preemptible or any(reason.reason in _NOT_PREEMPTIBLE for reason in each.rejections)
-        told = ", ".join(reason.text for reason in each.rejections)
-        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
+        message = ", ".join(reason.text for reason in each.rejections)
+        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), message))
     if len(failed) + len(final) < len(others):
-        strangers = others - failed.keys() - final.keys()
-        final |= dict.fromkeys(strangers, Rejection(reason=RejectionReason.NODE_UNKNOWN).text)
+        unknown = others - failed.keys() - final.keys()
+        final |= dict.fromkeys(unknown, Rejection(reason=RejectionReason.NODE_UNKNOWN).text)
     return found
 
 

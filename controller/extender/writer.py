@@ -51,14 +51,14 @@ class UnknownOutcomeError(Exception):
 class ExtenderWriter:
     """A writer that executes single writes of the extender."""
 
-    def __init__(self, client: Client, *, picture: SchedulerCache, clock: Clock, leadership: Leadership) -> None:
+    def __init__(self, client: Client, *, cache: SchedulerCache, clock: Clock, leadership: Leadership) -> None:
         self._client = client
-        self._picture = picture
+        self._cache = cache
         self._clock = clock
         self._leadership = leadership
-        self._lines: dict[Uid, _PendingUpdates] = {}
+        self._pending: dict[Uid, _PendingUpdates] = {}
 
-    def within(self, deadline: float) -> float:
+    def timeout_until(self, deadline: float) -> float:
         """Return how long a write that begins now may take.
 
         Raises WriteRefusedError if that is less than `WRITE_TIMEOUT_MIN`.
@@ -73,7 +73,7 @@ class ExtenderWriter:
         """Return the time of day in UTC."""
         return self._clock.wall()
 
-    async def swap(
+    async def update_status(
         self, uid: Uid, change: StatusUpdate, *, deadline: float, annotations: dict[str, str] | None = None
     ) -> None:
         """Change a reservation's status with `change`, retrying after conflicts with other writers.
@@ -81,31 +81,31 @@ class ExtenderWriter:
         `change` may raise WriteRefusedError: the basis of the decision has changed. `annotations` are written before.
         Changes that wait for the same reservation go out in one write: separate writes would conflict with each other.
         """
-        line = self._lines.setdefault(uid, _PendingUpdates())
-        wish = _PendingUpdate(change, annotations)
-        line.wishes.append(wish)
+        pending = self._pending.setdefault(uid, _PendingUpdates())
+        update = _PendingUpdate(change, annotations)
+        pending.updates.append(update)
         try:
-            await self._turn(line, wish, deadline=deadline)
+            await self._acquire(pending, update, deadline=deadline)
             try:
-                if not wish.settled:
-                    await self._update_all(uid, line.group(wish), deadline=deadline)
+                if not update.finished:
+                    await self._update_all(uid, pending.group(update), deadline=deadline)
             finally:
-                line.lock.release()
+                pending.lock.release()
         finally:
-            if wish in line.wishes:
-                line.wishes.remove(wish)
-            if not line.wishes and self._lines.get(uid) is line:
-                del self._lines[uid]
-        if wish.failure is not None:
-            raise wish.failure
+            if update in pending.updates:
+                pending.updates.remove(update)
+            if not pending.updates and self._pending.get(uid) is pending:
+                del self._pending[uid]
+        if update.failure is not None:
+            raise update.failure
 
-    async def _turn(self, line: "_PendingUpdates", wish: "_PendingUpdate", *, deadline: float) -> None:
+    async def _acquire(self, pending: "_PendingUpdates", update: "_PendingUpdate", *, deadline: float) -> None:
         """Wait for the lock of a reservation; raise WriteRefusedError or UnknownOutcomeError after the deadline."""
         try:
-            async with asyncio.timeout(self.within(deadline)):
-                await line.lock.acquire()
+            async with asyncio.timeout(self.timeout_until(deadline)):
+                await pending.lock.acquire()
         except TimeoutError as error:
-            if wish.sent:
+            if update.sent:
                 raise UnknownOutcomeError("the status of its reservation was not written in time") from error
             raise WriteRefusedError("timed out before anything was written; the scheduler retries") from error
 
@@ -114,20 +114,20 @@ class ExtenderWriter:
         try:
             await self._attempt(uid, group, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:
-            for wish in group:
-                wish.settle(error)
+            for update in group:
+                update.finish(error)
         except BaseException:  # cancelled in between, or a bug
-            for wish in group:
-                wish.settle(
+            for update in group:
+                update.finish(
                     UnknownOutcomeError("the write of its reservation's status was canceled, its outcome is unknown")
                 )
             raise
-        for wish in group:
-            wish.settle(None)
+        for update in group:
+            update.finish(None)
 
     async def _attempt(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
         for _ in range(ATTEMPTS):
-            found = self._picture.reservation(uid)
+            found = self._cache.reservation(uid)
             if found is None:
                 raise WriteRefusedError("cannot find target reservation")
             known = found
@@ -139,8 +139,8 @@ class ExtenderWriter:
                 if annotations := group[0].annotations:
                     known = await self._annotate(known, annotations, deadline=deadline)
                     group[0].annotations = None
-                for wish in group:
-                    wish.sent = True
+                for update in group:
+                    update.sent = True
                 answer = await self._client.merge_patch(
                     RESERVATIONS,
                     ("", known.name),
@@ -150,23 +150,23 @@ class ExtenderWriter:
                     resource_version=known.version,
                     uid=uid,
                     priority=RequestPriority.URGENT,
-                    within=self.within(deadline),
+                    within=self.timeout_until(deadline),
                 )
             except Conflict:
-                await self.look(known, deadline=deadline)
+                await self.read_reservation(known, deadline=deadline)
                 continue
             except NotFound as error:
-                self._picture.forget_reservation(uid)
+                self._cache.forget_reservation(uid)
                 raise WriteRefusedError("cannot find target reservation") from error
             except ApiError as error:
                 raise _write_error(error) from error
-            self._picture.observe_reservation(answer)
+            self._cache.observe_reservation(answer)
             return
         raise WriteRefusedError(
             f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
         )
 
-    async def look(self, known: CachedReservation, *, deadline: float) -> None:
+    async def read_reservation(self, known: CachedReservation, *, deadline: float) -> None:
         """Read a reservation live into the cache; raise WriteRefusedError if that fails."""
         try:
             answer = await self._client.get(
@@ -174,36 +174,38 @@ class ExtenderWriter:
                 ("", known.name),
                 UnstructuredObject,
                 priority=RequestPriority.URGENT,
-                within=self.within(deadline),
+                within=self.timeout_until(deadline),
             )
         except NotFound:
-            self._picture.forget_reservation(known.info.uid)
+            self._cache.forget_reservation(known.info.uid)
             return
         except ApiError as error:
             raise WriteRefusedError(str(error)) from error
         if answer.metadata.uid != known.info.uid:
-            self._picture.forget_reservation(known.info.uid)
-        self._picture.observe_reservation(answer)
+            self._cache.forget_reservation(known.info.uid)
+        self._cache.observe_reservation(answer)
 
-    async def pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
+    async def read_pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
         try:
             found: SchedulerPod = await self._client.get(
-                PODS, key, SchedulerPod, priority=RequestPriority.URGENT, within=self.within(deadline)
+                PODS, key, SchedulerPod, priority=RequestPriority.URGENT, within=self.timeout_until(deadline)
             )
         except NotFound:
             return None
-        self._picture.note_read_pod(found)
+        self._cache.note_read_pod(found)
         return found
 
-    async def post(
+    async def bind(
         self, key: Key, uid: Uid, node: str, *, reservation: CachedReservation | None, deadline: float
     ) -> None:
         """Bind a pod; the same write adds the annotation that names its reservation."""
         metadata: dict[str, Any] = {"name": key[1], "namespace": key[0], "uid": uid}
         if reservation is not None:
-            told = {"name": reservation.name, "uid": reservation.info.uid}
-            metadata["annotations"] = {well_known.ANNOTATION_RESERVATION_ALLOCATED: msgspec.json.encode(told).decode()}
+            reference = {"name": reservation.name, "uid": reservation.info.uid}
+            metadata["annotations"] = {
+                well_known.ANNOTATION_RESERVATION_ALLOCATED: msgspec.json.encode(reference).decode()
+            }
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -219,14 +221,14 @@ class ExtenderWriter:
                 name=key[1],
                 subresource="binding",
                 priority=RequestPriority.URGENT,
-                within=self.within(deadline),
+                within=self.timeout_until(deadline),
             )
         except Conflict as error:
             raise PodChangedError(str(error)) from error
         except ApiError as error:
             raise _write_error(error) from error
 
-    async def touch(self, key: Key, uid: Uid, mark: str) -> None:
+    async def requeue_pod(self, key: Key, uid: Uid, mark: str) -> None:
         """Change an annotation of a pending pod, so that kube-scheduler retries it."""
         await self._client.merge_patch(
             PODS,
@@ -248,9 +250,9 @@ class ExtenderWriter:
             resource_version=known.version,
             uid=known.info.uid,
             priority=RequestPriority.URGENT,
-            within=self.within(deadline),
+            within=self.timeout_until(deadline),
         )
-        self._picture.observe_reservation(answer)
+        self._cache.observe_reservation(answer)
         return msgspec.structs.replace(known, version=answer.metadata.resource_version)
 
 
@@ -263,13 +265,13 @@ class _PendingUpdate:
     sent: bool = False
     """Whether a write of the change may have been sent."""
 
-    settled: bool = False
+    finished: bool = False
     failure: Exception | None = None
 
-    def settle(self, failure: Exception | None) -> None:
+    def finish(self, failure: Exception | None) -> None:
         """Set the result; only the first result counts."""
-        if not self.settled:
-            self.settled, self.failure = True, failure
+        if not self.finished:
+            self.finished, self.failure = True, failure
 
 
 @dataclass(eq=False, slots=True)
@@ -277,24 +279,24 @@ class _PendingUpdates:
     """The changes that wait for one reservation."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    wishes: list[_PendingUpdate] = field(default_factory=list)
+    updates: list[_PendingUpdate] = field(default_factory=list)
 
     def group(self, first: _PendingUpdate) -> list[_PendingUpdate]:
         """Return the changes to write together with `first`: all pending ones, except those that write annotations."""
         if first.annotations:
             return [first]
-        return [each for each in self.wishes if not each.settled and not each.annotations]
+        return [each for each in self.updates if not each.finished and not each.annotations]
 
 
 def _status_after(reservation: Reservation, group: list[_PendingUpdate]) -> ReservationStatus:
     """Return the status after the changes of a group; a refused change is finished, and not included."""
-    for wish in group:
-        if wish.settled:
+    for update in group:
+        if update.finished:
             continue
         try:
-            after = wish.change(reservation)
+            after = update.change(reservation)
         except WriteRefusedError as error:
-            wish.settle(error)
+            update.finish(error)
             continue
         if after is not None:
             reservation = reservation.model_copy(update={"status": after})

@@ -42,10 +42,10 @@ def writer_of(cluster, world, clock, metrics):
 
     def make(leadership=None):
         client = client_of(cluster)
-        workloads = WorkloadInformers(client, world=world, rules={}, woken=lambda: None)
+        workloads = WorkloadInformers(client, cache=world, rules={}, on_change=lambda: None)
         return ClaimWriter(
             client,
-            world=world,
+            cache=world,
             clock=clock,
             workloads=workloads,
             metrics=metrics,
@@ -72,13 +72,13 @@ def generating(world, metrics, clock):
         transport.reasons = told.reasons
         transport.loop = ClaimGenerationLoop(
             client_of(transport),
-            world=world,
-            publisher=ClaimEvents(told, metrics),
+            cache=world,
+            events=ClaimEvents(told, metrics),
             metrics=metrics,
             clock=clock,
             leadership=Leadership(),
         )
-        transport.loop.wake()
+        transport.loop.enqueue_dirty()
         task = asyncio.create_task(transport.loop.run())
         await asyncio.sleep(0.1)
         try:

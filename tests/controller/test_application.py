@@ -167,7 +167,7 @@ async def test_a_standby_only_watches():
     await asyncio.sleep(0.2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert application.world.claim((NAMESPACE, "train")) is not None
-    assert not application.world.dirty
+    assert application.cache.claim((NAMESPACE, "train")) is not None
+    assert not application.cache.dirty
     assert not cluster.writes(CLAIMS)
-    assert not application.world.workload_kinds() - {KIND}
+    assert not application.cache.workload_kinds() - {KIND}

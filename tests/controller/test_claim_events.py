@@ -94,6 +94,6 @@ def test_warnings_are_logged_as_such(publisher, caplog):
 
 def test_what_is_told_besides_does_not_make_a_state_new(publisher, told):
     publisher.publish(KEY, [reason()], now=0.0)
-    publisher.tell(reason(done=True, of="other"))
+    publisher.record(reason(done=True, of="other"))
     publisher.publish(KEY, [reason()], now=1.0)
     assert told.codes == [Code.RELEASE_WAITS] * 2

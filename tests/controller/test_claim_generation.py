@@ -120,7 +120,7 @@ async def test_a_missing_template_is_told_once_and_waited_for(world, generating)
         assert [reason.code for reason in transport.reasons] == [Code.GENERATION_FAILED]
         assert transport.requests == []
         see(world, template())
-        transport.loop.wake()
+        transport.loop.enqueue_dirty()
         await asyncio.sleep(0.1)
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
 

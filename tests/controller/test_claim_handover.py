@@ -105,7 +105,7 @@ async def test_who_waits_for_its_predecessor_is_served_when_the_claim_is_back(wo
         assert transport.requests == []
         assert [reason.code for reason in transport.reasons] == [Code.WAITS_FOR_HELD]
         world.observe_claim(back, now=1.0)
-        transport.loop.wake()
+        transport.loop.enqueue_dirty()
         await asyncio.sleep(0.2)
         assert steps(transport) == [("PATCH", CLAIM), ("PATCH", STATUS)]
 

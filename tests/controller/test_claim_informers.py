@@ -31,7 +31,9 @@ def cluster():
 @contextlib.asynccontextmanager
 async def watching(cluster, clock):
     world, wakings = ClaimCache(), []
-    watches = ClaimInformers(client_of(cluster), world=world, clock=clock, woken=lambda: wakings.append(clock.now()))
+    watches = ClaimInformers(
+        client_of(cluster), cache=world, clock=clock, on_change=lambda: wakings.append(clock.now())
+    )
     task = asyncio.create_task(watches.run())
     yield watches, world, wakings
     task.cancel()
@@ -76,7 +78,7 @@ async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
 async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(cluster, clock, collection):
     """What was seen since the backup never happened, and there is nobody to tell the world so."""
     backup, version = dict(cluster.objects), cluster.version
-    watches = ClaimInformers(client_of(cluster), world=ClaimCache(), clock=clock, woken=lambda: None)
+    watches = ClaimInformers(client_of(cluster), cache=ClaimCache(), clock=clock, on_change=lambda: None)
     running = asyncio.create_task(watches.run())
     await watches.wait_for_sync()
     await asyncio.sleep(1.0)

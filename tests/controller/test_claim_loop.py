@@ -90,10 +90,10 @@ def told():
 def loop_of(world, writes, evictions, told, metrics, clock):
     def make(leadership=None):
         return ClaimLoop(
-            world=world,
+            cache=world,
             queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
             writer=writes,
-            publisher=ClaimEvents(told, metrics),
+            events=ClaimEvents(told, metrics),
             metrics=metrics,
             policy=REPLACE,
             clock=clock,
@@ -107,7 +107,7 @@ def loop_of(world, writes, evictions, told, metrics, clock):
 @contextlib.asynccontextmanager
 async def running(loop, seconds):
     task = asyncio.create_task(loop.run())
-    loop.wake()
+    loop.enqueue_dirty()
     await asyncio.sleep(seconds)
     yield
     task.cancel()
@@ -284,7 +284,7 @@ async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
     world.observe_pod(pod("a"), now=0.0)
     writes.failures = [ServerRestoredError(ServerRestored("pods", "5", "11"))]
     loop = loop_of()
-    loop.wake()
+    loop.enqueue_dirty()
     with pytest.raises(ExceptionGroup) as caught:
         await loop.run()
     assert caught.group_contains(ServerRestoredError)

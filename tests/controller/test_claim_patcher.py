@@ -45,7 +45,7 @@ def send(client, claim):
     patching = ClaimPatcher(client)
 
     async def sent(write):
-        return await patching.send(write, claim, priority=RequestPriority.NORMAL, within=lambda: 5.0)
+        return await patching.patch(write, claim, priority=RequestPriority.NORMAL, within=lambda: 5.0)
 
     return sent
 
@@ -67,7 +67,7 @@ async def test_an_entry_that_arrives_after_one_was_made_and_released_is_refused(
     entered = {**notes, workload_reservations.ENTERED_ALLOCATION: "0123456789abcdef"}
     cluster.put(CLAIMS, NAMESPACE, "train", status=status, metadata={"annotations": entered})
     with pytest.raises(Conflict):
-        await ClaimPatcher(client).send(
+        await ClaimPatcher(client).patch(
             ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, within=lambda: 5.0
         )
 
@@ -78,7 +78,7 @@ async def test_an_entry_is_added_to_a_list_that_has_changed(cluster, client):
         cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": entries})
         for entries in lists
     )
-    after = await ClaimPatcher(client).send(
+    after = await ClaimPatcher(client).patch(
         ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, within=lambda: 5.0
     )
     assert [entry.uid for entry in after.entries] == [uid("a"), uid("b"), uid("c"), JOB.uid]

@@ -55,8 +55,8 @@ def evictor_of(cluster, world, clock, metrics, told):
     def make(*, policy=REPLACE, leadership=None):
         return Evictor(
             client_of(cluster),
-            world=world,
-            publisher=ClaimEvents(told, metrics),
+            cache=world,
+            events=ClaimEvents(told, metrics),
             metrics=metrics,
             policy=policy,
             clock=clock,

@@ -67,13 +67,13 @@ async def ask(cluster, world, clock):
     world.observe_claim(msgspec.convert(claim, ResourceClaim), now=0.0)
     world.taints.slices_known()
     woken = asyncio.Event()
-    reader = PlacementReader(client_of(cluster), world=world, clock=clock, woken=woken.set)
+    reader = PlacementReader(client_of(cluster), cache=world, clock=clock, on_change=woken.set)
     running = asyncio.create_task(reader.run())
 
     async def answer(times=1):
         woken.clear()
         for _ in range(times):
-            reader.ask(LookUpPlacements(claim=("ml", "train"), pods=(Uid("uid-a"),)))
+            reader.request(LookUpPlacements(claim=("ml", "train"), pods=(Uid("uid-a"),)))
         await woken.wait()
         return world.view(("ml", "train"), now=clock.now()).placements
 

@@ -37,7 +37,9 @@ def put_rule(cluster, name, **spec):
 @contextlib.asynccontextmanager
 async def watching(cluster, world, clock):
     wakings = []
-    watches = TaintInformers(client_of(cluster), world=world, clock=clock, woken=lambda: wakings.append(clock.now()))
+    watches = TaintInformers(
+        client_of(cluster), cache=world, clock=clock, on_change=lambda: wakings.append(clock.now())
+    )
     task = asyncio.create_task(watches.run())
     await asyncio.sleep(1.0)
     yield watches, wakings

@@ -20,7 +20,7 @@ def cluster():
 async def watching(cluster, world, clock):
     wakings = []
     watches = TemplateInformers(
-        client_of(cluster), owners=world.owners, clock=clock, woken=lambda: wakings.append(clock.now())
+        client_of(cluster), owners=world.owners, clock=clock, on_change=lambda: wakings.append(clock.now())
     )
     task = asyncio.create_task(watches.run())
     await asyncio.sleep(1.5)

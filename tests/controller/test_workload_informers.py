@@ -41,7 +41,9 @@ def cluster():
 async def workloads(cluster, world, clock):
     """Workloads that are followed from the first claim on; `woken` counts."""
     world.always_watch(frozenset({KIND}))
-    followed = WorkloadInformers(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None, clock=clock)
+    followed = WorkloadInformers(
+        client_of(cluster), cache=world, rules={KIND: DONE}, on_change=lambda: None, clock=clock
+    )
     yield followed
     await followed.close()
 
@@ -66,12 +68,12 @@ def watched(cluster):
 
 
 async def test_a_kind_is_watched_from_the_first_claim_that_refers_to_it(cluster, world, workloads):
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert not watched(cluster)
     refer(cluster, world)
     for _ in range(3):
-        workloads.follow()
+        workloads.sync_kinds()
     await settle()
     assert [r.path for r in cluster.requests if r.query.get("watch")] == [JOBS]
     assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT)
@@ -80,7 +82,7 @@ async def test_a_kind_is_watched_from_the_first_claim_that_refers_to_it(cluster,
 async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, workloads):
     job(cluster, status={})
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
     job(cluster, status=COMPLETE)
@@ -92,10 +94,10 @@ async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, work
 
 
 async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world):
-    followed = WorkloadInformers(client_of(cluster), world=world, rules={}, woken=lambda: None)
+    followed = WorkloadInformers(client_of(cluster), cache=world, rules={}, on_change=lambda: None)
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    followed.follow()
+    followed.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
     assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
@@ -105,7 +107,7 @@ async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_as
 async def test_another_of_that_name_is_another(cluster, world, workloads):
     job(cluster)
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     cluster.drop(JOBS, NAMESPACE, "train")
     job(cluster, uid="second")
@@ -119,7 +121,7 @@ async def test_a_kind_that_may_not_be_read_is_in_doubt_until_it_may(cluster, wor
     job(cluster)
     refer(cluster, world)
     cluster.refuse[JOBS] = refusal(403, "Forbidden")
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(FORBIDDEN_AFTER - 1.0)
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
     await settle(FORBIDDEN_AFTER)
@@ -133,7 +135,7 @@ async def test_an_api_server_that_knows_no_rights_yet_makes_nobody_doubt(cluster
     """It answers 403 for a moment after a restart; an Event about each claim of the cluster would be the price."""
     job(cluster)
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     for _ in range(20):
         cluster.refuse[JOBS] = refusal(403, "Forbidden")
@@ -148,7 +150,7 @@ async def test_an_api_server_that_knows_no_rights_yet_makes_nobody_doubt(cluster
 async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, workloads):
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(RETRY[0] * 4)
     assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
@@ -164,11 +166,11 @@ def invent(cluster, world, kinds, *, namespace=lambda number: NAMESPACE):  # noq
 
 async def test_one_namespace_costs_a_bounded_number_of_looks_however_many_kinds_it_names(cluster, world, workloads):
     invent(cluster, world, 2000)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(RETRY[0] - 1.0)
     assert len([r for r in cluster.requests if "example.com" in r.path]) == KINDS_PER_NAMESPACE
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT, "kinds with a release rule are exempt"
 
@@ -187,14 +189,14 @@ async def test_first_looks_are_made_a_few_at_a_time(cluster, world, workloads):
 
     cluster.send = slowly
     invent(cluster, world, 200, namespace=lambda number: f"tenant-{number}")
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(60.0)
     assert most == PARALLEL_RESOLVES + 1, "the one is a second look: these are made one at a time"
 
 
 async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, workloads):
     invent(cluster, world, 500, namespace=lambda number: f"tenant-{number}")
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(1.0)
     first = len(cluster.requests)
     await settle(600.0)
@@ -205,7 +207,7 @@ async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cl
     job(cluster, status=COMPLETE)
     refer(cluster, world)
     workloads._rules = {KIND: Unlucky(DONE)}
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
     assert "workloads jobs.batch: watch failed, retrying soon" in caplog.messages
@@ -223,7 +225,7 @@ async def test_an_object_that_a_rule_gives_no_answer_for_does_not_end_the_watch_
     annotations = {RESERVED_FOR: "jobs.batch/mallory", RESERVED_FOR_UID: "m"}
     raw = cluster.put(CLAIMS, NAMESPACE, "mallory", metadata={"annotations": annotations})
     world.observe_claim(msgspec.convert(raw, ResourceClaim), now=0.0)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     job(cluster, status=COMPLETE)
     await settle()
@@ -254,7 +256,7 @@ async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, w
 
     cluster.send = down
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle(RETRY[0] * 4)
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
     assert len(cluster.requests) >= 2
@@ -323,7 +325,7 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
     cluster, world, workloads
 ):
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
@@ -351,7 +353,7 @@ def large(conditions=(), **content):
 async def test_a_large_object_is_judged_in_its_turn(cluster, world, workloads):
     job(cluster, **large())
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
     job(cluster, **large(COMPLETE["conditions"]))
@@ -379,7 +381,7 @@ async def test_large_objects_that_are_written_all_the_time_leave_half_of_the_tim
             gaps.append(loop.time() - began)
 
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     working = asyncio.create_task(work())
     for number in range(100):
@@ -395,7 +397,7 @@ async def test_a_large_object_that_cannot_be_read_is_judged_later(cluster, world
     cluster.answer[read] = refusal(500)
     job(cluster, **large(COMPLETE["conditions"]))
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
     del cluster.answer[read]
@@ -408,11 +410,11 @@ async def test_a_large_object_of_a_kind_that_no_claim_refers_to_any_more_is_not_
     cluster.answer["GET", path] = refusal(500)
     job(cluster, **large(COMPLETE["conditions"]))
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     claim = cluster.objects[cluster.path(CLAIMS, NAMESPACE, "train")]
     world.forget_claim((NAMESPACE, "train"), claim["metadata"]["uid"])
-    workloads.follow()
+    workloads.sync_kinds()
     await settle()
     before = sum(request.path == path for request in cluster.requests)
     await settle(30.0)
@@ -422,7 +424,7 @@ async def test_a_large_object_of_a_kind_that_no_claim_refers_to_any_more_is_not_
 async def test_a_large_object_that_is_gone_when_its_turn_comes_is_gone(cluster, world, workloads):
     job(cluster, **large(COMPLETE["conditions"]))
     refer(cluster, world)
-    workloads.follow()
+    workloads.sync_kinds()
     cluster.drop(JOBS, NAMESPACE, "train")
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT

@@ -215,8 +215,8 @@ async def _apply_plan(
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
-                await DeallocationCheck(connection.client, world=claim_cache, clock=connection.clock).ask(write)
-            claim = await patching.send(write, claim, priority=RequestPriority.NORMAL, within=_write_timeout)
+                await DeallocationCheck(connection.client, cache=claim_cache, clock=connection.clock).check(write)
+            claim = await patching.patch(write, claim, priority=RequestPriority.NORMAL, within=_write_timeout)
     except (Conflict, BoundMeanwhileError) as error:
         return error
     return None

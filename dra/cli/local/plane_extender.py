@@ -71,7 +71,9 @@ class PlaneExtender:
             quiet = WRITE_TIMEOUT if self._runs else 0.0
             self._runs += 1
             transport = LocalTransport(self._plane.handler_for(EXTENDER_COMPONENT))
-            self._extender = Extender(EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
+            self._extender = Extender(
+                EXTENDER_CONFIGURATION, transport, clock=self._plane.clock, previous_writes_seconds=quiet
+            )
             try:
                 await self._extender.work()
             except* ServerRestoredError as errors:
@@ -104,14 +106,14 @@ class PlaneExtender:
         """Return the nodes on which the pod cannot run, each with the reason."""
         if self._extender is None:
             return dict.fromkeys(nodes, "the extender does not run")
-        found = self._extender.calls.filter(pod, nodes)
+        found = self._extender.handler.filter(pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
     def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
         if self._extender is None:
             return {}
-        return {each.host: each.score for each in self._extender.calls.prioritize(pod, nodes)}
+        return {each.host: each.score for each in self._extender.handler.prioritize(pod, nodes)}
 
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
         """Bind a pod to a node; raise ExtenderRefusedError or ExtenderUnansweredError."""
@@ -119,7 +121,7 @@ class PlaneExtender:
             raise scheduler_extender.ExtenderRefusedError("the extender does not run")
         meta = pod.metadata
         call = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
-        task = asyncio.ensure_future(self._extender.calls.bind(call))
+        task = asyncio.ensure_future(self._extender.handler.bind(call))
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
         await asyncio.wait((task,))

@@ -44,7 +44,7 @@ async def scheduled(turns, server, *, pods, clock):
     async def bind():
         began = clock.now()
         try:
-            async with turns.turn(deadline=began + SECONDS):
+            async with turns.slot(deadline=began + SECONDS):
                 await server.bind()
         except WriteRefusedError:
             return None
@@ -52,7 +52,7 @@ async def scheduled(turns, server, *, pods, clock):
 
     bindings = []
     for _ in range(pods):
-        await turns.room()
+        await turns.wait_for_capacity()
         await asyncio.sleep(0.002)
         bindings.append(asyncio.create_task(bind()))
     return await asyncio.gather(*bindings)
@@ -96,39 +96,39 @@ async def test_a_slow_server_gets_fewer_and_more_again_when_it_has_recovered(tur
 
 async def test_where_nothing_is_answered_filter_waits_a_moment_and_a_binding_is_refused(turns, clock):
     async def held():
-        async with turns.turn(deadline=math.inf):
+        async with turns.slot(deadline=math.inf):
             await asyncio.Event().wait()
 
     holding = [asyncio.create_task(held()) for _ in range(LIMIT_INITIAL)]
     await asyncio.sleep(0)
     began = clock.now()
-    await turns.room()
+    await turns.wait_for_capacity()
     assert clock.now() - began == pytest.approx(FILTER_WAIT_SHARE * SECONDS)
     with pytest.raises(
         WriteRefusedError,
         match=f"nothing was written: {LIMIT_INITIAL} binds are in progress and the API server is slow",
     ):
-        async with turns.turn(deadline=clock.now() + 1.0):
+        async with turns.slot(deadline=clock.now() + 1.0):
             pytest.fail("no turn is free")
     for each in holding:
         each.cancel()
     await asyncio.gather(*holding, return_exceptions=True)
-    assert turns.under_way == 0
-    await turns.room()
+    assert turns.in_flight == 0
+    await turns.wait_for_capacity()
 
 
 async def test_a_binding_that_has_waited_for_half_of_its_time_is_not_begun(turns, clock):
     """Its request would be sent with so little time left that nobody would know what became of it."""
 
     async def held(seconds):
-        async with turns.turn(deadline=clock.now() + SECONDS):
+        async with turns.slot(deadline=clock.now() + SECONDS):
             await asyncio.sleep(seconds)
 
     holding = [asyncio.create_task(held(REMAINING_SHARE * SECONDS + 0.1)) for _ in range(LIMIT_INITIAL)]
     await asyncio.sleep(0)
     began = clock.now()
     with pytest.raises(WriteRefusedError, match="nothing was written"):
-        async with turns.turn(deadline=began + SECONDS):
+        async with turns.slot(deadline=began + SECONDS):
             pytest.fail("it has its turn too late")
     assert clock.now() - began == pytest.approx(REMAINING_SHARE * SECONDS)
     await asyncio.gather(*holding)
@@ -144,12 +144,12 @@ async def test_a_turn_that_is_granted_while_its_binding_is_called_off_is_given_o
         first[0].cancel()
         second.cancel()
         await asyncio.sleep(0.1)
-        assert turns.under_way == LIMIT_INITIAL
+        assert turns.in_flight == LIMIT_INITIAL
         for each in (*first, third):
             each.cancel()
-    assert turns.under_way == 0
+    assert turns.in_flight == 0
 
 
 async def _for_ever(turns):
-    async with turns.turn(deadline=math.inf):
+    async with turns.slot(deadline=math.inf):
         await asyncio.Event().wait()

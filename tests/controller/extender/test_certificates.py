@@ -19,7 +19,7 @@ REAL_TIME = True
 
 
 class Calls:
-    async def answer(self, verb, body):
+    async def handle(self, verb, body):
         return 200, verb.encode() + body
 
 

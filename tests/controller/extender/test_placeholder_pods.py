@@ -22,13 +22,13 @@ def picture():
 
 
 def waiting(picture):
-    return [uid for uid in ("first", "second") if picture.waiting(Uid(uid)) is not None]
+    return [uid for uid in ("first", "second") if picture.pending_pod(Uid(uid)) is not None]
 
 
 def test_a_placeholder_waits(picture):
     picture.observe_pod(placeholder("other", of="s"))
     assert waiting(picture) == ["first"]
-    assert picture.waiting(Uid("first")).metadata.name == "reservation-r"
+    assert picture.pending_pod(Uid("first")).metadata.name == "reservation-r"
 
 
 @pytest.mark.parametrize("gone_first", [True, False])

@@ -26,10 +26,10 @@ def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(picture
 
 
 def test_a_pod_asks_for_what_nodes_have_and_always_for_its_own_place(picture):
-    assert picture.claimant(pod()).amounts == {PODS: NANOS_PER_UNIT}
+    assert picture.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT}
     status = msgspec.structs.replace(NODE.status, allocatable={"cpu": "8"})
     picture.observe_node(msgspec.structs.replace(NODE, status=status))
-    assert picture.claimant(pod()).amounts == {PODS: NANOS_PER_UNIT, "cpu": of(6)["cpu"]}
+    assert picture.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT, "cpu": of(6)["cpu"]}
 
 
 def test_a_reservation_that_never_could_be_read_holds_what_its_status_says(picture):
@@ -72,8 +72,8 @@ def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_it
     picture.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
     picture.observe_pod(urgent)
     picture.forget_pod(victim)
-    assert picture.accounting.filter_nodes(picture.claimant(pod("thief", node=""))).feasible == ()
-    assert picture.accounting.filter_nodes(picture.claimant(urgent)).feasible == ("n1",)
+    assert picture.accounting.filter_nodes(picture.pod_info(pod("thief", node=""))).feasible == ()
+    assert picture.accounting.filter_nodes(picture.pod_info(urgent)).feasible == ("n1",)
     picture.observe_pod(pod("urgent"))
     assert free(picture) == of(2)["cpu"]
     picture.forget_pod(urgent)

@@ -61,7 +61,7 @@ def picture():
 
 @pytest.fixture
 def metrics(picture):
-    return ExtenderMetrics(picture.census)
+    return ExtenderMetrics(picture.count_by_phase)
 
 
 @pytest.fixture
@@ -71,21 +71,21 @@ def turns():
 
 @pytest.fixture
 def refused(picture):
-    return UnschedulablePods(picture=picture, writing=None, clock=SYSTEM)
+    return UnschedulablePods(cache=picture, writer=None, clock=SYSTEM)
 
 
 @pytest.fixture
 def calls(binder, picture, metrics, not_ready_reasons, turns, refused):
     return partial(
         ExtenderHandler,
-        picture=picture,
+        cache=picture,
         binder=binder,
-        refused=refused,
+        unschedulable=refused,
         metrics=metrics,
         clock=SYSTEM,
-        turns=turns,
+        limiter=turns,
         not_ready_reasons=lambda: not_ready_reasons,
-        binds=lambda: True,
+        is_binding=lambda: True,
     )
 
 
@@ -125,7 +125,7 @@ async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
 async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask, turns):
     async with contextlib.AsyncExitStack() as under_way:
         for _ in range(LIMIT_INITIAL):
-            await under_way.enter_async_context(turns.turn(deadline=math.inf))
+            await under_way.enter_async_context(turns.slot(deadline=math.inf))
         asking = asyncio.create_task(ask("filter", {"Pod": POD, "NodeNames": ["a"]}))
         assert (await ask("prioritize", {"Pod": POD, "NodeNames": ["a"]}))[0] == 200
         assert not asking.done()
@@ -164,8 +164,8 @@ async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, pict
             ReservationInfo(name=uid, uid=uid, node=node, allocatable={"cpu": cpu * NANOS_PER_UNIT}, owners=(owner,))
         )
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b", "c"]}
-    found = calls(lead=lead)
-    status, text = await found.answer("filter", json.dumps(asked).encode())
+    found = calls(decisive_lead=lead)
+    status, text = await found.handle("filter", json.dumps(asked).encode())
     assert status == 200
     assert json.loads(text) == {
         "NodeNames": left,
@@ -183,7 +183,7 @@ async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_loo
     held = ReservationInfo(name="r", uid=Uid("r"), node="a", allocatable={"cpu": 2 * NANOS_PER_UNIT}, owners=(owner,))
     picture.accounting.observe_reservation(held)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
-    _, text = await calls(lead=2).answer("filter", json.dumps(asked).encode())
+    _, text = await calls(decisive_lead=2).handle("filter", json.dumps(asked).encode())
     assert json.loads(text)["NodeNames"] == ["a"]
     assert len(refused) == 0
 

@@ -13,15 +13,15 @@ from tests.dra.kube.virtual import LoopClock
 async def test_a_read_that_shows_the_pod_bound_ends_the_doubt_before_the_watch_does(node):
     picture, bound = SchedulerCache(), pod(node=node)
     picture.observe_node(NODE)
-    claimant = picture.claimant(pod(node=""))
+    claimant = picture.pod_info(pod(node=""))
     assert picture.accounting.assume_pod(claimant, "n1").node == "n1"
 
     async def read(*_, **__):
         return bound
 
-    doubts = UnconfirmedBindings(picture=picture, writing=SimpleNamespace(pod=read), clock=LoopClock(), seconds=2.0)
+    doubts = UnconfirmedBindings(cache=picture, writer=SimpleNamespace(read_pod=read), clock=LoopClock(), seconds=2.0)
     consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, binding=True)
-    doubts.stays(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
-    await doubts._read_outcome(UnconfirmedBinding(pod=consumer, node="n1", inside=None))
+    doubts.add(UnconfirmedBinding(pod=consumer, node="n1", reservation=None))
+    await doubts._read_outcome(UnconfirmedBinding(pod=consumer, node="n1", reservation=None))
     seat = picture.accounting.assignment(claimant.uid)
     assert (len(doubts), seat.node, seat.assumed) == (0, node, False)

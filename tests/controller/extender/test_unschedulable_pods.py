@@ -12,7 +12,7 @@ UNSCHEDULABLE = PodCondition(type=POD_SCHEDULED, status="False", reason="Unsched
 
 
 def refused_of():
-    return UnschedulablePods(picture=SchedulerCache(), writing=None, clock=SYSTEM)
+    return UnschedulablePods(cache=SchedulerCache(), writer=None, clock=SYSTEM)
 
 
 def waiting(name, *conditions):
@@ -28,8 +28,8 @@ def test_after_a_start_pods_are_due_that_somebody_has_refused():
 
 def test_after_a_start_pods_are_not_due_that_were_refused_since():
     refused = refused_of()
-    refused.note(waiting("judged", UNSCHEDULABLE))
+    refused.add(waiting("judged", UNSCHEDULABLE))
     refused.adopt([waiting("judged", UNSCHEDULABLE)])
     assert list(refused._due) == []
-    refused.freed()
+    refused.move_all_to_due()
     assert list(refused._due) == ["uid-judged"]

@@ -39,8 +39,8 @@ def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
     assert verbs.process_preemption(picture, pod("urgent", node=""), asked()) == asked()
     picture.observe_pod(pod("urgent", node="", nominatedNodeName="n1"))
     picture.forget_pod(VICTIM)
-    assert picture.accounting.filter_nodes(picture.claimant(pod("thief", node=""))).feasible == ()
-    assert picture.accounting.filter_nodes(picture.claimant(pod("urgent", node=""))).feasible == ("n1",)
+    assert picture.accounting.filter_nodes(picture.pod_info(pod("thief", node=""))).feasible == ()
+    assert picture.accounting.filter_nodes(picture.pod_info(pod("urgent", node=""))).feasible == ("n1",)
 
 
 def test_a_pod_that_has_its_place_goes_nowhere_else():

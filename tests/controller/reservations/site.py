@@ -127,7 +127,7 @@ class Site:
         )
         self.extender = Extender(configuration, transport, clock=self.clock)
         self._extending = asyncio.ensure_future(self.extender.work())
-        while not self.extender.binds:
+        while not self.extender.is_binding:
             assert not self._extending.done(), self._extending.exception()
             await asyncio.sleep(0.1)
 
@@ -190,7 +190,7 @@ class Site:
         """Return the answer of the extender; None if there is none."""
         if self.extender is None:
             return None
-        status, answer = await self.extender.calls.answer(verb, json.dumps(body).encode())
+        status, answer = await self.extender.handler.handle(verb, json.dumps(body).encode())
         return json.loads(answer) if status == 200 else None
 
     async def schedule(self, pod):

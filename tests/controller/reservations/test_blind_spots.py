@@ -59,14 +59,14 @@ async def test_a_place_in_doubt_is_free_in_time_however_often_its_pod_is_tried_a
         site.faults.add(FaultRule(fault=Fault.LOST, **EXTENDER, resource="pods/binding", times=1))
         owner = await site.pod("owner", "9")
         assert (await site.schedule(owner))[0] is None
-        assert len(site.extender._doubts) == 1
+        assert len(site.extender._unconfirmed) == 1
         site.faults.set([FaultRule(fault=Fault.REFUSED, **EXTENDER, resource="pods/binding")])
         for _ in range(30):
             await site.schedule(owner)
             await site.settle(0.5)
-            if not len(site.extender._doubts):
+            if not len(site.extender._unconfirmed):
                 break
-        assert len(site.extender._doubts) == 0
+        assert len(site.extender._unconfirmed) == 0
 
 
 async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
@@ -83,13 +83,13 @@ async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
         }
         await site.ask("POST", f"{PODS}/brief/binding", binding)
         await starting
-        assert site.extender.picture.accounting.assignment(made["metadata"]["uid"]) is not None
+        assert site.extender.cache.accounting.assignment(made["metadata"]["uid"]) is not None
         await site.delete(f"{PODS}/brief")
         site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="pods", times=1)])
         await site.settle(120.0)
         await site.pod("other", "1")  # an event, which is what the fault takes the place of
         await site.settle(10.0)
-        assert site.extender.picture.accounting.assignment(made["metadata"]["uid"]) is None
+        assert site.extender.cache.accounting.assignment(made["metadata"]["uid"]) is None
 
 
 async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
@@ -102,13 +102,13 @@ async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
         status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "9"}}
         await site.ask("PATCH", f"{RESERVATIONS}/brief/status", {"status": status})
         await starting
-        assert site.extender.picture.accounting.reservation(made["metadata"]["uid"]).available
+        assert site.extender.cache.accounting.reservation(made["metadata"]["uid"]).available
         await site.delete(f"{RESERVATIONS}/brief")
         site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="reservations.*", times=1)])
         await site.settle(120.0)
         await site.reserve("other", "1")
         await site.settle(10.0)
-        assert site.extender.picture.accounting.reservation(made["metadata"]["uid"]) is None
+        assert site.extender.cache.accounting.reservation(made["metadata"]["uid"]) is None
         await site.pod("big", "14")
         assert (await site.turn())["big"] == "n1"
 

@@ -222,13 +222,13 @@ async def calm(site, *, seen):
                 pod = pods[owner["uid"]]
                 assert pod["spec"].get("nodeName") == status["nodeName"]
                 assert pod["status"]["phase"] not in {"Succeeded", "Failed"}
-    assert len(site.extender._doubts) == 0
+    assert len(site.extender._unconfirmed) == 0
     await right(site)
 
 
 async def right(site):
     """See that the extender says of nodes, reservations and owners what the API's objects say."""
-    slow, accounting = NaiveAccounting(), site.extender.picture.accounting
+    slow, accounting = NaiveAccounting(), site.extender.cache.accounting
     for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
         slow.nodes[each["metadata"]["name"]] = quantities.from_resource_list(each["status"]["allocatable"])
     for each in await site.reservations():

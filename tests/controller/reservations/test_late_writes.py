@@ -47,7 +47,7 @@ async def assert_bound_means_assigned(site, owner):
         await site.settle(0.05)
     assert bound == "n1"
     for _ in range(100):
-        seat = site.extender.picture.accounting.assignment(uid)
+        seat = site.extender.cache.accounting.assignment(uid)
         named = [each["uid"] for each in (await site.reservation("r"))["status"].get("currentOwners", [])]
         assert (seat is not None and seat.reservation is not None, named) == (True, [uid])
         await site.settle(0.05)

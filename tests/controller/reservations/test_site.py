@@ -96,7 +96,7 @@ async def test_a_pod_that_is_bound_already_is_a_success_on_that_node(node, error
         call = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
         error_text = (await site.call("bind", call))["Error"]
         assert error in error_text if error else error_text == ""
-        seat = site.extender.picture.accounting.assignment(pod["metadata"]["uid"])
+        seat = site.extender.cache.accounting.assignment(pod["metadata"]["uid"])
         assert seat.node == node
 
 
@@ -122,9 +122,9 @@ async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_
         assert (await site.schedule(owner))[0] is None
         site.faults.set([FaultRule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
         await site.settle(11.0)
-        assert len(site.extender._doubts) == 1
+        assert len(site.extender._unconfirmed) == 1
         await site.settle(9.0)
-        assert len(site.extender._doubts) == 0
+        assert len(site.extender._unconfirmed) == 0
         assert (await site.schedule(owner))[0] == "n1"
 
 
@@ -435,7 +435,7 @@ async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_
         await site.settle()
         starting = asyncio.ensure_future(site.start_extender())
         await site.settle(5.0)
-        assert not site.extender.binds
+        assert not site.extender.is_binding
         (placeholder,) = await site.pods()
         bound, error = await site.schedule(placeholder)
         assert (bound, "is not the leader" in error) == (None, True)
@@ -446,7 +446,7 @@ async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_
         site.extender = second
         await site.settle(60.0)
         await starting
-        assert second.binds
+        assert second.is_binding
         await site.pod("owner", "8", app="r")
         assert (await site.turn())["owner"] == "n1"
 
@@ -514,7 +514,7 @@ async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)
         await site.place("r")
-        doubts = site.extender._doubts
+        doubts = site.extender._unconfirmed
         roll_back, failures = doubts.roll_back, [TypeError("no such attribute")]
 
         async def clumsy(doubt, *, deadline):

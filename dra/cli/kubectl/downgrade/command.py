@@ -68,7 +68,9 @@ class ClaimConverter:
             if isinstance(write, Deallocate) and await self._wait_for_late_writes():
                 continue  # waiting took time: read the claim again first
             try:
-                await self._patcher.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._write_timeout)
+                await self._patcher.patch(
+                    write, view.claim, priority=RequestPriority.NORMAL, within=self._write_timeout
+                )
             except Conflict:
                 continue
             except NotFound:

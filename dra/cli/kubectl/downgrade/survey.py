@@ -141,7 +141,7 @@ class SurveyReader:
                 workloads[(key[0], entry.reference)] = None
         slots = asyncio.Semaphore(PARALLEL_LOOKUPS)
         asked = WorkloadInformers(
-            self._client, world=claim_cache, rules=self._rules, woken=lambda: None, clock=self._clock
+            self._client, cache=claim_cache, rules=self._rules, on_change=lambda: None, clock=self._clock
         )
         await asyncio.gather(
             *(self._look_up_pods(claim_cache, key, uids, slots) for key, uids in wanted.items() if uids),

@@ -207,7 +207,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
     if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.pod_reservations(found.cache.accounting, found.cache.claimant(pod), found.nodes)
+        advice = explaining.pod_reservations(found.cache.accounting, found.cache.pod_info(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (
@@ -235,7 +235,11 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
     return explaining.placement_groups(
-        found.cache.accounting, known.info, found.nodes, node_name=known.only, pre_allocation_required=known.required
+        found.cache.accounting,
+        known.info,
+        found.nodes,
+        node_name=known.required_node,
+        pre_allocation_required=known.requires_pre_allocation,
     )
 
 

@@ -205,7 +205,7 @@ class SimulatedReservations:
         if known.info.parse_error:
             return f"reservation {known.name}: {known.info.parse_error}"
         found = self._cache.accounting.assume_reservation(
-            known.info, node, node_name=known.only, pre_allocation_required=known.required
+            known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
         )
         if not isinstance(found, ReservationPlacement):
             return ", ".join(each.text for each in found)
@@ -223,7 +223,7 @@ class SimulatedReservations:
     def bind_pod(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Admit a pod to a node; return the name of its reservation, and why the pod cannot be admitted."""
         try:
-            pod_info = self._cache.claimant(pod)
+            pod_info = self._cache.pod_info(pod)
         except MalformedAnnotationError as error:
             return "", str(error)
         admission = self._cache.accounting.assume_pod(pod_info, node)
