@@ -25,16 +25,16 @@ def slice_manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, A
 def device_table(drivers: Sequence[Driver]) -> str:
     """Return a table with a line for each device, and the reasons of degraded drivers; raises MalformedPoolError."""
     rows = [_COLUMNS, *(row for driver in drivers for row in _rows(driver))]
-    troubles = [
+    problems = [
         f"Driver {each.name}: {each.degraded_reason}."
         for each in drivers
         if isinstance(each, Degradable) and each.degraded_reason
     ]
     if len(rows) == 1:
-        return "\n".join(["No devices.", *troubles])
+        return "\n".join(["No devices.", *problems])
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join([*(line.rstrip() for line in lines), *troubles])
+    return "\n".join([*(line.rstrip() for line in lines), *problems])
 
 
 def _desired_slices(driver: Driver) -> tuple[DesiredSlice, ...]:

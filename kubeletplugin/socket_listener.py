@@ -85,16 +85,16 @@ class SocketListener:
 
     async def open(self) -> None:
         """Listen on the socket; wait for a directory that the kubelet creates. Raises SocketPathError, OSError."""
-        told = False
+        logged = False
         while True:
             try:
                 await self._listen()
             except DirectoryMissingError:
-                if not told:
+                if not logged:
                     _log.warning("directory %s: does not exist yet; waiting for the kubelet to create it. "
                                  "If the kubelet has another root directory, set %s",
                                  self.path.parent, self._option)  # fmt: skip
-                    told = True
+                    logged = True
                 await asyncio.sleep(CHECK_INTERVAL)
             else:
                 return

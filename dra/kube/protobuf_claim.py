@@ -151,7 +151,7 @@ class ProtobufClaim:
                 names = {"api_version": "apiVersion", "block_owner_deletion": "blockOwnerDeletion"}
                 fields = ("kind", "name", "uid", "api_version", "controller", "block_owner_deletion")
                 given = {each: owner.get(names.get(each, each)) for each in fields}
-                metadata.owner_references.add(**{each: told for each, told in given.items() if told is not None})
+                metadata.owner_references.add(**{each: value for each, value in given.items() if value is not None})
             return
         if field != "annotations":
             raise KeyError(field)

@@ -97,7 +97,7 @@ class TelemetryServer:
         not_ready_reasons = self._not_ready_reasons()
         if not not_ready_reasons:
             return web.Response(text="ok\n")
-        return web.Response(status=503, text="".join(f"{trouble}\n" for trouble in not_ready_reasons))
+        return web.Response(status=503, text="".join(f"{reason}\n" for reason in not_ready_reasons))
 
     def _render(self, request: web.Request) -> web.Response:
         del request

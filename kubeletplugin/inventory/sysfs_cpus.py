@@ -121,8 +121,8 @@ class _TopologyReader:
     # --- sets of CPUs
 
     def _online(self) -> CpuSet:
-        if told := self._cpus(f"{SYSFS_CPU}/online"):
-            return told
+        if online := self._cpus(f"{SYSFS_CPU}/online"):
+            return online
         if listed := CpuSet(self._numbered(SYSFS_CPU, "cpu")):
             self._assume(listed, f"no {SYSFS_CPU}/online; all that have a folder are taken to be online")
             return listed
@@ -142,11 +142,11 @@ class _TopologyReader:
     # --- location of CPUs: sockets, NUMA nodes, cores, caches
 
     def _sockets(self, online: CpuSet) -> dict[int, int]:
-        told = {cpu: self._number(f"{SYSFS_CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
-        unknown = CpuSet(cpu for cpu, socket in told.items() if socket is None or socket < 0)
+        packages = {cpu: self._number(f"{SYSFS_CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
+        unknown = CpuSet(cpu for cpu, socket in packages.items() if socket is None or socket < 0)
         if unknown:  # some firmware reports -1
             self._assume(unknown, "the kernel names no socket; taken for socket 0")
-        return {cpu: 0 if socket is None or socket < 0 else socket for cpu, socket in told.items()}
+        return {cpu: 0 if socket is None or socket < 0 else socket for cpu, socket in packages.items()}
 
     def _nodes(self, online: CpuSet) -> dict[int, int]:
         nodes: dict[int, int] = {}
@@ -160,19 +160,19 @@ class _TopologyReader:
         return nodes
 
     def _memory_only(self, with_cpus: set[int]) -> tuple[int, ...]:
-        told = self._cpus(f"{SYSFS_NODE}/has_memory")
+        with_memory = self._cpus(f"{SYSFS_NODE}/has_memory")
         nodes = self._numbered(SYSFS_NODE, "node")
-        return tuple(n for n in nodes if n not in with_cpus and (told is None or n in told))
+        return tuple(n for n in nodes if n not in with_cpus and (with_memory is None or n in with_memory))
 
     def _cores(
         self, online: CpuSet, sockets: Mapping[int, int], nodes: Mapping[int, int]
     ) -> list[tuple[int, list[int]]]:
         """Return the cores socket by socket, each with its number in the kernel and its threads."""
-        told = {cpu: self._siblings(cpu) for cpu in online}
-        if unknown := CpuSet(cpu for cpu, threads in told.items() if threads is None):
+        siblings = {cpu: self._siblings(cpu) for cpu in online}
+        if unknown := CpuSet(cpu for cpu, threads in siblings.items() if threads is None):
             self._assume(unknown, "the kernel names no siblings; taken for cores of their own")
         cores: dict[CoreKey, list[int]] = {}
-        for cpu, threads in told.items():
+        for cpu, threads in siblings.items():
             together = (threads or CpuSet()) & online | {cpu}
             fellows = CpuSet(t for t in together if (sockets[t], nodes[t]) == (sockets[cpu], nodes[cpu]))
             if apart := together - fellows:
@@ -185,8 +185,8 @@ class _TopologyReader:
 
     def _siblings(self, cpu: int) -> CpuSet | None:
         for name in ("core_cpus_list", "thread_siblings_list"):
-            if told := self._cpus(f"{SYSFS_CPU}/cpu{cpu}/topology/{name}"):
-                return told
+            if siblings := self._cpus(f"{SYSFS_CPU}/cpu{cpu}/topology/{name}"):
+                return siblings
         return None
 
     def _l3s(self, cores: list[tuple[int, list[int]]], sockets: Mapping[int, int]) -> dict[int, int]:
@@ -194,8 +194,8 @@ class _TopologyReader:
         sharing: dict[int, tuple[int, CpuSet]] = {}
         for core, (_, threads) in enumerate(cores):
             first = min(threads)
-            if told := self._shares_l3_with(first):
-                sharing[core] = (sockets[first], told)
+            if sharing_cpus := self._shares_l3_with(first):
+                sharing[core] = (sockets[first], sharing_cpus)
         if unknown := CpuSet(cpu for c, (_, threads) in enumerate(cores) if c not in sharing for cpu in threads):
             self._assume(unknown, "the kernel names no L3 cache; none is published")
         numbers: dict[tuple[int, CpuSet], int] = {}

@@ -66,7 +66,7 @@ def printed(found: Snapshot) -> list[Printed]:
             assert not todo, "nobody starts a controller by pasting"
             continue
         name = (_PLURALS["claim" if problem.subject.kind == "ResourceClaim" else "pod"], *problem.subject.key)
-        answers += [Printed(line.strip(), name, name[1], problem.trouble) for line in todo.splitlines()]
+        answers += [Printed(line.strip(), name, name[1], problem.code) for line in todo.splitlines()]
         left = [each for each in changing_commands(text) if each not in todo]
         assert not left, f"{left}: a command that changes something, and not to be pasted"
     return answers

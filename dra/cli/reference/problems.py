@@ -21,7 +21,7 @@ def problem_table() -> str:
     lines = ["| problem | grade | text | |", "|---|---|---|---|"]
     for code in ProblemCode:
         words = PROBLEM_TEXTS[code]
-        severity = Problem(trouble=code, subject=_NO_SUBJECT).severity.value
+        severity = Problem(code=code, subject=_NO_SUBJECT).severity.value
         text = words.text.replace("{", "*").replace("}", "*")
         kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
         remedy = " or ".join(_REMEDY_LABELS[each] for each in kinds)

@@ -332,9 +332,9 @@ def _choose_consumers(
         awaiting_other_claims=view.awaiting_other_claims,
         now=now,
     )
-    room = _slots(desired)
-    stay = choose(pinned, capacity=room)
-    free = room - len(stay)
+    slots = _slots(desired)
+    stay = choose(pinned, capacity=slots)
+    free = slots - len(stay)
     chosen = choose(others, capacity=free)
     first = free - window.SCHEDULER_HEADROOM
     if len(chosen) <= first:

@@ -144,12 +144,13 @@ def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReferenc
     taken = {entry.uid for entry in (*head, *desired.kept_entries)}
     stones = [e for e in desired.kept_entries if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
     kept = [e for e in desired.kept_entries if e not in stones]
-    room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of foreign entries protects as a guard does
-    if desired.guard and view.claim.metadata.uid not in taken and room > 0:
+    # A full list of foreign entries protects the claim as a guard does.
+    free_slots = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)
+    if desired.guard and view.claim.metadata.uid not in taken and free_slots > 0:
         head.append(guard_entry(view.claim))
-        room -= 1
-    pods = [c.entry for c in desired.pods if c.uid not in taken][:room]  # a pod may be the workload itself, too
-    return (*head, *kept, *stones[: room - len(pods)], *pods)
+        free_slots -= 1
+    pods = [c.entry for c in desired.pods if c.uid not in taken][:free_slots]  # a pod may be the workload itself, too
+    return (*head, *kept, *stones[: free_slots - len(pods)], *pods)
 
 
 def _write_due_at(

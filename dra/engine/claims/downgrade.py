@@ -52,7 +52,7 @@ class DowngradeAssessment(Struct, frozen=True):
     """The assessment of one claim: its state, and what the conversion has to do."""
 
     claim: Key
-    standing: DowngradeState
+    state: DowngradeState
     consuming: int = 0
     listed: int = 0
     """Number of consuming pods that are listed."""
@@ -60,11 +60,11 @@ class DowngradeAssessment(Struct, frozen=True):
     pending: int = 0
     """Number of pods that reference the claim and are not bound yet."""
 
-    room: int = RESERVED_FOR_MAX_SIZE
+    capacity: int = RESERVED_FOR_MAX_SIZE
     """Number of pods that fit into the list beside the entries that stay."""
 
     workload: ConsumerReference | None = None
-    strays: tuple[ConsumerReference, ...] = ()
+    foreign_entries: tuple[ConsumerReference, ...] = ()
     """Entries of unknown kinds."""
 
     nodes: tuple[str, ...] = ()
@@ -82,16 +82,16 @@ def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
     ``given_up`` says that the user declares its workload finished with the claim.
     """
     consuming = (*view.starting, *view.started)
-    standing, detail = _judge_state(view, given_up=given_up)
+    state, detail = _judge_state(view, given_up=given_up)
     return DowngradeAssessment(
         claim=view.key,
-        standing=standing,
+        state=state,
         consuming=len(consuming),
         listed=sum(1 for c in consuming if c.uid in view.listed),
         pending=len(view.waiting) + len(view.gated),
-        room=RESERVED_FOR_MAX_SIZE - len(_staying(view)),
+        capacity=RESERVED_FOR_MAX_SIZE - len(_staying(view)),
         workload=view.reservation.reference if view.reservation is not None else None,
-        strays=tuple(e.reference for e in view.entries if _is_stray(e)),
+        foreign_entries=tuple(e.reference for e in view.entries if _is_foreign(e)),
         nodes=tuple(e.reference.name for e in view.entries_of(EntryKind.LOST_NODE)),
         entries=tuple(str(e.reference) for e in view.entries if e.kind in _OURS),
         detail=detail,
@@ -107,8 +107,8 @@ def lacks_workload_entry(view: ClaimView) -> bool:
 
 def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
     """Return the next write that converts the claim; None if the conversion is complete or impossible."""
-    standing, _ = _judge_state(view, given_up=given_up)
-    match standing:
+    state, _ = _judge_state(view, given_up=given_up)
+    match state:
         case DowngradeState.ORPHAN if view.allocation is not None:
             return Deallocate(claim=view.key, confirm=True)
         case DowngradeState.CONVERTIBLE if view.allocation is None:
@@ -136,9 +136,9 @@ def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, st
         return _unused(view, given_up=given_up)
     if any(step is not None for step in (_listing_write(view), _marks_write(view), _shrinking_write(view))):
         return DowngradeState.CONVERTIBLE, _conversion_text(missing, ours)
-    strays = [str(e.reference) for e in view.entries if _is_stray(e)]
-    if strays:
-        return DowngradeState.OWNER, f"another client made entry {list_names(strays)} and must remove the entry"
+    others = [str(e.reference) for e in view.entries if _is_foreign(e)]
+    if others:
+        return DowngradeState.OWNER, f"another client made entry {list_names(others)} and must remove the entry"
     return DowngradeState.READY, ""
 
 
@@ -153,9 +153,9 @@ def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer
             DowngradeState.OWNER,
             f"the claim is being deleted, so its {len(missing)} unlisted pods cannot be listed",
         )
-    room = RESERVED_FOR_MAX_SIZE - len(_staying(view))
-    if len(consuming) > room:
-        return DowngradeState.TOO_MANY, f"{len(consuming)} pods use the claim, and its list has room for {room}"
+    capacity = RESERVED_FOR_MAX_SIZE - len(_staying(view))
+    if len(consuming) > capacity:
+        return DowngradeState.TOO_MANY, f"{len(consuming)} pods use the claim, and its list has room for {capacity}"
     return None
 
 
@@ -195,7 +195,7 @@ def _conversion_text(missing: list[Consumer], ours: list[ReservedForEntry]) -> s
     return ", then ".join([*listed, *removed]) or "removes the annotations of dra-reserve"
 
 
-def _is_stray(entry: ReservedForEntry) -> bool:
+def _is_foreign(entry: ReservedForEntry) -> bool:
     """Return whether the entry is neither a pod's, nor a PodGroup's, nor this project's.
 
     Only its writer understands it.
@@ -233,8 +233,8 @@ def _final_entries(view: ClaimView) -> list[ConsumerReference]:
         ]
         pods = sorted(tried, key=lambda c: c.scheduling_order)[:LISTED_WAITING_MAX]
     taken = {entry.uid for entry in staying}
-    room = RESERVED_FOR_MAX_SIZE - len(staying)
-    return [*staying, *[c.entry for c in pods if c.uid not in taken][:room]]
+    capacity = RESERVED_FOR_MAX_SIZE - len(staying)
+    return [*staying, *[c.entry for c in pods if c.uid not in taken][:capacity]]
 
 
 def _listing_write(view: ClaimView) -> SetReservedFor | None:
@@ -250,10 +250,10 @@ def _listing_write(view: ClaimView) -> SetReservedFor | None:
     kept = [e.reference for e in view.entries]
     if len(kept) + len(missing) > RESERVED_FOR_MAX_SIZE:  # ended pods make room first
         kept = [e.reference for e in view.entries if e.kind not in over]
-    room = RESERVED_FOR_MAX_SIZE - len(kept)
-    if room <= 0:
+    capacity = RESERVED_FOR_MAX_SIZE - len(kept)
+    if capacity <= 0:
         return None  # the last write removes own entries and adds the last pods at once
-    return SetReservedFor(claim=view.key, entries=(*kept, *missing[:room]))
+    return SetReservedFor(claim=view.key, entries=(*kept, *missing[:capacity]))
 
 
 def _marks_write(view: ClaimView) -> PatchMetadata | None:

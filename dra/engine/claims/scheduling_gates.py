@@ -46,17 +46,17 @@ def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired
     # A pod whose turn is over is one that the scheduler has given up for now, or never takes: other pods do not wait
     # for it.
     tried = [end for c in view.waiting if (end := opener_turn_ends_at(c)) > now]
-    room = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
-    if not room:
+    free_slots = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
+    if not free_slots:
         desired = desired.wake_by(min(tried))
     if view.allocation is None:
         openers, when = _openers(view.waiting, free, now=now)
-        return desired.replace(ungate=openers[:room]).wake_by(when)
+        return desired.replace(ungate=openers[:free_slots]).wake_by(when)
     entered = view.admits_any_pod and EntryKind.WORKLOAD in view.kinds
     stay = {c.uid for c in desired.pods}  # a pod about to lose its entry to a more urgent pod waits for the next entry
-    let_go = [c for c in free if entered or c.pod_group or (c.uid in view.listed and c.uid in stay)][:room]
-    then = desired.replace(ungate=tuple(let_go[:UNGATE_BATCH]))
-    return then.wake_by(now + UNGATE_INTERVAL) if len(let_go) > UNGATE_BATCH else then
+    ungated = [c for c in free if entered or c.pod_group or (c.uid in view.listed and c.uid in stay)][:free_slots]
+    then = desired.replace(ungate=tuple(ungated[:UNGATE_BATCH]))
+    return then.wake_by(now + UNGATE_INTERVAL) if len(ungated) > UNGATE_BATCH else then
 
 
 def _openers(

@@ -1,4 +1,4 @@
-"""The ledger of holdings: which claim or reservation holds which devices and CPUs.
+"""The ledger of devices: which claim or reservation holds which devices and CPUs.
 
 One class serves all uses, with one instance per process. The ledger is a cache, never the truth: it is rebuilt from the
 API objects or from the node's checkpoint. A legal claim is never refused:

@@ -26,12 +26,12 @@ def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> It
     A thousand pods behind our gate need one action: start the controller.
     """
     leader = cluster.snapshot.leader
-    work = [each for each in found if each.trouble in _CONTROLLER_WORK]
+    work = [each for each in found if each.code in _CONTROLLER_WORK]
     if not work or not claims.has_no_controller(leader.presence):
         return
     for each in work:
         del found[each]
-    pods_waiting = sum(each.trouble is ProblemCode.GATED for each in work)
+    pods_waiting = sum(each.code is ProblemCode.GATED for each in work)
     yield controller_problem(
         ProblemCode.NO_CONTROLLER,
         lease=leader.name,
@@ -55,4 +55,4 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
 
 
 def _by_severity(problem: Problem) -> tuple[int, str, tuple[str, str]]:
-    return (_ORDER[problem.severity], problem.trouble, problem.subject.key)
+    return (_ORDER[problem.severity], problem.code, problem.subject.key)

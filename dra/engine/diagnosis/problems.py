@@ -135,18 +135,18 @@ _INFOS = frozenset(
 class Problem(Struct, frozen=True):
     """One problem of one object, with its numbers and names."""
 
-    trouble: ProblemCode
+    code: ProblemCode
     subject: Subject
     facts: tuple[tuple[str, str | int], ...] = ()
 
     @property
     def severity(self) -> ProblemSeverity:
         """The severity that the problem's code has."""
-        if self.trouble in _ERRORS:
+        if self.code in _ERRORS:
             return ProblemSeverity.ERROR
-        if self.trouble in _LEAKS:
+        if self.code in _LEAKS:
             return ProblemSeverity.LEAK
-        return ProblemSeverity.INFO if self.trouble in _INFOS else ProblemSeverity.WARNING
+        return ProblemSeverity.INFO if self.code in _INFOS else ProblemSeverity.WARNING
 
     @property
     def facts_by_name(self) -> dict[str, str | int]:
@@ -177,7 +177,7 @@ def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> 
 
 def _problem(code: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:
     named = {"namespace": key[0], "name": key[1], "uid": uid} | facts
-    return Problem(trouble=code, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))
+    return Problem(code=code, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))
 
 
 def unknown_annotations(annotations: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:

@@ -127,11 +127,11 @@ class NodeInfo:
         if host.metadata.annotation(ANNOTATION_NODE_RESERVATION) is None:  # nearly all nodes, at every heartbeat
             self.reservation, self.reservation_error = NO_NODE_RESERVATION, ""
             return given
-        heeded = effective_node_reservation(host, before=self.reservation)
-        self.reservation_error = heeded.error
-        if heeded.allocatable:
-            self.reservation = heeded.reservation
-        return heeded.allocatable
+        effective = effective_node_reservation(host, before=self.reservation)
+        self.reservation_error = effective.error
+        if effective.allocatable:
+            self.reservation = effective.reservation
+        return effective.allocatable
 
     def add(self, uid: Uid, amounts: Amounts) -> None:
         """Add a pod that runs on the node, or is about to."""

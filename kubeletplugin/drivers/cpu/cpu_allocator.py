@@ -41,7 +41,8 @@ class AllocatedCpus(Struct, frozen=True):
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
     """Return the CPUs of each prepared claim; `nobodys` is the node before any claim has CPUs."""
     held = {
-        _claim_holder(each.claim): _union(holding.cpus for holding in claim_allocations(each)) for each in preparations
+        _claim_holder(each.claim): _union(allocation.cpus for allocation in claim_allocations(each))
+        for each in preparations
     }
     return dataclasses.replace(nobodys, assignments={who: cpus for who, cpus in held.items() if cpus})
 
@@ -52,7 +53,7 @@ def allocate_cpus(
     """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises PrepareError."""
     held = tuple(others)
     division = divide_among_claims(nobodys, held)
-    taken = [holding for each in held for holding in claim_allocations(each)]
+    taken = [allocation for each in held for allocation in claim_allocations(each)]
     me = _claim_holder(request.claim)
     found: list[AllocatedCpus] = []
     for result in request.results:
@@ -110,8 +111,10 @@ def _allocate_result(
             "so that the claim is allocated again"
         )
     config = _cpu_config(request, result, where=where)
-    room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, allocations=tuple(taken))
-    wish = CpuRequest(
+    snapshot = CpuSnapshot(
+        topology=division.topology, allocatable=all_of & division.allocatable, allocations=tuple(taken)
+    )
+    cpu_request = CpuRequest(
         count=_allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of),
         policy=config.bind_policy,
         required=config.required_bind_policy is not None,
@@ -119,27 +122,31 @@ def _allocate_result(
         strategy=config.strategy,
     )
     if not is_grouped_device(result.device):
-        _verify_scheduler_choice(room, request, wish, where=where)
-        return AllocatedCpus(cpus=all_of, exclusivity=wish.exclusivity)
-    chosen = take_cpus(room, wish)
+        _verify_scheduler_choice(snapshot, request, cpu_request, where=where)
+        return AllocatedCpus(cpus=all_of, exclusivity=cpu_request.exclusivity)
+    chosen = take_cpus(snapshot, cpu_request)
     if isinstance(chosen, CpuAllocationFailure):
-        alone = take_cpus(CpuSnapshot(topology=room.topology, allocatable=room.allocatable, allocations=()), wish)
+        alone = take_cpus(
+            CpuSnapshot(topology=snapshot.topology, allocatable=snapshot.allocatable, allocations=()), cpu_request
+        )
         holders = _describe_holders(others, of=all_of)
         if isinstance(alone, CpuAllocationFailure) or not holders:
             raise PrepareError(f"{where}: {chosen}")
         raise DevicesInUseError(
             f"{where}: {chosen}; allocated: {holders}; the pod starts when pods of these claims on this node have ended"
         )
-    return AllocatedCpus(cpus=chosen, exclusivity=wish.exclusivity)
+    return AllocatedCpus(cpus=chosen, exclusivity=cpu_request.exclusivity)
 
 
 def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
     """Return a text with the claims that hold CPUs of a group; empty if there are none."""
-    theirs = ((each.claim, _union(holding.cpus for holding in claim_allocations(each)) & of) for each in others)
+    theirs = ((each.claim, _union(allocation.cpus for allocation in claim_allocations(each)) & of) for each in others)
     return ", ".join(f"{cpus} by {claim}" for claim, cpus in theirs if cpus)
 
 
-def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: CpuRequest, *, where: str) -> None:
+def _verify_scheduler_choice(
+    snapshot: CpuSnapshot, request: PrepareRequest, cpu_request: CpuRequest, *, where: str
+) -> None:
     """Raise PrepareError if all individual CPUs of the claim together do not satisfy the required bind policy.
 
     The scheduler chose these CPUs.
@@ -148,10 +155,10 @@ def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: C
         cpu
         for each in request.results
         if not is_grouped_device(each.device) and not each.admin_access
-        for cpu in device_cpus(each.device, room.topology)
+        for cpu in device_cpus(each.device, snapshot.topology)
     )
-    if not satisfies_required_policy(room, wish, single):
-        refusal = CpuAllocationFailure(reason=CpuFailureReason.POLICY_UNSATISFIED, subject=wish.policy)
+    if not satisfies_required_policy(snapshot, cpu_request, single):
+        refusal = CpuAllocationFailure(reason=CpuFailureReason.POLICY_UNSATISFIED, subject=cpu_request.policy)
         raise PrepareError(
             f"{where}: {refusal}: the scheduler chose CPUs {single}; constrain its choice "
             "(matchAttribute, distinctAttribute), or let the driver choose: --cpu-devices grouped"

@@ -176,10 +176,10 @@ class CpuDriver:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._reservation_changed.wait(), POLL_INTERVAL)
-            told = self._reservation_changed.is_set()
+            reservation_changed = self._reservation_changed.is_set()
             self._reservation_changed.clear()
             before, aside = aside, self.disabled_reason
-            if await self._refresh_topology() or aside != before or told:
+            if await self._refresh_topology() or aside != before or reservation_changed:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
@@ -252,8 +252,8 @@ class CpuDriver:
     def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:
         uid = request.claim.uid
         variable = f"DRA_CPUSET_{uid}_{name}".replace("-", "_")
-        told = ContainerEdits(env=(f"{variable}={cpus}",))
+        edits = ContainerEdits(env=(f"{variable}={cpus}",))
         if self._enforcement is None:
-            return told
+            return edits
         arguments = ("sh", str(self._store.hook), uid, name, cpus)
-        return replace(told, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))
+        return replace(edits, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))

@@ -81,7 +81,7 @@ def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle:
 
 
 def _problem_key(problem: Problem) -> tuple[str, str]:
-    return (problem.trouble, problem.subject.uid)
+    return (problem.code, problem.subject.uid)
 
 
 def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
@@ -90,7 +90,7 @@ def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
 
 
 def _problem_row(problem: Problem) -> TableRow:
-    cells = (problem.severity.value, problem.trouble.value, str(problem.subject), problem_texts.problem_note(problem))
+    cells = (problem.severity.value, problem.code.value, str(problem.subject), problem_texts.problem_note(problem))
     return TableRow(
         name=describer.resource_name(problem.subject.kind, problem.subject.key[1]),
         cells=cells,
@@ -106,15 +106,15 @@ def _format_problems(found: tuple[Problem, ...], output: PrintOptions) -> str:
     rows = [
         (
             coloured(each.severity.value, SEVERITY_COLOURS[each.severity]),
-            each.trouble.value,
+            each.code.value,
             str(each.subject),
             problem_texts.problem_note(each),
         )
         for each in shown
     ]
     text = format_table(HEADER, rows, headers=output.headers, wrapped=terminal_width())
-    counts = Counter(each.trouble for each in found)
-    more = counts - Counter(each.trouble for each in shown)
+    counts = Counter(each.code for each in found)
+    more = counts - Counter(each.code for each in shown)
     text += "".join(f"\n… {count:,} more {code}: -o json shows all" for code, count in more.items())
     paste = dict.fromkeys(command for each in shown if (command := problem_texts.safe_command(each)))
     weigh = dict.fromkeys(
@@ -137,7 +137,7 @@ def _first_of_each_code(found: tuple[Problem, ...]) -> list[Problem]:
     seen: Counter[ProblemCode] = Counter()
     shown = []
     for each in found:
-        seen[each.trouble] += 1
-        if seen[each.trouble] <= SHOWN_PER_CODE_MAX:
+        seen[each.code] += 1
+        if seen[each.code] <= SHOWN_PER_CODE_MAX:
             shown.append(each)
     return shown

@@ -157,14 +157,14 @@ def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterato
     """Yield each problem with its remedy; `within` as in `problem_texts.problem_remedy`."""
     for problem in problems:
         severity = coloured(problem.severity.value.ljust(9), SEVERITY_COLOURS[problem.severity])
-        yield f"  {severity} {problem.trouble}: {problem_texts.problem_text(problem)}"
+        yield f"  {severity} {problem.code}: {problem_texts.problem_text(problem)}"
         yield from printers.remedy_lines(remedy_or_guidance(problem, within=within))
 
 
 def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
     """Return the remedy of a problem: its own, or the guidance for all problems of the same code."""
     found = problem_texts.problem_remedy(problem, within=within)
-    if found is None and (todo := problem_texts.guidance_remedy(problem.trouble)):
+    if found is None and (todo := problem_texts.guidance_remedy(problem.code)):
         return WeighedChoice(todo)
     return found
 
@@ -215,12 +215,12 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
 def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
     """Return a problem as data for JSON; `within` as in `problem_texts.problem_remedy`."""
     found = {
-        "trouble": problem.trouble.value,
+        "trouble": problem.code.value,
         "grade": problem.severity.value,
         "object": str(problem.subject),
         "text": problem_texts.problem_text(problem),
         **printers.remedy_data(problem_texts.problem_remedy(problem, within=within)),
-        "remedy": problem_texts.guidance_remedy(problem.trouble),
+        "remedy": problem_texts.guidance_remedy(problem.code),
         "facts": problem.facts_by_name,
     }
     return {key: value for key, value in found.items() if value}

@@ -167,7 +167,7 @@ def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: boo
 
 def _claim_state(facts: ClaimDiagnosis) -> str:
     if facts.problems and facts.problems[0].severity != "info":
-        return facts.problems[0].trouble.value
+        return facts.problems[0].code.value
     if facts.deleting:
         return "Deleting"
     if not facts.allocated:

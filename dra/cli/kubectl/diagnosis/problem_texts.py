@@ -361,7 +361,7 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
     `within` is the namespace that the user asked about, None for all namespaces. A command for an object in another
     namespace is for the owner of that object to run.
     """
-    numbers, words = problem.facts_by_name, PROBLEM_TEXTS[problem.trouble]
+    numbers, words = problem.facts_by_name, PROBLEM_TEXTS[problem.code]
     remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
     if remedy is DELETE_POD and _controller_kind(str(numbers.get("owner", ""))) not in REPLACING_CONTROLLER_KINDS:
         remedy = DELETE_COUNTED_POD
@@ -407,7 +407,7 @@ def problem_note(problem: Problem) -> str:
     if len(pods) > 1:
         rest = int(numbers.get("count", 0)) - len(pods)
         numbers["pods"] = list_names([*pods, *[""] * max(rest, 0)])
-    return singularize(PROBLEM_TEXTS[problem.trouble].text.format(**numbers))
+    return singularize(PROBLEM_TEXTS[problem.code].text.format(**numbers))
 
 
 def _fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:

@@ -56,7 +56,7 @@ _SCALABLE_KINDS: Final = frozenset(each.resource for each in WORKLOAD_TYPES if e
 
 def claim_remedy(assessment: DowngradeAssessment, flags: str = "") -> Remedy | None:
     """Return the next step for a claim; None if nothing is to be done. `given` are the options of the question."""
-    match assessment.standing:
+    match assessment.state:
         case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
             return apply_command(flags)
         case DowngradeState.TOO_MANY:
@@ -71,7 +71,7 @@ def claim_remedy(assessment: DowngradeAssessment, flags: str = "") -> Remedy | N
 
 def _scale_down_text(assessment: DowngradeAssessment) -> str:
     """Return how to reduce the workload to the pods that a list has room for; the work of the other pods ends."""
-    namespace, workload, free_entries = assessment.claim[0], assessment.workload, assessment.room
+    namespace, workload, free_entries = assessment.claim[0], assessment.workload, assessment.capacity
     ending = (
         f"let at most {free_entries} pods use the claim, which ends the work of the others, or wait for pods to end"
     )
@@ -84,8 +84,8 @@ def _scale_down_text(assessment: DowngradeAssessment) -> str:
 
 def _kept_claim_remedy(assessment: DowngradeAssessment) -> Remedy:
     namespace, name = assessment.claim
-    if assessment.strays:
-        entries = ", ".join(f"{entry} (uid {entry.uid})" for entry in assessment.strays)
+    if assessment.foreign_entries:
+        entries = ", ".join(f"{entry} (uid {entry.uid})" for entry in assessment.foreign_entries)
         return WeighedChoice(
             f"remove {entries} from status.reservedFor of claim {name} in {namespace} if they no longer use its "
             "devices; otherwise two workloads share the devices"
@@ -170,13 +170,13 @@ async def run_checks(
 
 def judge_claims(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     """Judge the claims as a whole; the table shows each claim by itself."""
-    left = [each for each in survey.assessments if each.standing is not DowngradeState.READY]
+    left = [each for each in survey.assessments if each.state is not DowngradeState.READY]
     if not left:
         count = len(survey.assessments)
         return CheckResult(check="claims", state=CheckState.OK, detail=f"all {count} claims work with stock Kubernetes")
-    by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
-    detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
-    movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
+    by_state = {state: sum(each.state is state for each in left) for state in DowngradeState}
+    detail = ", ".join(f"{count} {state.value}" for state, count in by_state.items() if count)
+    movable = any(by_state[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
     remedy = apply_command(flags) if movable else WeighedChoice("see the claims above")
     return CheckResult(check="claims", state=CheckState.MISSING, detail=detail, remedy=remedy)
 

@@ -61,7 +61,7 @@ class ClaimConverter:
         for _ in range(ATTEMPTS_MAX):
             view = await self._reader.read_view(key)
             if view is None:
-                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
+                return DowngradeAssessment(claim=key, state=DowngradeState.READY)
             write = next_write(view, given_up=key in self._given_up)
             if write is None:
                 return assess(view, given_up=key in self._given_up)
@@ -74,7 +74,7 @@ class ClaimConverter:
             except Conflict:
                 continue
             except NotFound:
-                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
+                return DowngradeAssessment(claim=key, state=DowngradeState.READY)
             print_to_stderr(patches.describe_write(write, view.claim))
         raise FailedError(f"claim {'/'.join(key)}: another client keeps writing it; run the command again")
 
@@ -155,7 +155,7 @@ class DowngradeReport:
     @property
     def unready_claims(self) -> list[DowngradeAssessment]:
         """The claims that are not ready for stock Kubernetes, in order."""
-        found = (each for each in self.survey.assessments if each.standing is not DowngradeState.READY)
+        found = (each for each in self.survey.assessments if each.state is not DowngradeState.READY)
         return sorted(found, key=lambda each: each.claim)
 
 
@@ -237,7 +237,7 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, options:
         survey = await reader.survey(options.namespace)
         converter = ClaimConverter(connection, reader, election=election, given_up=options.given_up)
         for each in sorted(survey.assessments, key=lambda found: found.claim):
-            if each.standing in CONVERTIBLE_STATES:
+            if each.state in CONVERTIBLE_STATES:
                 await converter.convert(each.claim)
         await asyncio.gather(*(converter.remove_gate(pod) for pod in survey.gated.values()))
         if options.checks.purge:
@@ -272,11 +272,11 @@ def _format_report(report: DowngradeReport, output: PrintOptions, flags: str = "
     parts = []
     if report.unready_claims:
         rows = [
-            (*each.claim, each.standing.value, str(each.consuming), str(each.listed), each.detail)
+            (*each.claim, each.state.value, str(each.consuming), str(each.listed), each.detail)
             for each in report.unready_claims
         ]
         parts.append(format_table(CLAIM_COLUMNS, rows, headers=output.headers))
-        advised = [each for each in report.unready_claims if each.standing not in CONVERTIBLE_STATES]
+        advised = [each for each in report.unready_claims if each.state not in CONVERTIBLE_STATES]
         parts += [
             "\n".join(
                 f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}"
@@ -292,10 +292,10 @@ def _claim_data(each: DowngradeAssessment, flags: str) -> dict[str, Any]:
     return {
         "namespace": namespace,
         "name": name,
-        "state": each.standing.value,
+        "state": each.state.value,
         "pods": each.consuming,
         "listed": each.listed,
-        "room": each.room,
+        "room": each.capacity,
         "entries": list(each.entries),
         "detail": each.detail,
         **printers.remedy_data(cluster_checks.claim_remedy(each, flags)),

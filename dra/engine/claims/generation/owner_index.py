@@ -87,11 +87,11 @@ class ClaimOwnerIndex:
         self._mark_group_members_dirty()
         return True
 
-    def observe_groups_readable(self, trouble: str) -> bool:
+    def observe_groups_readable(self, error: str) -> bool:
         """Record that all PodGroups are known, or why not; return whether that changed."""
-        if (self.groups_known, self.groups_error) == (not trouble, trouble):
+        if (self.groups_known, self.groups_error) == (not error, error):
             return False
-        self.groups_known, self.groups_error = not trouble, trouble
+        self.groups_known, self.groups_error = not error, error
         self._mark_group_members_dirty()
         return True
 

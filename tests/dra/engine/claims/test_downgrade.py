@@ -72,7 +72,7 @@ def test_pods_are_listed_first_then_our_notes_go_and_the_entries_last():
 
 
 @pytest.mark.parametrize(
-    ("count", "standing"),
+    ("count", "state"),
     [
         pytest.param(255, DowngradeState.CONVERTIBLE, id="255"),
         pytest.param(256, DowngradeState.CONVERTIBLE, id="256"),
@@ -80,13 +80,13 @@ def test_pods_are_listed_first_then_our_notes_go_and_the_entries_last():
         pytest.param(400, DowngradeState.TOO_MANY, id="400"),
     ],
 )
-def test_a_list_has_room_for_256(count, standing):
+def test_a_list_has_room_for_256(count, state):
     pods = many(started, count)
     found = view(entered("guard"), *pods, workload=PRESENT)
-    assert assess(found).standing is standing
+    assert assess(found).state is state
     steps, after = converted(entered("guard"), *pods, workload=PRESENT)
     assert all(len(step) <= RESERVED_FOR_MAX_SIZE for step in steps if isinstance(step, list))
-    if standing is DowngradeState.TOO_MANY:
+    if state is DowngradeState.TOO_MANY:
         assert steps == []
         assert f"{count} pods" in assess(found).detail
     else:
@@ -100,7 +100,7 @@ def test_pods_that_wait_are_counted_be_they_behind_gates_or_not():
 
 def test_the_entries_of_others_take_their_room():
     pods = many(started, 256)
-    assert assess(view(entered(FOREIGN), *pods, workload=PRESENT)).standing is DowngradeState.TOO_MANY
+    assert assess(view(entered(FOREIGN), *pods, workload=PRESENT)).state is DowngradeState.TOO_MANY
 
 
 def test_who_has_ended_makes_room():
@@ -124,7 +124,7 @@ ORPHANS = [
 
 @pytest.mark.parametrize(("of", "workload"), ORPHANS)
 def test_an_orphan_is_given_back(of, workload):
-    assert assess(view(of, workload=workload)).standing is DowngradeState.ORPHAN
+    assert assess(view(of, workload=workload)).state is DowngradeState.ORPHAN
     steps, after = converted(of, workload=workload)
     assert steps == ["free", "notes"]
     assert after.status.allocation is None
@@ -159,26 +159,26 @@ def test_an_orphan_is_given_back(of, workload):
 )
 def test_what_waits_for_its_owner_is_left_alone(of, pods, workload, detail):
     found = view(of, *pods, workload=workload)
-    assert assess(found).standing is DowngradeState.OWNER
+    assert assess(found).state is DowngradeState.OWNER
     assert detail in assess(found).detail
     assert next_write(found) is None
 
 
 def test_a_claim_that_was_given_up_is_given_back_though_its_workload_is_there():
     found = view(entered(), workload=PRESENT)
-    assert assess(found, given_up=True).standing is DowngradeState.ORPHAN
+    assert assess(found, given_up=True).state is DowngradeState.ORPHAN
     assert isinstance(next_write(found, given_up=True), Deallocate)
 
 
 def test_giving_up_frees_nothing_that_is_used():
     found = view(entered(started("a")), started("a"), workload=PRESENT)
-    assert assess(found, given_up=True).standing is DowngradeState.CONVERTIBLE
+    assert assess(found, given_up=True).state is DowngradeState.CONVERTIBLE
     assert isinstance(next_write(found, given_up=True), PatchMetadata)
 
 
 def test_a_claim_with_a_lost_node_waits_for_it():
     found = view(entered(lost_node_entry("n7", "boot-1")), started("a"), workload=PRESENT)
-    assert assess(found).standing is DowngradeState.NODE
+    assert assess(found).state is DowngradeState.NODE
     assert "n7" in assess(found).detail
     assert next_write(found) is None
 
@@ -195,7 +195,7 @@ def test_a_claim_with_a_lost_node_waits_for_it():
     ],
 )
 def test_what_stock_kubernetes_understands_is_ready(of, pods):
-    assert assess(view(of, *pods)).standing is DowngradeState.READY
+    assert assess(view(of, *pods)).state is DowngradeState.READY
     assert next_write(view(of, *pods)) is None
 
 
@@ -305,8 +305,8 @@ def test_nobody_is_ever_unlisted_and_nothing_that_is_used_is_freed(
     else:
         raise AssertionError("never done")
     end = assess(view(of, *found, workload=workload), given_up=given_up)
-    assert end.standing not in {DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN}
-    if end.standing is DowngradeState.READY and of.status.allocation is not None:
+    assert end.state not in {DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN}
+    if end.state is DowngradeState.READY and of.status.allocation is not None:
         kinds = {e.kind for e in view(of, *found, workload=workload).entries}
         assert kinds.isdisjoint({EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.TOMBSTONE})
         groups = {e.name for e in of.entries if e.is_pod_group}

@@ -31,6 +31,6 @@ OPEN = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
     ],
 )
 def test_owners_of_any_namespace_are_noted(found, told):
-    problems = [each for each in audit(found) if each.trouble is ProblemCode.OPEN_TO_ALL]
+    problems = [each for each in audit(found) if each.code is ProblemCode.OPEN_TO_ALL]
     assert [each.facts_by_name["owners"] for each in problems] == told
     assert {(each.severity, str(each.subject)) for each in problems} <= {(ProblemSeverity.INFO, "reservation r")}

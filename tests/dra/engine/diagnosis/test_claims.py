@@ -219,7 +219,7 @@ def annotated(**values):
     ],
 )
 def test_what_an_audit_finds(found, troubles):
-    assert [problem.trouble for problem in audit(found)] == troubles
+    assert [problem.code for problem in audit(found)] == troubles
 
 
 def test_a_claim_is_told_with_its_users_its_entries_and_what_keeps_it():
@@ -266,7 +266,7 @@ def test_a_kind_in_another_of_kubectls_forms_is_told_as_it_should_be_written(wri
         claim("c", **annotated(reserved_for=f"{written}/train")), pods=(pod("a", "c"),), workloads=(seen,)
     )
     (problem,) = (each for each in audit(waits) if each.subject.kind == "ResourceClaim")
-    assert (problem.trouble, problem.facts_by_name["meant"]) == (ProblemCode.KIND_UNKNOWN, meant)
+    assert (problem.code, problem.facts_by_name["meant"]) == (ProblemCode.KIND_UNKNOWN, meant)
 
 
 def test_what_is_given_away_of_shared_devices_is_known():
@@ -285,7 +285,7 @@ def test_what_could_not_be_read_is_no_reason_to_call_pods_gone():
     blind = ClusterState(
         msgspec.structs.replace(found.snapshot, gaps=(UnreadResource(resource="pods", why="forbidden"),))
     )
-    assert [problem.trouble for problem in audit(blind)] == [ProblemCode.IN_DOUBT]
+    assert [problem.code for problem in audit(blind)] == [ProblemCode.IN_DOUBT]
 
 
 def test_the_driver_is_that_of_the_offer():

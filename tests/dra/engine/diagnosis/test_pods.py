@@ -232,7 +232,7 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
     ],
 )
 def test_what_is_wrong_with_a_pod(facts, troubles):
-    assert {problem.trouble for problem in facts.problems} == troubles
+    assert {problem.code for problem in facts.problems} == troubles
 
 
 def test_what_is_impossible_is_not_waited_for():
@@ -250,7 +250,7 @@ def test_what_the_scheduler_says_is_told_where_nothing_else_is_known():
 def test_a_thousand_pods_behind_our_gate_are_one_thing_to_do():
     gated = tuple(pod(f"p{number}", "c", **GATE) for number in range(1000))
     (problem,) = audit(cluster_state(claim("c"), pods=gated))
-    assert (problem.trouble, problem.subject.kind) == (ProblemCode.NO_CONTROLLER, "Lease")
+    assert (problem.code, problem.subject.kind) == (ProblemCode.NO_CONTROLLER, "Lease")
     assert problem.facts_by_name["gated"] == 1000
     assert audit(cluster_state(claim("c"), pods=gated, leader=SOMEBODY)) == ()
 
@@ -259,7 +259,7 @@ def test_a_class_that_is_not_there_is_named():
     wrong = claim("c")
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     (problem,) = told(wrong).problems
-    assert problem.trouble is ProblemCode.UNSATISFIABLE
+    assert problem.code is ProblemCode.UNSATISFIABLE
     assert problem.facts_by_name["error"] == "request gpu: device class nope does not exist; there are gpu.example.com"
 
 
@@ -275,7 +275,7 @@ def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
     wrong = claim("c")
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     (problem,) = audit(cluster_state(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
-    assert (problem.trouble, problem.subject.key) == (ProblemCode.UNSATISFIABLE, KEY)
+    assert (problem.code, problem.subject.key) == (ProblemCode.UNSATISFIABLE, KEY)
 
 
 def costly(**resources):

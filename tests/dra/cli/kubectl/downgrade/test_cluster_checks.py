@@ -21,8 +21,8 @@ KEY = ("ml", "train")
 DEPLOYMENT = PartialObjectMetadata(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
 
 
-def assessment(standing, **more):
-    return DowngradeAssessment(claim=KEY, standing=standing, **more)
+def assessment(state, **more):
+    return DowngradeAssessment(claim=KEY, state=state, **more)
 
 
 def test_the_claims_are_counted_by_what_is_to_be_done():
@@ -96,7 +96,7 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
         pytest.param(assessment(DowngradeState.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
         pytest.param(assessment(DowngradeState.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
         pytest.param(
-            assessment(DowngradeState.TOO_MANY, workload=JOB, room=255),
+            assessment(DowngradeState.TOO_MANY, workload=JOB, capacity=255),
             "let at most 255 pods use the claim, which ends the work of the others, or wait for pods to end: "
             "spec.parallelism 255 of jobs.batch/train in ml",
             id="too-many-of-a-job",
@@ -121,7 +121,7 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
         ),
         pytest.param(assessment(DowngradeState.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
         pytest.param(
-            assessment(DowngradeState.OWNER, strays=(RAY,)),
+            assessment(DowngradeState.OWNER, foreign_entries=(RAY,)),
             "remove rayclusters.ray.io/llm (uid uid-of-llm) from status.reservedFor of claim train in ml if "
             "they no longer use its devices; otherwise two workloads share the devices",
             id="somebody-elses",

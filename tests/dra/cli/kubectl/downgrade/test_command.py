@@ -39,15 +39,15 @@ async def workload_with_pods(cluster, count, *, name="train", listed=0):
     return pods
 
 
-def standings(report):
-    return {each.claim[1]: each.standing for each in report.unready_claims}
+def states(report):
+    return {each.claim[1]: each.state for each in report.unready_claims}
 
 
 async def test_without_apply_nothing_is_changed(cluster):
     await workload_with_pods(cluster, 3, listed=1)
     before = cluster.server.store.revision
     report = await _run(cluster.connection(), options(apply=False))
-    assert standings(report) == {"train": DowngradeState.CONVERTIBLE}
+    assert states(report) == {"train": DowngradeState.CONVERTIBLE}
     assert cluster.server.store.revision == before
 
 
@@ -107,7 +107,7 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     pods = await workload_with_pods(cluster, 2, name="small")
     before = await cluster.get_claim("huge")
     report = await _run(cluster.connection(), options())
-    assert standings(report) == {"huge": DowngradeState.TOO_MANY}
+    assert states(report) == {"huge": DowngradeState.TOO_MANY}
     assert await cluster.get_claim("huge") == before
     assert await cluster.listed("small") == uids(pods)
     told = _format_report(report, PrintOptions())
@@ -119,7 +119,7 @@ async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_u
     job = await cluster.add_job("idle")
     await cluster.add_claim("idle", workload=job)
     report = await _run(cluster.connection(), options())
-    assert standings(report) == {"idle": DowngradeState.OWNER}
+    assert states(report) == {"idle": DowngradeState.OWNER}
     assert "--apply --give-up ml/idle" in _format_report(report, PrintOptions())
     report = await _run(cluster.connection(), options(given_up=frozenset({("ml", "idle")})))
     assert report.unready_claims == []
