@@ -201,7 +201,7 @@ class ClaimGenerationLoop:
             manifests.claim_manifest(action, group_version=self._cache.owners.groups_version),
             model=ResourceClaim,
             namespace=action.owner.key[0],
-            within=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
+            timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
             dry_run=dry_run,
         )
 
@@ -214,7 +214,10 @@ class ClaimGenerationLoop:
         claim = action.held.claim
         try:
             handed_over = await self._patcher.patch(
-                manifests.hand_over_write(action), claim, priority=RequestPriority.URGENT, within=self._write_timeout
+                manifests.hand_over_write(action),
+                claim,
+                priority=RequestPriority.URGENT,
+                write_timeout=self._write_timeout,
             )
         except Conflict:
             found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
@@ -234,7 +237,7 @@ class ClaimGenerationLoop:
 
     async def _record(self, action: RecordClaims) -> None:
         owner = action.owner
-        body, within = (
+        body, timeout = (
             manifests.claim_statuses_manifest(action),
             self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
         )
@@ -248,7 +251,7 @@ class ClaimGenerationLoop:
                     manager=manifests.FIELD_MANAGER,
                     subresource="status",
                     uid=owner.uid,
-                    within=within,
+                    timeout_seconds=timeout,
                 )
                 self._cache.observe_pod(pod, now=self._clock.now())
             else:
@@ -260,7 +263,7 @@ class ClaimGenerationLoop:
                     manager=manifests.FIELD_MANAGER,
                     subresource="status",
                     uid=owner.uid,
-                    within=within,
+                    timeout_seconds=timeout,
                 )
                 self._cache.owners.observe_group(group)
         except NotFound:

@@ -27,19 +27,25 @@ class ClaimPatcher:
         """Claims that the API server does not let be patched; see `dra.kube.protobuf_claim`."""
 
     async def patch(
-        self, write: ClaimWrite, before: ResourceClaim, *, priority: RequestPriority, within: Callable[[], float]
+        self, write: ClaimWrite, before: ResourceClaim, *, priority: RequestPriority, write_timeout: Callable[[], float]
     ) -> ResourceClaim:
-        """Return the claim after the write; raise ApiError. ``within`` returns how long a request may take."""
+        """Return the claim after the write; raise ApiError. ``write_timeout`` returns how long a request may take."""
         key, uid = before.metadata.key, before.metadata.uid
         if isinstance(write, AddEntries):
             if uid not in self._unpatchable:
-                return await self._add_entries(write, before, priority=priority, within=within())
+                return await self._add_entries(write, before, priority=priority, timeout_seconds=write_timeout())
             write = SetReservedFor(claim=key, entries=patches.apply_write(before, write).entries)
         body, subresource = patches.merge_patch_of(write), patches.subresource(write)
 
         async def rewrite() -> ResourceClaim:
             return await self._client.update_as_protobuf(
-                CLAIMS, key, body, before=before, subresource=subresource, priority=priority, within=within()
+                CLAIMS,
+                key,
+                body,
+                before=before,
+                subresource=subresource,
+                priority=priority,
+                timeout_seconds=write_timeout(),
             )
 
         if uid in self._unpatchable:
@@ -54,7 +60,7 @@ class ClaimPatcher:
                 resource_version=before.metadata.resource_version,
                 uid=uid,
                 priority=priority,
-                within=within(),
+                timeout_seconds=write_timeout(),
             )
         except Invalid as error:
             if not any(error.has_field_cause(field) for field in _NEVER_PATCHED) or error.has_cause(
@@ -66,7 +72,7 @@ class ClaimPatcher:
         return claim
 
     async def _add_entries(
-        self, write: AddEntries, before: ResourceClaim, *, priority: RequestPriority, within: float
+        self, write: AddEntries, before: ResourceClaim, *, priority: RequestPriority, timeout_seconds: float
     ) -> ResourceClaim:
         """Return the claim with these entries added; an objection results from a concurrent change of the claim."""
         subresource = patches.subresource(write)
@@ -80,7 +86,7 @@ class ClaimPatcher:
                     subresource=subresource,
                     uid=before.metadata.uid,
                     priority=priority,
-                    within=within,
+                    timeout_seconds=timeout_seconds,
                     strategic=True,
                 )
             return await self._client.json_patch(
@@ -90,7 +96,7 @@ class ClaimPatcher:
                 model=ResourceClaim,
                 subresource=subresource,
                 priority=priority,
-                within=within,
+                timeout_seconds=timeout_seconds,
             )
         except Invalid as error:
             status = Status(code=409, reason="Conflict", message=error.message)

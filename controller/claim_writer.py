@@ -192,7 +192,7 @@ class ClaimWriter:
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
         priority = RequestPriority.URGENT if not _only_removes_entries(write, view) else RequestPriority.BULK
-        return await self._patcher.patch(write, before, priority=priority, within=self._write_timeout)
+        return await self._patcher.patch(write, before, priority=priority, write_timeout=self._write_timeout)
 
     async def _read_after_unknown_outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
         """Return the claim after a write of unknown outcome; None if its state remains unknown.
@@ -215,7 +215,7 @@ class ClaimWriter:
         """
         known = self._cache.claim(view.key)
         try:
-            claim = await self._client.get(CLAIMS, view.key, ResourceClaim, within=WRITE_TIMEOUT)
+            claim = await self._client.get(CLAIMS, view.key, ResourceClaim, timeout_seconds=WRITE_TIMEOUT)
         except NotFound:
             self._cache.forget_claim(view.key, view.claim.metadata.uid)
             return None
@@ -235,7 +235,7 @@ class ClaimWriter:
                 resource_version=action.resource_version,
                 uid=action.uid,
                 priority=RequestPriority.URGENT,
-                within=self._write_timeout(),
+                timeout_seconds=self._write_timeout(),
             )
         except Conflict:
             for name in await self._reread_pod(action.pod, action.uid):
@@ -265,7 +265,7 @@ class ClaimWriter:
         A gated pod changes once more right after its creation: kube-scheduler writes its condition.
         """
         try:
-            pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, within=WRITE_TIMEOUT)
+            pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, timeout_seconds=WRITE_TIMEOUT)
         except NotFound:
             self._cache.forget_pod(uid)
             return ()
@@ -289,7 +289,7 @@ class ClaimWriter:
                     model=PartialObjectMetadata,
                     uid=action.uid,
                     priority=RequestPriority.URGENT,
-                    within=self._write_timeout(),
+                    timeout_seconds=self._write_timeout(),
                 )
             except (Conflict, NotFound):
                 return  # that pod is gone: no kubelet waits
@@ -303,7 +303,7 @@ class ClaimWriter:
 
     async def _delete_claim(self, action: DeleteClaim) -> None:
         try:
-            await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._write_timeout())
+            await self._client.delete(CLAIMS, action.claim, uid=action.uid, timeout_seconds=self._write_timeout())
         except (Conflict, NotFound):
             self._cache.forget_claim(action.claim, action.uid)
 

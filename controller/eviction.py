@@ -103,7 +103,7 @@ class Evictor:
             if pod.terminal or pod.metadata.deleting:
                 return
             await self._set_disruption_condition(pod)
-            await self._client.delete(PODS, action.pod, uid=action.uid, within=self._write_timeout())
+            await self._client.delete(PODS, action.pod, uid=action.uid, timeout_seconds=self._write_timeout())
         except (NotFound, Conflict):  # gone, or another pod has its name: the informer reports it
             return
         self._metrics.evicted.labels(action.source.value).inc()
@@ -129,7 +129,7 @@ class Evictor:
             subresource="status",
             strategic=True,
             uid=pod.metadata.uid,
-            within=self._write_timeout(),
+            timeout_seconds=self._write_timeout(),
         )
 
     def _write_timeout(self) -> float:

@@ -60,7 +60,7 @@ class ClaimReader:
         try:
             async with asyncio.timeout(self._within), self._turns:
                 found = await self._client.get(
-                    CLAIMS, claim.key, ResourceClaim, priority=RequestPriority.URGENT, within=self._within
+                    CLAIMS, claim.key, ResourceClaim, priority=RequestPriority.URGENT, timeout_seconds=self._within
                 )
             return prepare_request(found, claim, driver=self._driver, pools=self._pools())
         except PrepareError as refused:

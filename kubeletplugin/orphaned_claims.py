@@ -92,7 +92,11 @@ class OrphanedClaimDetector:
         try:
             async with asyncio.timeout(self._within):
                 return await self._client.get(
-                    CLAIMS, preparation.claim.key, ResourceClaim, priority=RequestPriority.REPORT, within=self._within
+                    CLAIMS,
+                    preparation.claim.key,
+                    ResourceClaim,
+                    priority=RequestPriority.REPORT,
+                    timeout_seconds=self._within,
                 )
         except NotFound:
             return None

@@ -150,7 +150,7 @@ class ExtenderWriter:
                     resource_version=known.version,
                     uid=uid,
                     priority=RequestPriority.URGENT,
-                    within=self.timeout_until(deadline),
+                    timeout_seconds=self.timeout_until(deadline),
                 )
             except Conflict:
                 await self.read_reservation(known, deadline=deadline)
@@ -174,7 +174,7 @@ class ExtenderWriter:
                 ("", known.name),
                 UnstructuredObject,
                 priority=RequestPriority.URGENT,
-                within=self.timeout_until(deadline),
+                timeout_seconds=self.timeout_until(deadline),
             )
         except NotFound:
             self._cache.forget_reservation(known.info.uid)
@@ -189,7 +189,7 @@ class ExtenderWriter:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
         try:
             found: SchedulerPod = await self._client.get(
-                PODS, key, SchedulerPod, priority=RequestPriority.URGENT, within=self.timeout_until(deadline)
+                PODS, key, SchedulerPod, priority=RequestPriority.URGENT, timeout_seconds=self.timeout_until(deadline)
             )
         except NotFound:
             return None
@@ -221,7 +221,7 @@ class ExtenderWriter:
                 name=key[1],
                 subresource="binding",
                 priority=RequestPriority.URGENT,
-                within=self.timeout_until(deadline),
+                timeout_seconds=self.timeout_until(deadline),
             )
         except Conflict as error:
             raise PodChangedError(str(error)) from error
@@ -250,7 +250,7 @@ class ExtenderWriter:
             resource_version=known.version,
             uid=known.info.uid,
             priority=RequestPriority.URGENT,
-            within=self.timeout_until(deadline),
+            timeout_seconds=self.timeout_until(deadline),
         )
         self._cache.observe_reservation(answer)
         return msgspec.structs.replace(known, version=answer.metadata.resource_version)

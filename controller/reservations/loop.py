@@ -130,7 +130,7 @@ class ReservationLoop:
         self._clock = clock
         self._leadership = leadership
         self.cache = ReservationCache(placeholder_mode=placeholders)
-        self._writer = PodWriter(client, cache=self.cache, within=self._within)
+        self._writer = PodWriter(client, cache=self.cache, write_timeout=self._write_timeout)
         self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
         self._listener = listener
         self._acting = False
@@ -336,7 +336,9 @@ class ReservationLoop:
                 await self._create_placeholder(uid, action)
             case DeletePlaceholder():
                 try:
-                    await self._client.delete(PODS, action.key, uid=action.uid, grace_seconds=0, within=self._within())
+                    await self._client.delete(
+                        PODS, action.key, uid=action.uid, grace_seconds=0, timeout_seconds=self._write_timeout()
+                    )
                 except (NotFound, Conflict):
                     return
             case GetPod():
@@ -358,7 +360,7 @@ class ReservationLoop:
             subresource="status",
             resource_version=version,
             uid=uid,
-            within=self._within(),
+            timeout_seconds=self._write_timeout(),
         )
         self._written[uid] = self._clock.now()
         self._observe(answer)
@@ -373,7 +375,7 @@ class ReservationLoop:
                 manifest,
                 model=SchedulerPod,
                 namespace=manifest["metadata"]["namespace"],
-                within=self._within(),
+                timeout_seconds=self._write_timeout(),
             )
         except AlreadyExists:
             return  # the watch will deliver it
@@ -400,7 +402,9 @@ class ReservationLoop:
     async def _delete_reservation(self, uid: Uid) -> None:
         reservation, _ = self._get(uid)
         try:
-            await self._client.delete(RESERVATIONS, ("", reservation.metadata.name), uid=uid, within=self._within())
+            await self._client.delete(
+                RESERVATIONS, ("", reservation.metadata.name), uid=uid, timeout_seconds=self._write_timeout()
+            )
         except (NotFound, Conflict):
             return
 
@@ -442,7 +446,7 @@ class ReservationLoop:
             model=PartialObjectMetadata,
             subresource="status",
             uid=obj.metadata.uid,
-            within=self._within(),
+            timeout_seconds=self._write_timeout(),
         )
         self._record_event(
             obj.metadata,
@@ -468,5 +472,5 @@ class ReservationLoop:
             )
         )
 
-    def _within(self) -> float:
+    def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())

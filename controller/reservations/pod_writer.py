@@ -32,11 +32,11 @@ class StalePodError(Exception):
 class PodWriter:
     """Patches pods and caches each response at once, since the next step is decided on it."""
 
-    def __init__(self, client: Client, *, cache: ReservationCache, within: Callable[[], float]) -> None:
-        """Create the writer; ``within`` returns the timeout of a write in seconds."""
+    def __init__(self, client: Client, *, cache: ReservationCache, write_timeout: Callable[[], float]) -> None:
+        """Create the writer; ``write_timeout`` returns the timeout of a write in seconds."""
         self._client = client
         self._cache = cache
-        self._within = within
+        self._write_timeout = write_timeout
 
     async def apply(
         self,
@@ -75,7 +75,7 @@ class PodWriter:
             model=SchedulerPod,
             resource_version=pod.metadata.resource_version,
             uid=step.uid,
-            within=self._within(),
+            timeout_seconds=self._write_timeout(),
         )
         self._cache.observe_pod(answer)
 
@@ -101,7 +101,7 @@ class PodWriter:
             {"metadata": {"annotations": annotations, **({"labels": labels} if labels else {})}},
             model=SchedulerPod,
             uid=step.uid,
-            within=self._within(),
+            timeout_seconds=self._write_timeout(),
         )
         self._cache.observe_pod(answer)
 
@@ -115,6 +115,6 @@ class PodWriter:
             model=SchedulerPod,
             subresource="status",
             uid=step.uid,
-            within=self._within(),
+            timeout_seconds=self._write_timeout(),
         )
         self._cache.observe_pod(answer)

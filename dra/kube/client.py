@@ -123,11 +123,11 @@ class Client:
         model: type[T],
         *,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = READ_TIMEOUT,
+        timeout_seconds: float = READ_TIMEOUT,
     ) -> T:
         """Read one object from the API server."""
         codec = codec_of(resource, model)
-        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=within)
+        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=timeout_seconds)
         response = await self._sender.send(
             request, subject=resource.describe(key), label=resource.label, priority=priority
         )
@@ -244,7 +244,7 @@ class Client:
         resource_version: str | None = None,
         uid: Uid | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
         dry_run: bool = False,
         strategic: bool = False,
     ) -> T:
@@ -252,8 +252,8 @@ class Client:
 
         With `resource_version` the patch fails with `Conflict` unless the object still has that version; with `uid`,
         unless it is still the same object. The response is the only source about one's own write that is certain to be
-        in order: the next write of a chain takes its resourceVersion from the response. `within` bounds the whole call,
-        including the wait for the rate limiter; a leader passes what is left of its lease.
+        in order: the next write of a chain takes its resourceVersion from the response. `timeout_seconds` bounds the
+        whole call, including the wait for the rate limiter; a leader passes what is left of its lease.
 
         A `strategic` merge patch, supported for built-in kinds only, merges lists by their keys: it can add a condition
         without repeating the other conditions, whose fields may be unknown here.
@@ -275,7 +275,9 @@ class Client:
             label=_label(resource, subresource),
         )
         try:
-            return await self._write(write, codec_of(resource, model), priority=priority, within=within)
+            return await self._write(
+                write, codec_of(resource, model), priority=priority, timeout_seconds=timeout_seconds
+            )
         except Invalid as error:
             if uid is None or not error.has_field_cause("metadata.uid"):
                 raise
@@ -292,7 +294,7 @@ class Client:
         model: type[T],
         subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
     ) -> T:
         """Change an object with a JSON patch (RFC 6902) and return the resulting object.
 
@@ -307,7 +309,7 @@ class Client:
             subject=resource.describe(key),
             label=_label(resource, subresource),
         )
-        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
+        return await self._write(write, codec_of(resource, model), priority=priority, timeout_seconds=timeout_seconds)
 
     async def update_as_protobuf(  # noqa: PLR0913 - keyword-only, those of a patch
         self,
@@ -318,7 +320,7 @@ class Client:
         before: ResourceClaim,
         subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
     ) -> ResourceClaim:
         """Patch a claim whose JSON writes the API server refuses: see `dra.kube.protobuf_claim`.
 
@@ -326,7 +328,7 @@ class Client:
         between. Therefore the change is applied to any version that is equivalent to the claim ``before``, which was
         decided on, and tried up to `REWRITE_ATTEMPTS` times.
         """
-        deadline = self._clock.now() + within
+        deadline = self._clock.now() + timeout_seconds
         left = REWRITE_ATTEMPTS
         while True:
             left -= 1
@@ -338,7 +340,7 @@ class Client:
                     before=before,
                     subresource=subresource,
                     priority=priority,
-                    within=max(deadline - self._clock.now(), 0.0) / 2,
+                    timeout_seconds=max(deadline - self._clock.now(), 0.0) / 2,
                 )
             except Conflict:
                 if not left or self._clock.now() >= deadline:
@@ -353,12 +355,12 @@ class Client:
         before: ResourceClaim,
         subresource: str | None,
         priority: RequestPriority,
-        within: float,
+        timeout_seconds: float,
     ) -> ResourceClaim:
         subject, label = resource.describe(key), _label(resource, subresource)
         from dra.kube.protobuf_claim import PROTOBUF, ProtobufClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
 
-        read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=within)
+        read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=timeout_seconds)
         found = await self._sender.send(read, subject=subject, label=resource.label, priority=priority)
         try:
             claim = ProtobufClaim(found.body)
@@ -375,7 +377,7 @@ class Client:
             body=claim.encode(),
             content_type=PROTOBUF,
             accept=codec.accept_one,
-            timeout=within,
+            timeout=timeout_seconds,
         )
         response = await self._sender.send(write, subject=subject, label=label, priority=priority)
         return _decoded(codec.one, response.body, subject)
@@ -389,7 +391,7 @@ class Client:
         model: type[T],
         subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
     ) -> T:
         """Replace a whole object that was read as an `UnstructuredObject` (PUT): for paths that accept nothing else."""
         write = _Write(
@@ -399,7 +401,7 @@ class Client:
             subject=resource.describe(key),
             label=_label(resource, subresource),
         )
-        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
+        return await self._write(write, codec_of(resource, model), priority=priority, timeout_seconds=timeout_seconds)
 
     async def create(  # noqa: PLR0913 - keyword-only, and each is one property of a creation
         self,
@@ -411,7 +413,7 @@ class Client:
         name: str | None = None,
         subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
         dry_run: bool = False,
     ) -> T:
         """Create an object, or with `name` and `subresource` post to a subresource (``binding``, ``eviction``)."""
@@ -423,7 +425,7 @@ class Client:
             subject=resource.describe((namespace or "", name or body.get("metadata", {}).get("name") or "(new)")),
             label=_label(resource, subresource),
         )
-        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
+        return await self._write(write, codec_of(resource, model), priority=priority, timeout_seconds=timeout_seconds)
 
     async def apply(  # noqa: PLR0913 - keyword-only, and each is one property of an application
         self,
@@ -436,7 +438,7 @@ class Client:
         subresource: str | None = None,
         uid: Uid | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
         force: bool = True,
         dry_run: bool = False,
     ) -> T:
@@ -463,7 +465,7 @@ class Client:
             subject=resource.describe(key),
             label=_label(resource, subresource),
         )
-        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
+        return await self._write(write, codec_of(resource, model), priority=priority, timeout_seconds=timeout_seconds)
 
     async def delete(  # noqa: PLR0913 - keyword-only, and each is one property of a deletion
         self,
@@ -474,7 +476,7 @@ class Client:
         grace_seconds: int | None = None,
         propagation: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
-        within: float = WRITE_TIMEOUT,
+        timeout_seconds: float = WRITE_TIMEOUT,
     ) -> None:
         """Request the deletion of the object with this uid; raise `Conflict` if another object has its name."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
@@ -487,11 +489,11 @@ class Client:
             path=resource.path(*key),
             body=msgspec.json.encode(options),
             content_type=JSON,
-            timeout=within,
+            timeout=timeout_seconds,
         )
         await self._sender.send(request, subject=resource.describe(key), label=resource.label, priority=priority)
 
-    async def _write(self, write: _Write, codec: Codec[T], *, priority: RequestPriority, within: float) -> T:
+    async def _write(self, write: _Write, codec: Codec[T], *, priority: RequestPriority, timeout_seconds: float) -> T:
         request = Request(
             method=write.method,
             path=write.path,
@@ -499,7 +501,7 @@ class Client:
             body=msgspec.json.encode(write.body),
             content_type=write.content_type,
             accept=codec.accept_one,
-            timeout=within,
+            timeout=timeout_seconds,
         )
         response = await self._sender.send(request, subject=write.subject, label=write.label, priority=priority)
         return _decoded(codec.one, response.body, write.subject)

@@ -188,7 +188,7 @@ class LeaderElector:
         lease: Lease | None
         try:
             lease = await self._client.get(
-                LEASES, self._key, Lease, priority=RequestPriority.LEADERSHIP, within=self._request_timeout()
+                LEASES, self._key, Lease, priority=RequestPriority.LEADERSHIP, timeout_seconds=self._request_timeout()
             )
         except NotFound:
             lease = None
@@ -224,7 +224,7 @@ class LeaderElector:
             model=Lease,
             namespace=namespace,
             priority=RequestPriority.LEADERSHIP,
-            within=self._request_timeout(),
+            timeout_seconds=self._request_timeout(),
         )
 
     async def _patch(
@@ -240,7 +240,7 @@ class LeaderElector:
             model=Lease,
             resource_version=lease.metadata.resource_version,
             priority=RequestPriority.LEADERSHIP,
-            within=self._request_timeout(),
+            timeout_seconds=self._request_timeout(),
         )
 
     def _next_renew_time(self) -> str:

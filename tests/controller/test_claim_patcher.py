@@ -45,7 +45,7 @@ def send(client, claim):
     patching = ClaimPatcher(client)
 
     async def sent(write):
-        return await patching.patch(write, claim, priority=RequestPriority.NORMAL, within=lambda: 5.0)
+        return await patching.patch(write, claim, priority=RequestPriority.NORMAL, write_timeout=lambda: 5.0)
 
     return sent
 
@@ -68,7 +68,7 @@ async def test_an_entry_that_arrives_after_one_was_made_and_released_is_refused(
     cluster.put(CLAIMS, NAMESPACE, "train", status=status, metadata={"annotations": entered})
     with pytest.raises(Conflict):
         await ClaimPatcher(client).patch(
-            ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, within=lambda: 5.0
+            ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, write_timeout=lambda: 5.0
         )
 
 
@@ -79,7 +79,7 @@ async def test_an_entry_is_added_to_a_list_that_has_changed(cluster, client):
         for entries in lists
     )
     after = await ClaimPatcher(client).patch(
-        ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, within=lambda: 5.0
+        ENTER, msgspec.convert(before, ResourceClaim), priority=RequestPriority.NORMAL, write_timeout=lambda: 5.0
     )
     assert [entry.uid for entry in after.entries] == [uid("a"), uid("b"), uid("c"), JOB.uid]
 

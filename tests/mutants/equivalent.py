@@ -38,9 +38,9 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
         ): "a shortcut for the many owners without reservations: of no held claims none is assigned",
         (
             "controller/placement_reader.py",
-            "self._clock.now() - began < PIECE",
-            "(self._clock.now() - began <= PIECE)",
-        ): "a piece of work may take PIECE: nothing happens at just that instant",
+            "self._clock.now() - began < TIME_SLICE",
+            "(self._clock.now() - began <= TIME_SLICE)",
+        ): "a piece of work may take TIME_SLICE: nothing happens at just that instant",
     }
 )
 """(file, code before, code after) → why nobody can tell the difference."""

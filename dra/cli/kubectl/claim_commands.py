@@ -216,7 +216,7 @@ async def _apply_plan(
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
                 await DeallocationCheck(connection.client, cache=claim_cache, clock=connection.clock).check(write)
-            claim = await patching.patch(write, claim, priority=RequestPriority.NORMAL, within=_write_timeout)
+            claim = await patching.patch(write, claim, priority=RequestPriority.NORMAL, write_timeout=_write_timeout)
     except (Conflict, BoundMeanwhileError) as error:
         return error
     return None

@@ -88,7 +88,7 @@ async def test_what_else_is_invalid_stays_invalid():
 
 async def test_the_time_of_a_write_can_be_bounded():
     transport = Scripted(ok(pod("a")))
-    await patched(transport, within=1.5)
+    await patched(transport, timeout_seconds=1.5)
     assert transport.requests[0].timeout == 1.5
 
 

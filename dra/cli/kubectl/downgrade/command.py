@@ -69,7 +69,7 @@ class ClaimConverter:
                 continue  # waiting took time: read the claim again first
             try:
                 await self._patcher.patch(
-                    write, view.claim, priority=RequestPriority.NORMAL, within=self._write_timeout
+                    write, view.claim, priority=RequestPriority.NORMAL, write_timeout=self._write_timeout
                 )
             except Conflict:
                 continue
@@ -92,7 +92,7 @@ class ClaimConverter:
                 model=PartialObjectMetadata,
                 uid=gated.uid,
                 resource_version=gated.resource_version,
-                within=self._write_timeout(),
+                timeout_seconds=self._write_timeout(),
             )
         except (Conflict, NotFound):
             return
@@ -101,7 +101,9 @@ class ClaimConverter:
         """Remove our annotations from a claim or a pod."""
         patch = {"metadata": {"annotations": dict.fromkeys(names)}}
         try:
-            await self._client.merge_patch(kind, key, patch, model=PartialObjectMetadata, within=self._write_timeout())
+            await self._client.merge_patch(
+                kind, key, patch, model=PartialObjectMetadata, timeout_seconds=self._write_timeout()
+            )
         except NotFound:
             return
 
