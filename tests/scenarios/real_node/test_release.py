@@ -69,6 +69,6 @@ async def test_what_a_kubelet_has_forgotten_is_given_back_by_hand(
         return [text for text in await pods.failures(namespace) if f"is held by claim {namespace.name}/gpu" in text]
 
     await eventually(refusals, within=pods.WITHIN, saying="the next pod is refused, naming who has the GPU")
-    assert "is free" in release(real_node, target, uid)
+    assert ": released." in release(real_node, target, uid)
     await pods.has_gpu(namespace, real_node, "next", within=120)
     assert f"claim {namespace.name}/gpu (uid {uid}): was released manually: " in plugin.log
