@@ -300,17 +300,22 @@ async def it_heeds_taint_rules(work: Workplace) -> None:
 
 
 async def it_makes_claims_of_groups(work: Workplace) -> None:
-    """A PodGroup asks for a claim, after the lists are there."""
-    await work.start()
-    namespace, shape = work.namespace, PodShape(claim_template="gpu", group="crew")
+    """A PodGroup that the list shows gets its claim, and one that only the watch can show.
+
+    A controller is ready before it has listed a kind that not every API server serves.
+    """
+    namespace = work.namespace
     await namespace.create(objects.claim_template("gpu", device_class=work.devices))
-    await namespace.create(objects.pod_group("crew", shape))
-    await eventually(
-        lambda: namespace.get(POD_GROUPS, "crew"),
-        until=lambda group: group["status"].get("resourceClaimStatuses"),
-        within=SOON,
-        saying="its status names its claim",
-    )
+    for name in ("listed", "watched"):
+        await namespace.create(objects.pod_group(name, PodShape(claim_template="gpu", group=name)))
+        if name == "listed":
+            await work.start()
+        await eventually(
+            lambda name=name: namespace.get(POD_GROUPS, name),
+            until=lambda group: group.get("status", {}).get("resourceClaimStatuses"),
+            within=SOON,
+            saying=f"the status of {name} names its claim",
+        )
 
 
 async def it_asks_for_groups(work: Workplace) -> None:
