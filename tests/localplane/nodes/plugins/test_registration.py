@@ -257,6 +257,7 @@ async def test_a_driver_that_comes_back_in_time_keeps_its_slices(folders, user):
 async def test_a_reboot_forgets_plugins_and_cdi_files_and_finds_the_plugins_again(node, folders, user):
     async with SocketPlugin(folders) as plugin:
         await eventually(registered(node))
+        await eventually(lambda: plugin.statuses == [(True, "")])  # the plugin hears of its registration a moment later
         (folders.cdi / "test.json").write_text("{}")
         await publish(user, "mine")
         node.restart()
@@ -264,7 +265,7 @@ async def test_a_reboot_forgets_plugins_and_cdi_files_and_finds_the_plugins_agai
         assert not list(folders.cdi.iterdir())
         await eventually_names(user, [])
         await eventually(registered(node))
-        assert plugin.statuses == [(True, ""), (True, "")]
+        await eventually(lambda: plugin.statuses == [(True, ""), (True, "")])
 
 
 SOCKET_PATH_MAX = 107
