@@ -395,6 +395,8 @@ async def it_follows_workloads(plural: str, work: Workplace) -> None:
     """A claim names a workload that comes later."""
     kind, namespace, name = KINDS[plural], work.namespace, f"early-{plural}"
     await _used_claim(work, name, kind, workload=f"late-{plural}")
+    # Only then has the controller listed the kind, and nothing but the watch can show the workload.
+    await steps.told(namespace, name, "WorkloadNotFound", within=SOON)
     made = await _create(namespace, kind, f"late-{plural}")
     await steps.claim_is(
         namespace,
