@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from controller.tombstones import Tombstones
 from dra.api.reservations import well_known
 from dra.api.reservations.model import (
     MalformedReservationError,
@@ -41,6 +40,7 @@ from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations, quantities
+from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.quantities import Amounts
 from dra.model.resource_versions import is_older
@@ -87,7 +87,7 @@ class SchedulerCache:
         self.stored_annotations: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self._reservations: dict[Uid, CachedReservation] = {}
-        self._deleted = Tombstones()
+        self._deleted = DeletedUids()
         self._assumed: dict[Uid, ReservationInfo] = {}
         self._resize_amounts: dict[Uid, Amounts] = {}
         self._unreadable: dict[Uid, str] = {}

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from controller.reservations.pending_pods import PendingPods
-from controller.tombstones import Tombstones
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
@@ -28,6 +27,7 @@ from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model import annotations
+from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
 from dra.model.resource_versions import is_older
@@ -91,7 +91,7 @@ class ReservationCache:
         self._ended_pods: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
         self._create_errors: dict[Uid, str] = {}
-        self._deleted = Tombstones()
+        self._deleted = DeletedUids()
         """Deleted pods."""
 
     def observe(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> Reservation | None:
@@ -100,8 +100,7 @@ class ReservationCache:
         An older version than the cached one is ignored; then the argument itself is returned.
         """
         before = self._reservations.get(uid)
-        known = self._versions.get(uid, "")
-        if known.isdecimal() and version.isdecimal() and int(version) < int(known):
+        if is_older(version, self._versions.get(uid, "")):
             return reservation
         self._reservations[uid], self._versions[uid] = reservation, version
         listed = {Uid(each.uid) for each in reservation.status.current_owners}
@@ -144,15 +143,18 @@ class ReservationCache:
 
         The response to a write may come later than the watch events of the changes after that write.
         """
-        if self._is_outdated(pod):
+        uid, reservation = pod.metadata.uid, placeholders.reservation_uid_of(pod.metadata)
+        known = (self._pods if reservation is None else self._placeholders.get(reservation, {})).get(uid)
+        if uid in self._deleted:
+            return
+        if known is not None and is_older(pod.metadata.resource_version, known.metadata.resource_version):
             return
         annotations.trim_annotations(
             pod.metadata,
             keep=well_known.RETAINED_POD_ANNOTATIONS,
             value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
         )
-        uid = pod.metadata.uid
-        if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
+        if reservation is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
             self._create_errors.pop(reservation, None)
             self.changed.add(reservation)
@@ -160,20 +162,12 @@ class ReservationCache:
         if self.placeholder_mode is PlaceholderMode.YIELDING:
             self.changed |= self.pending_pods.observe(pod)
         self._drop_live_read(uid, pod)
-        before = self._pods.get(uid)
         self._pods[uid] = pod
-        for allocated in {_allocated_reservation(each) for each in (before, pod) if each is not None}:
+        for allocated in {_allocated_reservation(each) for each in (known, pod) if each is not None}:
             if allocated:
                 self._pods_by_reservation.setdefault(allocated, {})[uid] = None
                 self._never_bound.get(allocated, set()).discard(uid)
                 self._mark_owners_changed(allocated)
-
-    def _is_outdated(self, pod: SchedulerPod) -> bool:
-        uid, reservation = pod.metadata.uid, placeholders.reservation_uid_of(pod.metadata)
-        pods = self._pods if reservation is None else self._placeholders.get(reservation, {})
-        known = pods.get(uid)
-        outdated = known is not None and is_older(pod.metadata.resource_version, known.metadata.resource_version)
-        return outdated or uid in self._deleted
 
     def without_node(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
         """Return the reservations whose node is not among the given nodes."""

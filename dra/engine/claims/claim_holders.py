@@ -19,10 +19,11 @@ from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.reservation_info import ReservationInfo, template_resource_claims
 from dra.model import references
 from dra.model.claims import ResourceClaim
+from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
-MAX_TOMBSTONES: Final = 10_000
+DELETED_RESERVATIONS_MAX: Final = 10_000
 """Maximum number of deleted reservations whose uids are remembered; a response to our own request comes within seconds.
 """
 
@@ -93,7 +94,7 @@ class ClaimHolders:
         """Whether reservations are watched; if not, their entries are left to other components."""
 
         self._known: dict[Uid, _KnownReservation] = {}
-        self._tombstones: dict[Uid, None] = {}
+        self._deleted = DeletedUids(DELETED_RESERVATIONS_MAX)
         self._reservations_by_claim: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, set[Key]] = {}
         """Claims that have a reservation as an owner, or in ``status.reservedFor``."""
@@ -114,7 +115,7 @@ class ClaimHolders:
             namespace=namespace,
             claim_keys=template_claim_keys(reservation),
         )
-        if uid in self._tombstones or self._known.get(uid) == known:
+        if uid in self._deleted or self._known.get(uid) == known:
             return _NO_CLAIMS
         affected = self._forget(uid)
         self._known[uid] = known
@@ -128,9 +129,7 @@ class ClaimHolders:
 
     def forget(self, uid: Uid) -> frozenset[Key]:
         """Record that a reservation is certainly deleted; return the claims that this affects."""
-        self._tombstones[uid] = None
-        if len(self._tombstones) > MAX_TOMBSTONES:
-            del self._tombstones[next(iter(self._tombstones))]
+        self._deleted.add(uid)
         return self._forget(uid)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
@@ -148,7 +147,7 @@ class ClaimHolders:
 
     def state(self, uid: Uid) -> HolderState:
         """Return the state of a reservation."""
-        if uid in self._tombstones:
+        if uid in self._deleted:
             return HolderState.OVER
         known = self._known.get(uid)
         return HolderState.UNKNOWN if known is None else known.state
