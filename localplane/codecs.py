@@ -16,8 +16,7 @@ from localplane.objects import Object, encode
 from localplane.schemas import body_parser, go_decoder, protobuf
 from localplane.schemas.body_parser import BodySyntaxError
 from localplane.schemas.builtin_schemas import OBJECT_META, BuiltinSchemas, Dialect, load_builtin_schemas
-from localplane.schemas.go_decoder import UnmarshalTypeError, json_type_name
-from localplane.schemas.go_format import format_as_go
+from localplane.schemas.go_decoder import UnmarshalTypeError, format_as_go, json_type_name
 from localplane.schemas.scalars import ScalarDecodeError
 from localplane.schemas.schema import Schema
 from localplane.status_errors import FieldError, FieldErrorType, StatusError

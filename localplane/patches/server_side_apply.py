@@ -20,8 +20,7 @@ from localplane import status_errors
 from localplane.objects import Mutation, Object, decode, encode
 from localplane.patches import field_sets
 from localplane.patches.field_sets import FieldSet
-from localplane.schemas.go_decoder import json_type_name
-from localplane.schemas.go_format import format_as_go
+from localplane.schemas.go_decoder import format_as_go, json_type_name
 from localplane.schemas.schema import ElementRelationship, Schema
 from localplane.status_errors import StatusError
 

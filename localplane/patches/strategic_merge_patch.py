@@ -15,8 +15,7 @@ from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from localplane.objects import Mutation, Object, encode
-from localplane.schemas.go_decoder import json_type_name
-from localplane.schemas.go_format import format_as_go
+from localplane.schemas.go_decoder import format_as_go, json_type_name
 from localplane.schemas.schema import Schema
 from localplane.status_errors import StatusError, bad_request
 
@@ -156,8 +155,8 @@ def _merge_list_of_maps(target: list[_Json], patch: list[_Json], schema: Schema,
             merged.append(
                 each
             )  # keeps its directives, about which decoding warns: upstream does not remove them either
-    warnings = order if isinstance(order, list) else changes
-    wanted = [_comparable(each.get(key)) for each in warnings if isinstance(each, dict)]
+    ordered = order if isinstance(order, list) else changes
+    wanted = [_comparable(each.get(key)) for each in ordered if isinstance(each, dict)]
     mine = [_comparable(each.get(key)) for each in changes]
     if [each for each in wanted if each in mine] != mine:
         shown = f"{format_as_go(changes)}\n doesn't match $setElementOrder list:\n{format_as_go(order)}"
