@@ -230,7 +230,7 @@ class ClaimWriter:
             pod = await self._client.merge_patch(
                 PODS,
                 action.pod,
-                patches.ungate_patch(),
+                patches.ungate_patch(action.other_gates),
                 model=Pod,
                 resource_version=action.resource_version,
                 uid=action.uid,

@@ -217,8 +217,11 @@ class PlacementReader:
     async def _read_snapshot(self) -> ClusterSnapshot:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
         infos: dict[str, NodeInfo] = {}
+        names: set[str] = set()
         async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+            names.update(each.name for each in hosts.unreadable)
             for host in hosts.items:
+                names.add(host.metadata.name)
                 if host.ready and not host.metadata.deleting:
                     info = infos[host.metadata.name] = NodeInfo(host.metadata.name)
                     info.observe(host)
@@ -231,7 +234,15 @@ class PlacementReader:
         classes: dict[str, DeviceClass] = {}
         async for found in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
             classes |= {each.metadata.name: each for each in found.items}
-        return ClusterSnapshot(infos, inventory, classes, self._cache.ledger, self._shares(), taints=self._cache.taints)
+        return ClusterSnapshot(
+            node_infos=infos,
+            inventory=inventory,
+            classes=classes,
+            ledger=self._cache.ledger,
+            shares=self._shares(),
+            taints=self._cache.taints,
+            node_names=frozenset(names),
+        )
 
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()

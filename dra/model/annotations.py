@@ -11,6 +11,7 @@ from typing import Final
 from dra.model import workload_reservations
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME
 from dra.model.meta import ObjectMeta
+from dra.model.pods import GANG_ANNOTATIONS
 
 RETAIN_ALL_MAX_CHARACTERS: Final = 4096
 """Maximum number of characters of all annotations together, names and values, up to which all of them are kept."""
@@ -29,6 +30,7 @@ CLAIM_RULE_ANNOTATIONS: Final = frozenset(
         workload_reservations.FORCE_RELEASE,
         POD_CLAIM_NAME,
         EXTENDED_RESOURCE_CLAIM,
+        *GANG_ANNOTATIONS,
     }
 )
 """Annotations of claims and pods that the rules for claims read or write."""

@@ -1,5 +1,6 @@
 """Nodes and node selectors, with the rules by which selectors match nodes."""
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -143,3 +144,9 @@ def selected_node_names(selector: NodeSelector) -> frozenset[str] | None:
             return None
         names.update(wanted[0] if wanted else ())
     return frozenset(names)
+
+
+def are_all_deleted(selector: NodeSelector | None, *, existing: AbstractSet[str]) -> bool:
+    """Return whether a selector selects nodes by their names, and no Node object of these names exists."""
+    names = selected_node_names(selector) if selector is not None else None
+    return bool(names) and names is not None and names.isdisjoint(existing)

@@ -12,6 +12,12 @@ POD_READY_TO_START_CONTAINERS: Final = "PodReadyToStartContainers"
 
 POD_SCHEDULED: Final = "PodScheduled"
 
+GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "gang.scheduling.koordinator.sh/name")
+"""Annotations that name the gang of a pod: those of Volcano and of Koordinator."""
+
+GANG_LABELS: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+"""Labels that name the gang of a pod: those of the coscheduling plugin, the second one also of Koordinator."""
+
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """Condition that a component sets before it ends a pod for an external reason; a podFailurePolicy may check it."""
 
@@ -118,6 +124,13 @@ class Pod(Struct, frozen=True):
     def gates(self) -> tuple[str, ...]:
         """The names of the remaining scheduling gates of the pod."""
         return tuple(gate.name for gate in self.spec.scheduling_gates or ())
+
+    @property
+    def gang(self) -> str:
+        """The name of the group of pods that a scheduler other than kube-scheduler schedules together; or empty."""
+        annotations, labels = self.metadata.annotations or {}, self.metadata.labels or {}
+        named = (*(annotations.get(key) for key in GANG_ANNOTATIONS), *(labels.get(key) for key in GANG_LABELS))
+        return next(filter(None, named), "")
 
     def condition(self, kind: str) -> PodCondition | None:
         """Return the condition of the given type, if the pod has it."""

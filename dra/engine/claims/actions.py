@@ -63,6 +63,8 @@ class Ungate(Struct, frozen=True):
     pod: Key
     uid: Uid
     resource_version: str
+    other_gates: tuple[str, ...] = ()
+    """Gates that stay, in their order."""
 
 
 class ResyncPod(Struct, frozen=True):

@@ -470,7 +470,8 @@ class ClaimCache:
             record.put_consumer(after)
             if concerns:
                 self.dirty.add(key)
-        if not after.claims and after.gated_by_us_only and after.stage is Stage.GATED:
+        ours_goes = after.gated_by_us_only or after.precedes_other_gates
+        if not after.claims and ours_goes and after.stage is Stage.GATED:
             self._gated_without_claim[after.uid] = after
             self.dirty.add((after.namespace, NO_CLAIM))
         else:

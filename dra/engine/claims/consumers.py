@@ -16,6 +16,10 @@ from dra.model.references import ConsumerReference
 from dra.model.templates import is_pod_group
 from dra.model.workload_reservations import PRE_LIST
 
+GATES_REMOVED_LAST: Final = frozenset({"scheduling.volcano.sh/queue-allocation-gate"})
+"""Scheduling gates that their controllers remove only if no other gate is left: if the gate of this project waited for
+such a gate, both would stay for ever (Volcano, ``HasOnlyVolcanoSchedulingGate``)."""
+
 DEFAULT_GRACE_PERIOD: Final = 30.0
 """Seconds of ``terminationGracePeriodSeconds`` if a pod sets none (upstream's default)."""
 
@@ -54,6 +58,8 @@ class Consumer(Struct, frozen=True):
     """Claims that only the pod's status names: the pod may use such a claim if the claim was generated for the pod."""
     gates: tuple[str, ...] = ()
     pod_group: str = ""
+    gang_annotation: str = ""
+    """Name of the group of pods that a scheduler other than kube-scheduler schedules together."""
     was_gated: bool = False
     """Whether this controller removed the pod's gate: its entry was a promise to the scheduler."""
     was_started: bool = False
@@ -100,9 +106,23 @@ class Consumer(Struct, frozen=True):
         return owner.uid == self.uid or (bool(self.pod_group) and is_pod_group(owner) and owner.name == self.pod_group)
 
     @property
+    def gang(self) -> str:
+        """Return the name of the group of pods that a scheduler schedules together; empty if the pod has none."""
+        return self.pod_group or self.gang_annotation
+
+    @property
     def gated_by_us_only(self) -> bool:
         """Return whether only this project's gate is left: pods with foreign gates wait for those gates first."""
         return self.gates == (SCHEDULING_GATE,)
+
+    @property
+    def precedes_other_gates(self) -> bool:
+        """Return whether the gates that are left beside this project's are removed only after this project's."""
+        return (
+            SCHEDULING_GATE in self.gates
+            and len(self.gates) > 1
+            and GATES_REMOVED_LAST.issuperset(gate for gate in self.gates if gate != SCHEDULING_GATE)
+        )
 
     @property
     def is_unlistable(self) -> bool:
@@ -161,7 +181,8 @@ def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instan
         generated_claims=pods.generated_claim_names(pod),
         gates=pod.gates,
         pod_group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
-        was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
+        gang_annotation=pod.gang,
+        was_gated=before is not None and (before.was_gated or before.gated_by_us_only or before.precedes_other_gates),
         was_started=stage is Stage.STARTING
         and before is not None
         and (before.stage is Stage.STARTED or before.was_started),
@@ -190,4 +211,5 @@ def is_relevant_change(before: Consumer, after: Consumer) -> bool:
         or before.priority != after.priority
         or before.nominated != after.nominated
         or before.opted_in != after.opted_in
+        or before.gang_annotation != after.gang_annotation
     )

@@ -15,6 +15,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
 from dra.engine.claims.stuck_allocations import (
     NEEDS_EVIDENCE,
+    StuckCause,
     binding_conditions_end_at,
     find_stuck_cause,
     is_proven,
@@ -45,6 +46,13 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     cause, at = found
     if now < at:
         return desired.wake_by(at)
+    if cause is StuckCause.NODES_DELETED:  # no wait: a pod that is bound now does not start, and PodGC deletes the pod
+        return _revoke(view, cause, now, desired)
+    return _revoke_once_unbindable(view, cause, now, desired)
+
+
+def _revoke_once_unbindable(view: ClaimView, cause: StuckCause, now: Instant, desired: Desired) -> Desired:
+    """Unlist the waiting pods behind a guard, and deallocate when no cycle that saw an entry can bind one of them."""
     horizon = max((_horizon(view, c) for c in view.waiting), default=view.unseen_bind_horizon)
     quiet = view.history.podless_since
     explained = view.reason(
@@ -58,9 +66,13 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         return desired
     if now < quiet + horizon:
         return desired.wake_by(quiet + horizon)
+    return _revoke(view, cause, now, desired)
+
+
+def _revoke(view: ClaimView, cause: StuckCause, now: Instant, desired: Desired) -> Desired:
     if not is_proven(view, cause, now):
         return desired.with_lookups(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
-    return _deallocate(view, desired, cause=f"no pod can use the allocation ({cause.value})")
+    return _deallocate(view, desired.replace(revoking=True), cause=f"no pod can use the allocation ({cause.value})")
 
 
 def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desired:

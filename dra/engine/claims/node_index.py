@@ -133,7 +133,11 @@ class NodeIndex:
             name for name in asked if nodes.matches_node_selector(selector, name=name, labels=self._states[name].labels)
         )
         usable = len(self._usable & inside)
-        return inside, UsableNodes(inside=usable, outside=len(self._usable) - usable)
+        return inside, UsableNodes(
+            inside=usable,
+            outside=len(self._usable) - usable,
+            all_deleted=nodes.are_all_deleted(selector, existing=self._states.keys()),
+        )
 
 
 class _Boot(NamedTuple):

@@ -77,9 +77,9 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def ungate_patch() -> dict[str, Any]:
-    """Return the merge patch that removes this project's gate from a pod that has no other gate."""
-    return {"spec": {"schedulingGates": None}}
+def ungate_patch(other_gates: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the merge patch that removes this project's gate from a pod; a merge patch replaces the whole list."""
+    return {"spec": {"schedulingGates": [{"name": gate} for gate in other_gates] or None}}
 
 
 def resync_patch(stamp: str) -> dict[str, Any]:

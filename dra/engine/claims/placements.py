@@ -73,6 +73,8 @@ class ClusterSnapshot:
     ledger: Ledger
     shares: ConsumedCapacityCollection
     taints: TaintIndex = field(default_factory=TaintIndex)
+    node_names: frozenset[str] = frozenset()
+    """The names of all nodes, including nodes that are not ready."""
 
 
 @dataclass(slots=True)
@@ -160,6 +162,7 @@ class PlacementSearch:
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),
             only_lacks_room=any(shape.inside for shape in self._shapes),
+            nodes_deleted=nodes.are_all_deleted(self._allocation.node_selector, existing=self._picture.node_names),
             lost_device=self._gone,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dra.engine.claims.actions import ClaimPlan, Ungate
-from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
@@ -17,6 +17,10 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 
 OPENER_TURN: Final = 10.0
 """Seconds for which an unschedulable opener keeps its turn."""
+
+DEMAND_MAX: Final = 110
+"""Maximum number of pods of an unallocated claim that are ungated because no node took the opener. Autoscalers see only
+ungated pods, and add a node for the pods that they see; a node takes 110 pods by default (kubelet, ``maxPods``)."""
 
 UNGATE_BATCH: Final = 32
 UNGATE_INTERVAL: Final = 0.1
@@ -33,6 +37,16 @@ MISSING_CLAIM_GRACE: Final = 2.0
 def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Ungate pods: a claim's own pod at once, listed pods, and one opener while the claim is unallocated."""
     del policy
+    return _ungate_first(view, _ungate_ready(view, now, desired))
+
+
+def _ungate_first(view: ClaimView, desired: Desired) -> Desired:
+    """Ungate the pods whose other gates are removed only after this project's; they are listed once ungated."""
+    first = tuple(c for c in view.gated if c.precedes_other_gates)
+    return desired.replace(ungate=(*desired.ungate, *first)) if first else desired
+
+
+def _ungate_ready(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     ready = sorted((c for c in view.gated if c.gated_by_us_only), key=lambda c: c.scheduling_order)
     if not ready:
         return desired
@@ -65,7 +79,8 @@ def _openers(
     """Return the pods to ungate so that the claim gets allocated, and when to decide again.
 
     Only one opener at a time: several pods that allocate one claim concurrently make each other fail. A gang is one
-    opener, since its pods need each other.
+    opener, since its pods need each other. Once a scheduler has found no node for the opener, up to `DEMAND_MAX` pods
+    follow at once: an autoscaler that saw one pod would add a node for one pod.
     """
     turns = [opener_turn_ends_at(c) for c in waiting]
     if any(end > now for end in turns):
@@ -73,7 +88,10 @@ def _openers(
     if not free:
         return (), NEVER
     first = free[0]
-    together = tuple(c for c in free if c.pod_group == first.pod_group) if first.pod_group else (first,)
+    together = tuple(c for c in free if c.gang == first.gang) if first.gang else (first,)
+    if any(c.unschedulable_since is not None for c in waiting):
+        others = [c for c in free if c not in together]
+        together += tuple(others[: max(DEMAND_MAX - len(waiting) - len(together), 0)])
     return together, now + OPENER_TURN
 
 
@@ -88,7 +106,7 @@ def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> Clai
     """Ungate pods that have nothing to wait for: no claim of that name, or only claims of their own."""
     ungate, wake_at = [], NEVER
     for consumer in sorted(consumers, key=lambda c: c.scheduling_order):
-        if not consumer.gated_by_us_only:
+        if not (consumer.gated_by_us_only or consumer.precedes_other_gates):
             continue
         if now >= consumer.first_seen + MISSING_CLAIM_GRACE:
             ungate.append(ungate_action(consumer))
@@ -99,4 +117,5 @@ def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> Clai
 
 def ungate_action(consumer: Consumer) -> Ungate:
     """Return the action that ungates a pod."""
-    return Ungate(pod=consumer.key, uid=consumer.uid, resource_version=consumer.resource_version)
+    others = tuple(gate for gate in consumer.gates if gate != SCHEDULING_GATE)
+    return Ungate(pod=consumer.key, uid=consumer.uid, resource_version=consumer.resource_version, other_gates=others)

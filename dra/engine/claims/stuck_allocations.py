@@ -4,11 +4,16 @@ A scheduler has found the waiting pods unschedulable, so no node of the allocati
 the nodes may be full for a minute, and no other node may have such a device. So the allocation is revoked only if
 
 * a device of it cannot be bound, by its own conditions (KEP-5007): every scheduler refuses the allocation then, or
+* the allocation names its nodes, and a live read shows that none of these Node objects exists, or
 * the allocator of this engine finds other devices for a waiting pod, on a node that has room for the pod, and no node
   of the allocation could take a waiting pod at present (`Placements`, a live read).
 
 Pods that no scheduler has judged cannot keep an allocation for ever: their scheduler may not run. Neither can a lasting
 nomination: cluster autoscalers and quota systems write ``nominatedNodeName`` too.
+
+An allocation whose nodes were all deleted needs neither another placement nor the wait for binding cycles. No kubelet
+prepares its devices any more, and cluster autoscaler adds no node for a pod whose claim is allocated to another node:
+controller and autoscaler would wait for each other.
 """
 
 from collections.abc import Iterator
@@ -57,15 +62,18 @@ _KEEPING: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RES
 class StuckCause(StrEnum):
     """The cause for which no pod can use an allocation."""
 
-    NODES_LOST = "its nodes are gone, not ready, cordoned or tainted"
+    NODES_DELETED = "its nodes were deleted"
+    NODES_LOST = "its nodes are not ready, cordoned or tainted"
     NODES_FULL = "its nodes are full, and other nodes have room"
     DEVICES_LOST = "its devices are gone or tainted"
     BINDING_FAILED = "a device reports a binding failure"
     BINDING_TIMED_OUT = "a device has not met its binding conditions in time"
 
 
-NEEDS_EVIDENCE: Final = frozenset({StuckCause.NODES_LOST, StuckCause.NODES_FULL, StuckCause.DEVICES_LOST})
-"""Causes that require another placement to exist."""
+NEEDS_EVIDENCE: Final = frozenset(
+    {StuckCause.NODES_DELETED, StuckCause.NODES_LOST, StuckCause.NODES_FULL, StuckCause.DEVICES_LOST}
+)
+"""Causes that a live read must confirm."""
 
 
 def find_stuck_cause(view: ClaimView, *, now: Instant) -> tuple[StuckCause, Instant] | None:
@@ -79,6 +87,8 @@ def find_stuck_cause(view: ClaimView, *, now: Instant) -> tuple[StuckCause, Inst
         if cause is None:
             return None
     at = since + _patience(view, FULL_PATIENCE if cause is StuckCause.NODES_FULL else PATIENCE)
+    if cause is StuckCause.NODES_DELETED:
+        return cause, at
     if any(c.unschedulable_since is None and now - c.stage_since >= SCHEDULER_VERDICT_WITHIN for c in view.waiting):
         at += UNJUDGED_PATIENCE
     nominated = ((c, c.nominated_since) for c in view.waiting if c.nominated_since is not None)
@@ -91,16 +101,19 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
     A revocation requires that no pod consumes the claim and that no foreign or doubtful entry is in the list. Gated
     pods do not count: no scheduler has tried them. It also requires that pods can be unlisted one by one: a pod that an
     entry for many pods admits may be bound at any moment.
+
+    Where all nodes of the allocation were deleted, the pods need not be unlisted first, and each waiting pod counts:
+    some schedulers never say that a pod is unschedulable.
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if (
-        view.admits_any_pod
-        or any(entry.reference.is_pod_group and not _is_leaving(entry) for entry in view.entries)
-        or any(_keeps_allocation(entry) for entry in view.entries)
-    ):
+    if any(_keeps_allocation(entry) for entry in view.entries):
         return None
     if may_run_without_object(view, now):  # vanished pods may be the last on a lost node
+        return None
+    if view.usable_nodes.all_deleted:
+        return min(c.stage_since for c in view.waiting)
+    if view.admits_any_pod or any(e.reference.is_pod_group and not _is_leaving(e) for e in view.entries):
         return None
     return min((c.unschedulable_since for c in view.waiting if c.unschedulable_since is not None), default=None)
 
@@ -113,6 +126,8 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
     if view.placements is None:
         return since + _patience(view, FULL_PATIENCE if view.usable_nodes.inside else PATIENCE)
     first, longest = LOOKUP_BACKOFF
+    if view.usable_nodes.all_deleted and not view.placements.nodes_deleted:  # looked up before the deletion
+        return view.placements.at + PATIENCE
     if any(c.uid not in view.placements.pods for c in _unschedulable(view)[:LOOKUP_PODS]):
         return view.placements.at + first
     return view.placements.at + min(first * 2.0 ** min(view.placements.repeated, 16), longest)
@@ -181,6 +196,8 @@ def _by_placements(view: ClaimView) -> StuckCause | None:
     found = view.placements
     if found is None or found.error:
         return None
+    if found.nodes_deleted and view.usable_nodes.all_deleted:
+        return StuckCause.NODES_DELETED
     judged = {c.uid for c in _unschedulable(view)}
     if judged & found.fit_here or not judged & found.fit_elsewhere:
         return None

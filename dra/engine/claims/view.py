@@ -155,6 +155,8 @@ class UsableNodes(Struct, frozen=True):
 
     inside: int = 0
     outside: int = 0
+    all_deleted: bool = False
+    """Whether the allocation names its nodes, and no Node object of these names exists."""
 
 
 class Placements(Struct, frozen=True):
@@ -175,6 +177,9 @@ class Placements(Struct, frozen=True):
 
     only_lacks_room: bool = False
     """Whether a node of the allocation suits a pod and only lacks room."""
+
+    nodes_deleted: bool = False
+    """Whether the allocation names its nodes, and no Node object of these names exists."""
 
     lost_device: str = ""
     """A device of the allocation that no driver offers any longer, or whose taint evicts pods."""

@@ -265,8 +265,8 @@ def pod(name, *, version=1, **form):
 
     ``node``; ``ready``: since when its sandbox is (a text), False if the kubelet says that it is not; ``phase``;
     ``claims``; ``templates``: entry of the spec → generated claim, or None; ``gates``; ``deleting``; ``unschedulable``:
-    the scheduler's message; ``nominated``; ``pod_group``; ``volumes``; ``priority``; ``annotations``; ``created``;
-    ``grace``: the grace period of the spec; ``asked``: that of the deletion.
+    the scheduler's message; ``nominated``; ``pod_group``; ``volumes``; ``priority``; ``labels``; ``annotations``;
+    ``created``; ``grace``: the grace period of the spec; ``asked``: that of the deletion.
     """
     conditions = []
     if "ready" in form:
@@ -294,6 +294,7 @@ def pod(name, *, version=1, **form):
             creation_timestamp=form.get("created", "2026-11-20T12:00:00Z"),
             deletion_timestamp="2026-11-20T12:00:00Z" if form.get("deleting") else None,
             deletion_grace_period_seconds=form.get("asked"),
+            labels=form.get("labels"),
             annotations=form.get("annotations"),
         ),
         spec=PodSpec(

@@ -10,6 +10,7 @@ from dra.model.nodes import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeStatus,
+    are_all_deleted,
     matches_node_selector,
     selected_node_names,
 )
@@ -139,9 +140,31 @@ def test_nobody_else_than_those_named_satisfies_a_selector(terms, name):
     assert names is None or name in names or not matches_node_selector(selector, name=name, labels={"zone": "a"})
 
 
+def named(*names):
+    by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=list(names))
+    return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])
+
+
+ZONE_A = NodeSelector(
+    node_selector_terms=[
+        NodeSelectorTerm(match_expressions=[NodeSelectorRequirement(key="zone", operator="In", values=["a"])])
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("selector", "existing", "deleted"),
+    [
+        pytest.param(named("a", "b"), {"c"}, True, id="no-node-of-these-names"),
+        pytest.param(named("a", "b"), {"b"}, False, id="one-is-left"),
+        pytest.param(named(), {"c"}, False, id="no-names"),
+        pytest.param(ZONE_A, {"c"}, False, id="by-labels"),
+        pytest.param(None, set(), False, id="all-nodes"),
+    ],
+)
+def test_whether_all_nodes_of_a_selector_are_deleted(selector, existing, deleted):
+    assert are_all_deleted(selector, existing=existing) is deleted
+
+
 def test_a_selector_by_name_needs_no_other_node():
-    by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=["a", "b"])
-    assert selected_node_names(NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])) == {
-        "a",
-        "b",
-    }
+    assert selected_node_names(named("a", "b")) == {"a", "b"}

@@ -99,6 +99,16 @@ def test_the_nodes_of_an_allocation_are_counted_as_they_come_and_go(world):
     assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=1, outside=0)
 
 
+def test_an_allocation_whose_nodes_are_all_deleted_is_seen_until_one_is_back(world):
+    told(world, node("n1"), node("n2"), node("n3"), claim(allocation=allocation(nodes=["n1", "n2"])))
+    world.forget_node("n1")
+    assert not world.view(KEY, now=NOON).usable_nodes.all_deleted
+    world.forget_node("n2")
+    assert world.view(KEY, now=NOON).usable_nodes == UsableNodes(inside=0, outside=1, all_deleted=True)
+    told(world, node("n2", ready=False))
+    assert not world.view(KEY, now=NOON).usable_nodes.all_deleted
+
+
 @pytest.mark.parametrize(
     ("after", "dirty"),
     [

@@ -80,6 +80,29 @@ def test_what_else_the_rules_ask_for():
     assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
 
 
+@pytest.mark.parametrize(
+    ("form", "gang"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"pod_group": "g"}, "g", id="kube-scheduler"),
+        pytest.param({"annotations": {"scheduling.k8s.io/group-name": "v"}}, "v", id="volcano"),
+        pytest.param({"annotations": {"gang.scheduling.koordinator.sh/name": "k"}}, "k", id="koordinator"),
+        pytest.param({"labels": {"scheduling.x-k8s.io/pod-group": "c"}}, "c", id="coscheduling"),
+        pytest.param({"pod_group": "g", "annotations": {"scheduling.k8s.io/group-name": "v"}}, "g", id="both"),
+    ],
+)
+def test_the_gang_of_a_pod(form, gang):
+    assert seen(pod("a", **form)).gang == gang
+
+
+def test_a_gate_that_went_before_volcanos_is_remembered():
+    last = "scheduling.volcano.sh/queue-allocation-gate"
+    behind = seen(pod("a", gates=[last, SCHEDULING_GATE]))
+    ungated = consumer_of(pod("a", version=2, gates=[last]), before=behind, started=False, now=NOON)
+    assert [each.was_gated for each in (behind, ungated)] == [False, True]
+    assert (behind.precedes_other_gates, ungated.precedes_other_gates) == (True, False)
+
+
 def test_who_was_behind_our_gate_is_remembered():
     behind = seen(pod("a", gates=[SCHEDULING_GATE]))
     let_go = consumer_of(pod("a", version=2), before=behind, started=False, now=NOON)

@@ -67,6 +67,7 @@ def test_writes_as_merge_patches(write, subresource, body):
 
 def test_the_patches_of_pods():
     assert patches.ungate_patch() == {"spec": {"schedulingGates": None}}
+    assert patches.ungate_patch(("a", "b")) == {"spec": {"schedulingGates": [{"name": "a"}, {"name": "b"}]}}
     assert patches.resync_patch("12:00") == {"metadata": {"annotations": {"reserve.dra/listed-at": "12:00"}}}
 
 

@@ -7,6 +7,7 @@ from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.scheduling_gates import (
+    DEMAND_MAX,
     MISSING_CLAIM_GRACE,
     OPENER_TURN,
     UNGATE_BATCH,
@@ -35,6 +36,8 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+
+VOLCANO_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
 
 def ungated(plan):
@@ -149,6 +152,24 @@ def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
         ),
         pytest.param([unschedulable("o", since=NOON - OPENER_TURN)], [], None, id="nobody-to-pass-it-to"),
         pytest.param(
+            [waiting("o", stage_since=NOON - BIND_HORIZON), gated("a"), gated("b")],
+            ["a"],
+            OPENER_TURN,
+            id="one-after-a-silent-one",
+        ),
+        pytest.param(
+            [unschedulable("o", since=NOON - OPENER_TURN), gated("a"), gated("b"), gated("c", gang_annotation="g")],
+            ["a", "b", "c"],
+            OPENER_TURN,
+            id="all-once-no-node-took-the-first",
+        ),
+        pytest.param(
+            [gated("a", gang_annotation="g"), gated("b"), gated("c", gang_annotation="g")],
+            ["a", "c"],
+            OPENER_TURN,
+            id="a-gang-of-another-scheduler",
+        ),
+        pytest.param(
             [gated("a", pod_group="g"), gated("b", pod_group="h"), gated("c", pod_group="g")],
             ["a", "c"],
             OPENER_TURN,
@@ -166,6 +187,36 @@ def test_who_opens_an_unallocated_claim(pods, gone, wakes):
     plan = decided(view(claim(workload=JOB, allocation=None), *pods, workload=PRESENT))
     assert ungated(plan) == gone
     assert plan.wake_at == (NEVER if wakes is None else NOON + wakes)
+
+
+def test_an_autoscaler_sees_as_many_pods_as_a_node_takes():
+    tried = many(unschedulable, 10, prefix="w", since=NOON - OPENER_TURN)
+    opened = let_go(claim(workload=JOB, allocation=None), *tried, *many(gated, 300))
+    assert len(opened) == DEMAND_MAX - len(tried)
+
+
+BEHIND_VOLCANO = (VOLCANO_GATE, SCHEDULING_GATE)
+
+
+@pytest.mark.parametrize(
+    ("of", "gates", "stays"),
+    [
+        pytest.param(claim(workload=JOB, allocation=None), BEHIND_VOLCANO, (VOLCANO_GATE,), id="not-allocated"),
+        pytest.param(entered(), BEHIND_VOLCANO, (VOLCANO_GATE,), id="allocated-and-not-listed"),
+        pytest.param(entered(), (*BEHIND_VOLCANO, FOREIGN_GATE), None, id="a-third-gate-is-waited-for"),
+        pytest.param(entered(), (VOLCANO_GATE,), None, id="without-our-gate"),
+    ],
+)
+def test_a_gate_that_goes_last_is_not_waited_for(of, gates, stays):
+    plan = decided(view(of, gated("a", gates=gates), gated("b", gates=gates), workload=PRESENT))
+    assert [(each.pod[1], each.other_gates) for each in of_type(plan, Ungate)] == (
+        [] if stays is None else [("a", stays), ("b", stays)]
+    )
+
+
+def test_a_missing_claim_keeps_no_pod_behind_a_gate_that_goes_last():
+    pod = gated("a", gates=BEHIND_VOLCANO, first_seen=NOON - MISSING_CLAIM_GRACE)
+    assert ungated(ungate_without_claim([pod], now=NOON)) == ["a"]
 
 
 def test_gates_work_the_same_for_claims_of_nobody():

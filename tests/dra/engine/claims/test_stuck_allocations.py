@@ -40,6 +40,7 @@ from tests.dra.engine.examples import (
 )
 
 LOST = UsableNodes(inside=0, outside=3)
+DELETED = UsableNodes(inside=0, outside=3, all_deleted=True)
 
 
 def found(*, here=(), elsewhere=(), nowhere=(), at=NOON, **known):
@@ -120,6 +121,61 @@ def test_when_the_allocation_itself_keeps_pods_waiting(of, pods, placements, cau
     assert (answer[0].name if answer else None) == cause
     if answer:
         assert answer[1] <= NOON
+
+
+NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
+"""The nodes of the allocation are deleted, and no other node has such devices."""
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "freed"),
+    [
+        pytest.param(claim(list=[waiting("a")]), [long_unschedulable("a")], True, id="no-other-placement-is-needed"),
+        pytest.param(
+            claim(workload=JOB, entered=True, list=[JOB, "guard"]), [long_unschedulable("a")], True, id="of-a-workload"
+        ),
+        pytest.param(
+            claim(workload=JOB, native=True, any_pod=True, list=[JOB]),
+            [long_unschedulable("a")],
+            True,
+            id="any-pod",
+        ),
+        pytest.param(
+            claim(), [waiting("a", stage_since=NOON - PATIENCE)], True, id="its-scheduler-never-says-unschedulable"
+        ),
+        pytest.param(
+            claim(), [long_unschedulable("a", nominated="n1", nominated_since=NOON)], True, id="nominated-to-that-node"
+        ),
+        pytest.param(claim(), [waiting("a", stage_since=NOON)], False, id="patience-first"),
+        pytest.param(claim(), [gated("a")], False, id="nobody-waits"),
+        pytest.param(claim(list=[started("b")]), [long_unschedulable("a"), started("b")], False, id="consumed"),
+        pytest.param(claim(list=[FOREIGN]), [long_unschedulable("a")], False, id="a-foreign-entry"),
+    ],
+)
+def test_an_allocation_whose_nodes_are_deleted_is_freed_at_once(of, pods, freed):
+    plan = decided(view(of, *pods, workload=PRESENT, usable_nodes=DELETED, placements=NO_NODE_LEFT))
+    assert bool(of_type(plan, Deallocate)) is freed
+
+
+def test_the_deletion_of_the_nodes_is_read_live_first():
+    known = {"usable_nodes": DELETED, "workload": PRESENT}
+    plan = decided(view(claim(), long_unschedulable("a"), **known))
+    assert (of_type(plan, Deallocate), of_type(plan, LookUpPlacements)) == (
+        [],
+        [LookUpPlacements(claim=KEY, pods=(uid("a"),))],
+    )
+    earlier = found(nowhere=["a"], at=NOON - PATIENCE)
+    plan = decided(view(claim(), long_unschedulable("a"), placements=earlier, **known))
+    assert of_type(plan, LookUpPlacements), "this read was before the deletion"
+    stale = msgspec.structs.replace(NO_NODE_LEFT, at=NOON - EVIDENCE_VALID - 1.0)
+    plan = decided(view(claim(), long_unschedulable("a"), placements=stale, **known))
+    assert (of_type(plan, Deallocate), len(of_type(plan, LookUpPlacements))) == ([], 1)
+
+
+def test_a_node_that_is_back_keeps_the_allocation():
+    here = UsableNodes(inside=1, outside=0)
+    plan = decided(view(claim(), long_unschedulable("a"), usable_nodes=here, placements=NO_NODE_LEFT))
+    assert not of_type(plan, Deallocate)
 
 
 @pytest.mark.parametrize(

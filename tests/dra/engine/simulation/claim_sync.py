@@ -223,7 +223,7 @@ class ClaimSync:
             self._server.merge_patch,
             Pod,
             action.pod,
-            patches.ungate_patch(),
+            patches.ungate_patch(action.other_gates),
             uid=action.uid,
             version=action.resource_version,
             status=False,
