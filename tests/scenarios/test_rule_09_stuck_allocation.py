@@ -1,7 +1,7 @@
 """Rule 9: an allocation is taken back when it is itself what keeps pods waiting, and nobody consumes.
 
-Its nodes are gone, cordoned, or full while others would fit. The waiting pods are taken off the list behind a guard;
-only when no scheduling cycle that saw them listed can still bind one, the allocation goes.
+Its nodes are not ready, cordoned, or full while others would fit. The waiting pods are taken off the list behind a
+guard; only when no scheduling cycle that saw them listed can still bind one, the allocation goes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, NODES, PODS, RESOURCE_SLICES
+from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.usefixtures("controller"), pytest.mark.long]
@@ -87,11 +87,10 @@ class Case:
         await steps.told(self.namespace, "shared", "AllocationStuck")
 
 
-async def test_an_allocation_on_nodes_that_are_lost_or_full_is_taken_back(api: Api) -> None:
+async def test_an_allocation_on_nodes_that_are_cordoned_or_full_is_taken_back(api: Api) -> None:
     """Beside them a pod that fits nowhere by its own fault: its claim keeps its allocation all the while."""
     async with _case(api, "lost") as lost, _case(api, "full") as full, _case(api, "innocent") as innocent:
-        await api.delete(NODES, lost.node)
-        await api.delete(RESOURCE_SLICES, f"{lost.namespace.name}-{lost.node}")
+        await steps.cordon(lost.namespace, lost.node)
         await full.namespace.create(objects.pod("filler", PodShape(spec=_cpus(64) | steps.on(full.node))))
         await steps.pods_run(full.namespace, "filler")
         await asyncio.gather(
