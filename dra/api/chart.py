@@ -203,11 +203,11 @@ class Reservations(ChartSection):
 
 
 class WorkloadResource(ChartSection):
-    """A kind that claims are reserved for, besides Jobs, JobSets, Deployments, StatefulSets and ReplicaSets."""
+    """A kind that claims are reserved for, besides the kinds in deploy/kustomize/base/workload-rights.yaml."""
 
     group: str = ""
     resource: Annotated[str, Field(pattern="^[a-z0-9.-]+$")]
-    """Plural name of the resource: rayjobs."""
+    """Plural name of the resource: workflows."""
 
 
 class NetworkPolicy(ChartSection):

@@ -123,8 +123,8 @@ class ControllerConfiguration(ConfigurationSection):
     """Release the claims of finished workloads; if false, only their owners release them."""
 
     release_rules: tuple[ReleaseRule, ...] = ()
-    """Rules in addition to the built-in ones (Jobs, JobSets, pods); a rule for the same resource replaces the built-in
-    one."""
+    """Rules in addition to the built-in ones, which README.md lists by kind; a rule for the same resource replaces the
+    built-in one."""
 
     device_taint_eviction: bool = True
     """Delete pods on devices with NoExecute taints that are not listed, and so invisible to kube-controller-manager."""

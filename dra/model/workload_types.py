@@ -53,6 +53,24 @@ JOBS: Final = GroupResource(resource="jobs", group="batch")
 PODS: Final = GroupResource(resource="pods")
 
 _COMPLETES: Final = "completes or fails, or is deleted"
+_SUCCEEDS: Final = "succeeds or fails, or is deleted"
+
+_COMPLETE_OR_FAILED: Final = (
+    "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
+)
+_SUCCEEDED_OR_FAILED: Final = (
+    "object.status.conditions.exists(c, c.type in ['Succeeded', 'Failed'] && c.status == 'True')"
+)
+
+_TRAINING_OPERATOR_KINDS: Final = {
+    "pytorchjobs": "PyTorchJob",
+    "tfjobs": "TFJob",
+    "mpijobs": "MPIJob",
+    "xgboostjobs": "XGBoostJob",
+    "paddlejobs": "PaddleJob",
+    "jaxjobs": "JAXJob",
+}
+"""Resources of the group kubeflow.org whose objects share one status, and their kinds."""
 
 WORKLOAD_TYPES: Final = (
     WorkloadType(
@@ -61,7 +79,7 @@ WORKLOAD_TYPES: Final = (
         kind="Job",
         aliases=("job", "jobs"),
         readable=True,
-        release_rule="object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
+        release_rule=_COMPLETE_OR_FAILED,
         end=_COMPLETES,
         controls_pods=True,
     ),
@@ -73,6 +91,67 @@ WORKLOAD_TYPES: Final = (
         release_rule="object.status.conditions.exists(c, c.type in ['Completed', 'Failed'] && c.status == 'True')",
         end=_COMPLETES,
         pods_belong_to="its Jobs",
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="rayjobs", group="ray.io"),
+        kind="RayJob",
+        always_watched=False,
+        readable=True,
+        release_rule="object.status.jobDeploymentStatus in ['Complete', 'Failed']",
+        end=_COMPLETES,
+        pods_belong_to="its RayCluster, whose name changes",
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="rayclusters", group="ray.io"),
+        version="v1",
+        kind="RayCluster",
+        always_watched=False,
+        readable=True,
+        controls_pods=True,
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="trainjobs", group="trainer.kubeflow.org"),
+        kind="TrainJob",
+        always_watched=False,
+        readable=True,
+        release_rule=_COMPLETE_OR_FAILED,
+        end=_COMPLETES,
+        pods_belong_to="the Jobs of its JobSet",
+    ),
+    *(
+        WorkloadType(
+            resource=GroupResource(resource=resource, group="kubeflow.org"),
+            kind=kind,
+            always_watched=False,
+            readable=True,
+            release_rule=_SUCCEEDED_OR_FAILED,
+            end=_SUCCEEDS,
+        )
+        for resource, kind in _TRAINING_OPERATOR_KINDS.items()
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="leaderworkersets", group="leaderworkerset.x-k8s.io"),
+        kind="LeaderWorkerSet",
+        always_watched=False,
+        readable=True,
+        pods_belong_to="its StatefulSets",
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="jobs", group="batch.volcano.sh"),
+        kind="Job",
+        always_watched=False,
+        readable=True,
+        # Not Aborted: a Command resumes an aborted Job.
+        release_rule="object.status.state.phase in ['Completed', 'Failed', 'Terminated']",
+        end="completes, fails or is terminated, or is deleted",
+    ),
+    WorkloadType(
+        resource=GroupResource(resource="workloads", group="kueue.x-k8s.io"),
+        kind="Workload",
+        always_watched=False,
+        readable=True,
+        release_rule="object.status.conditions.exists(c, c.type == 'Finished' && c.status == 'True')",
+        end="finishes, or is deleted",
     ),
     WorkloadType(
         resource=GroupResource(resource="deployments", group="apps"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,13 +21,15 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.rights import Right, granted
 from tests.scenarios.target import Capability, Mode, Target
 from tests.scenarios.uses_of_rights import (
+    AT_ONCE,
     BEHIND_GATES,
     NEEDED_FOR,
     USES,
     MakePlace,
     Scenario,
     at_once,
-    crd_of_jobsets,
+    batches,
+    crds_of_workloads,
     fails_without,
     it_evicts,
     workplaces,
@@ -41,23 +43,26 @@ def test_every_right_that_is_granted_is_known_to_be_needed() -> None:
 
 
 @pytest.fixture(scope="module")
-def jobsets(target: Target) -> Iterator[None]:
-    """A cluster that has JobSets, its own or ours."""
-    crd = crd_of_jobsets()
-    name = f"crd/{crd['metadata']['name']}"
-    ours = not kubectl("get", name, "--ignore-not-found", "--output=name", kubeconfig=target.admin)
-    if ours:
-        kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=json.dumps(crd))
-    kubectl("wait", "--for=condition=Established", name, kubeconfig=target.admin)
+def custom_kinds(target: Target) -> Iterator[None]:
+    """A cluster that has all kinds of workloads, its own definitions or ours."""
+    ours = []
+    for crd in crds_of_workloads():
+        name = f"crd/{crd['metadata']['name']}"
+        if not kubectl("get", name, "--ignore-not-found", "--output=name", kubeconfig=target.admin):
+            kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=json.dumps(crd))
+            ours.append(name)
+        kubectl("wait", "--for=condition=Established", name, kubeconfig=target.admin)
     yield
     if ours:
-        kubectl("delete", name, kubeconfig=target.admin)
+        kubectl("delete", *ours, kubeconfig=target.admin)
 
 
 @pytest.fixture
-async def workplace_without(target: Target, api: Api, namespace: Namespace, jobsets: None) -> AsyncIterator[MakePlace]:
+async def workplace_without(
+    target: Target, api: Api, namespace: Namespace, custom_kinds: None
+) -> AsyncIterator[MakePlace]:
     """Makes the place for a controller that lacks some rights."""
-    del jobsets
+    del custom_kinds
     async with workplaces(target, api, namespace) as make:
         yield make
 
@@ -78,9 +83,17 @@ OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in OF_MANY_K
 
 @pytest.mark.parametrize(
     "scenarios",
-    [*map(_alone, OTHERS), pytest.param(OF_MANY_KINDS, id="of-many-kinds")],
+    [
+        *map(_alone, OTHERS),
+        *(
+            pytest.param(batch, id=f"of-many-kinds-{number}")
+            for number, batch in enumerate(batches(OF_MANY_KINDS, 2 * AT_ONCE), start=1)
+        ),
+    ],
 )
-async def test_with_all_rights_each_scenario_succeeds(workplace_without: MakePlace, scenarios: list[Scenario]) -> None:
+async def test_with_all_rights_each_scenario_succeeds(
+    workplace_without: MakePlace, scenarios: Sequence[Scenario]
+) -> None:
     work = await workplace_without()
     await asyncio.gather(*(scenario(work) for scenario in scenarios))
 

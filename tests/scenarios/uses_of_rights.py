@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tests.cluster.processes import ProcessDiedError
 from tests.scenarios import objects, steps, taints
@@ -37,6 +37,11 @@ SOON: Final = 4.0
 
 PATIENCE: Final = 10.0
 """Seconds for which a pod must have been unschedulable before its claim's allocation is doubted."""
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 5
+"""Scenarios of one kind that run at the same time: each takes a device, and the nodes have few."""
 
 LEASE_GROUP: Final = "coordination.k8s.io"
 
@@ -342,7 +347,15 @@ def _suspended(name: str) -> Json:
 
 def crd_of_jobsets() -> Json:
     """Return a definition of JobSets, which are no part of Kubernetes."""
-    kind = KINDS["jobsets"]
+    return _crd(KINDS["jobsets"])
+
+
+def crds_of_workloads() -> list[Json]:
+    """Return definitions of all kinds of workloads that are no part of Kubernetes."""
+    return [_crd(kind) for kind in CUSTOM_KINDS.values()]
+
+
+def _crd(kind: Resource) -> Json:
     group, _, version = kind.api_version.partition("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -357,13 +370,14 @@ def crd_of_jobsets() -> Json:
 
 def _workload(kind: Resource, name: str) -> Json:
     """Return an object of the kind that makes no pods."""
+    if kind in CUSTOM_KINDS.values():
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": {}}
     deployment = objects.deployment(name, PodShape(), replicas=0)
     contents: dict[str, Json] = {
         "jobs": _suspended(name),
         "deployments": deployment["spec"],
         "statefulsets": deployment["spec"] | {"serviceName": name},
         "replicasets": deployment["spec"],
-        "jobsets": {"replicatedJobs": []},
     }
     return {
         "apiVersion": kind.api_version,
@@ -373,15 +387,29 @@ def _workload(kind: Resource, name: str) -> Json:
     }
 
 
+CUSTOM_KINDS: Final = {
+    "jobsets": Resource("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
+    "rayjobs": Resource("ray.io/v1", "RayJob", "rayjobs"),
+    "rayclusters": Resource("ray.io/v1", "RayCluster", "rayclusters"),
+    "trainjobs": Resource("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
+    "pytorchjobs": Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
+    "tfjobs": Resource("kubeflow.org/v1", "TFJob", "tfjobs"),
+    "mpijobs": Resource("kubeflow.org/v1", "MPIJob", "mpijobs"),
+    "xgboostjobs": Resource("kubeflow.org/v1", "XGBoostJob", "xgboostjobs"),
+    "paddlejobs": Resource("kubeflow.org/v1", "PaddleJob", "paddlejobs"),
+    "jaxjobs": Resource("kubeflow.org/v1", "JAXJob", "jaxjobs"),
+    "leaderworkersets": Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
+    "volcanojobs": Resource("batch.volcano.sh/v1alpha1", "Job", "jobs"),
+    "workloads": Resource("kueue.x-k8s.io/v1beta1", "Workload", "workloads"),
+}
+"""Kinds of workloads that are no part of Kubernetes, by a name that no other kind has."""
+
 KINDS: Final = {
-    resource.plural: resource
-    for resource in (
-        Resource("batch/v1", "Job", "jobs"),
-        Resource("apps/v1", "Deployment", "deployments"),
-        Resource("apps/v1", "StatefulSet", "statefulsets"),
-        Resource("apps/v1", "ReplicaSet", "replicasets"),
-        Resource("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
-    )
+    "jobs": Resource("batch/v1", "Job", "jobs"),
+    "deployments": Resource("apps/v1", "Deployment", "deployments"),
+    "statefulsets": Resource("apps/v1", "StatefulSet", "statefulsets"),
+    "replicasets": Resource("apps/v1", "ReplicaSet", "replicasets"),
+    **CUSTOM_KINDS,
 }
 
 
@@ -391,13 +419,13 @@ async def _used_claim(work: Workplace, name: str, kind: Resource, *, workload: s
     await work.run(name, claim=name, gated=False)
 
 
-async def it_follows_workloads(plural: str, work: Workplace) -> None:
+async def it_follows_workloads(alias: str, work: Workplace) -> None:
     """A claim names a workload that comes later."""
-    kind, namespace, name = KINDS[plural], work.namespace, f"early-{plural}"
-    await _used_claim(work, name, kind, workload=f"late-{plural}")
+    kind, namespace, name = KINDS[alias], work.namespace, f"early-{alias}"
+    await _used_claim(work, name, kind, workload=f"late-{alias}")
     # Only then has the controller listed the kind, and nothing but the watch can show the workload.
     await steps.told(namespace, name, "WorkloadNotFound", within=SOON)
-    made = await _create(namespace, kind, f"late-{plural}")
+    made = await _create(namespace, kind, f"late-{alias}")
     await steps.claim_is(
         namespace,
         name,
@@ -407,11 +435,11 @@ async def it_follows_workloads(plural: str, work: Workplace) -> None:
     )
 
 
-async def it_asks_for_workloads(plural: str, work: Workplace) -> None:
+async def it_asks_for_workloads(alias: str, work: Workplace) -> None:
     """A claim names a uid of which no watch has ever told."""
-    kind, namespace, name = KINDS[plural], work.namespace, f"wrong-{plural}"
-    await _create(namespace, kind, f"other-{plural}")
-    await _used_claim(work, name, kind, workload=f"other-{plural}", uid="uid-of-nobody")
+    kind, namespace, name = KINDS[alias], work.namespace, f"wrong-{alias}"
+    await _create(namespace, kind, f"other-{alias}")
+    await _used_claim(work, name, kind, workload=f"other-{alias}", uid="uid-of-nobody")
     await eventually(
         lambda: steps.reasons(namespace, name),
         until={"WorkloadGone", "ReleaseWaitsForPods"}.intersection,  # the latter if it was entered before it was asked
@@ -450,9 +478,9 @@ def _rights(resource: str, *verbs: str, group: str = "", **where: Any) -> tuple[
 
 def _of_workloads(scenario: Callable[[str, Workplace], Awaitable[None]], *verbs: str) -> dict[Right, Scenario]:
     found: dict[Right, Scenario] = {}
-    for plural, kind in KINDS.items():
+    for alias, kind in KINDS.items():
         group = kind.api_version.partition("/")[0]
-        found |= dict.fromkeys(_rights(plural, *verbs, group=group), partial(scenario, plural))
+        found |= dict.fromkeys(_rights(kind.plural, *verbs, group=group), partial(scenario, alias))
     return found
 
 
@@ -528,6 +556,11 @@ BEHIND_GATES: Final[dict[Right, Scenario]] = {
 """Rights to kinds that some API servers have only with feature gates: there nobody would notice that they are gone."""
 
 
+def batches(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Yield the items in batches of at most this size."""
+    return (tuple(items[start : start + size]) for start in range(0, len(items), size))
+
+
 def at_once() -> tuple[tuple[Right, ...], ...]:
     """Return the rights in groups that can be taken away together: those that do not meet.
 
@@ -537,4 +570,4 @@ def at_once() -> tuple[tuple[Right, ...], ...]:
     for right, scenario in USES.items():
         together = (scenario.func, right.verb) if isinstance(scenario, partial) else right
         groups.setdefault(together, []).append(right)
-    return tuple(tuple(group) for group in groups.values())
+    return tuple(batch for group in groups.values() for batch in batches(group, AT_ONCE))
