@@ -15,6 +15,7 @@ from tests.scenarios.claims import allocated, listed
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import NODES, PODS, RESOURCE_SLICES
+from tests.scenarios.target import Mode
 
 pytestmark = [pytest.mark.usefixtures("controller")]
 
@@ -38,39 +39,31 @@ async def kept_on_a_deleted_node(namespace: Namespace) -> str:
     return node
 
 
-@pytest.mark.parametrize("gated", [True, False], ids=["gated", "ungated"])
 async def test_it_is_freed_though_no_node_has_such_devices_and_allocated_on_the_node_that_an_autoscaler_adds(
     namespace: Namespace,
-    *,
-    gated: bool,
 ) -> None:
     await kept_on_a_deleted_node(namespace)
-    await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=gated)))
+    await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
+    await namespace.create(objects.pod("ungated", PodShape(claim="shared")))
     await steps.claim_is(
         namespace, "shared", lambda claim: not allocated(claim), within=FREED_WITHIN, saying="it is freed"
     )
     assert "its nodes were deleted" in await steps.note(namespace, "shared", "Deallocated")
     added = await steps.add_node(namespace, "added")
     await namespace.offer_devices(node=added)
-    await steps.pods_run(namespace, "worker")
-    worker = await steps.pod_is(namespace, "worker", lambda _: True, saying="it runs")
-    assert worker["spec"]["nodeName"] == added
+    await steps.pods_run(namespace, "worker", "ungated")
+    assert {(await namespace.get(PODS, name))["spec"]["nodeName"] for name in ("worker", "ungated")} == {added}
     await steps.claim_is(namespace, "shared", lambda claim: listed(claim, "deployments"), saying="it is reserved anew")
 
 
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        pytest.param("Schedulable", "can possibly be assigned to a node once minAvailable is satisfied", id="gang"),
-        pytest.param("SchedulerError", "bind failed", id="error"),
-    ],
-)
+@pytest.mark.modes(Mode.REPLACE)
 async def test_it_is_freed_whatever_a_scheduler_says_of_the_pods_and_wherever_it_has_nominated_them(
-    namespace: Namespace, reason: str, message: str
+    namespace: Namespace,
 ) -> None:
     node = await kept_on_a_deleted_node(namespace)
     await namespace.create(objects.pod("worker", PodShape(claim="shared", spec={"schedulerName": "volcano"})))
-    said: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    message = "can possibly be assigned to the node once minAvailable is satisfied"
+    said: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Schedulable", "message": message}
     status = {"status": {"conditions": [said], "nominatedNodeName": node}}
     await namespace.api.patch(
         PODS, "worker", status, namespace=namespace.name, subresource="status", kind="strategic-merge-patch"

@@ -164,13 +164,13 @@ async def it_heeds_nodes(work: Workplace) -> None:
 
 
 async def it_looks_for_other_devices(work: Workplace) -> None:
-    """A claim of a workload is allocated on a node that is gone, and other nodes have such devices."""
+    """A claim of a workload is allocated on a node that is gone: nodes, devices and classes are read before it goes."""
     controller, namespace = await work.start(), work.namespace
     await _create(namespace, KINDS["jobs"], "train")
     await work.claim("shared", reserved_for="jobs.batch/train")  # else the scheduler's PostFilter takes it back at once
     await steps.allocate(namespace, "shared", devices=work.devices, pool="gone", node="gone")
     await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
-    await steps.told(namespace, "shared", "AllocationStuck", within=PATIENCE + 2 * SOON)
+    await steps.told(namespace, "shared", "Deallocated", within=PATIENCE + 2 * SOON)
     await _nothing_was_refused(controller)
 
 
