@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 from dra.api.configuration import ControllerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli.reference import markdown
+from dra.model.workload_types import WORKLOAD_TYPES
 
 _COLUMNS: Final = ("field", "default", "or else", "description")
 
@@ -77,6 +78,12 @@ def _other_values(value: Any) -> str:  # noqa: ANN401 - the default of any field
     return ", ".join(f"`{each.value}`" for each in type(value) if each is not value)
 
 
+def _built_in_rules() -> Iterator[tuple[str, str]]:
+    """Yield each kind of workload with its release rule."""
+    for each in WORKLOAD_TYPES:
+        yield f"`{each.resource}`", f"`{each.release_rule}`" if each.release_rule else "none"
+
+
 def page() -> str:
     """Return docs/reference/configuration.md as Markdown."""
     return markdown.page(
@@ -86,6 +93,11 @@ def page() -> str:
         "controller's are values below `config`.\n",
         "## Of the controller\n",
         markdown.table(_COLUMNS, configuration_fields(ControllerConfiguration)),
+        "## Built-in release rules\n",
+        "A claim is released when the rule holds for its workload and no unfinished pod references the claim. Claims\n"
+        "of kinds without a rule stay reserved until the object is deleted, or its controller releases the claim.\n"
+        "A rule in `releaseRules` replaces the built-in rule of the same resource.\n",
+        markdown.table(("workload", "rule"), _built_in_rules()),
         "## Of the scheduler extender\n",
         markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
     )
