@@ -18,6 +18,9 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.scheduling import SchedulerPod
 
+KUEUE_ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
+"""Scheduling gate of plain pods that Kueue has not admitted (Kueue, ``pkg/controller/jobs/pod``)."""
+
 
 class AdvisedAction(StrEnum):
     """An action that would let a pod be scheduled."""
@@ -135,7 +138,12 @@ def _own_problems(
     for key, meant in unknown_annotations(pod.metadata.annotations):
         yield has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
     others = [gate for gate in pod.gates if gate != SCHEDULING_GATE]
-    if others:
+    named = next(
+        (entry.resource_claim_name for entry in pod.spec.resource_claims or () if entry.resource_claim_name), ""
+    )
+    if KUEUE_ADMISSION_GATE in others and named:
+        yield has(ProblemCode.NOT_ADMITTED, claim=named, gate=KUEUE_ADMISSION_GATE)
+    elif others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
         alone = claims.has_no_controller(leader.presence) and not others

@@ -143,6 +143,13 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "A queue, for example Kueue, has not admitted the pod yet.",
         "Ask the owner of the gate: `kubectl describe pod NAME -n NAMESPACE`.",
     ),
+    ProblemCode.NOT_ADMITTED: Guidance(
+        "The pod names a claim and waits for its admission by Kueue.",
+        "Kueue 0.18 and later admits no workload with a pod that names a claim, unless its feature gates for DRA are "
+        "disabled.",
+        "Create the pod without the label `kueue.x-k8s.io/queue-name`, or use a ResourceClaimTemplate; "
+        "see docs/how-to/kueue.md.",
+    ),
     ProblemCode.CLAIM_MISSING: Guidance(
         "The pod uses a claim that does not exist.",
         "The claim was never created, was deleted, or its name is misspelled.",

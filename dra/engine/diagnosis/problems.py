@@ -83,6 +83,7 @@ class ProblemCode(StrEnum):
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"
     GATED_BY_OTHERS = "GatedByOthers"
+    NOT_ADMITTED = "NotAdmittedByKueue"
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_NOT_MADE = "ClaimNotMade"
     TEMPLATE_MISSING = "TemplateMissing"

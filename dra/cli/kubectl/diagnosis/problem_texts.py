@@ -308,6 +308,9 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.GATED_BY_OTHERS: ProblemText("has scheduling gates that other controllers remove: {gates}"),
+    ProblemCode.NOT_ADMITTED: ProblemText(
+        "names claim {claim} and waits behind scheduling gate {gate}: Kueue 0.18 and later does not admit such pods"
+    ),
     ProblemCode.CLAIM_MISSING: ProblemText(
         "references claim {claim}, which does not exist: create the claim or correct the name"
     ),

@@ -176,6 +176,11 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
             id="gate-of-others",
         ),
         pytest.param(
+            told(claim("c"), spec={"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}),
+            {ProblemCode.NOT_ADMITTED},
+            id="kueue-admits-no-pod-that-names-a-claim",
+        ),
+        pytest.param(
             told(claim("c"), spec={"schedulingGates": [{"name": "kueue"}, {"name": "reserve.dra/claim"}]}),
             {ProblemCode.GATED_BY_OTHERS, ProblemCode.GATED},
             id="a-second-gate-does-not-hide-ours",
