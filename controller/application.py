@@ -21,7 +21,7 @@ from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
-from dra.cel.object_rules import CompiledRule, MalformedRuleError
+from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
@@ -35,7 +35,7 @@ from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.kube.workqueue import BATCH_DELAY, WorkQueue
-from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
 ACTION: Final = "Reserve"
@@ -48,19 +48,21 @@ def policy_from(configuration: ControllerConfiguration) -> Policy:
     """Return the policy of a configuration: modes are values, not branches."""
     chosen = policy.REPLACE if configuration.mode is ControllerMode.REPLACE else policy.ALONGSIDE
     return msgspec.structs.replace(
-        chosen, release_finished=configuration.release_finished, evict=configuration.device_taint_eviction
+        chosen,
+        release_finished=configuration.release_finished,
+        release_suspended=configuration.release_suspended,
+        evict=configuration.device_taint_eviction,
     )
 
 
-def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, CompiledRule]:
-    """Return the compiled release rules; raise MalformedConfigurationError, which names the rule."""
-    rules = {}
-    for resource, expression in configuration.release_rules_by_resource().items():
-        try:
-            rules[GroupResource.parse(resource)] = CompiledRule(expression)
-        except (MalformedReferenceError, MalformedRuleError) as error:
-            raise MalformedConfigurationError(f"releaseRules: {resource}: {error}") from error
-    return rules
+def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, WorkloadRules]:
+    """Return the compiled rules of each kind; raise MalformedConfigurationError, which names the rule."""
+    try:
+        return compile_workload_rules(
+            configuration.release_rules_by_resource(), configuration.suspended_rules_by_resource()
+        )
+    except MalformedRuleError as error:
+        raise MalformedConfigurationError(f"releaseRules: {error}") from error
 
 
 class ReasonEventRecorder:

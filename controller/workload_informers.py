@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
-from dra.cel.object_rules import CompiledRule, RuleError
+from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
@@ -90,7 +90,7 @@ class WorkloadInformers:
         client: Client,
         *,
         cache: ClaimCache,
-        rules: Mapping[GroupResource, CompiledRule],
+        rules: Mapping[GroupResource, WorkloadRules],
         on_change: Callable[[], None],
         clock: Clock = SYSTEM,
     ) -> None:
@@ -321,21 +321,21 @@ class WorkloadInformers:
         self, key: WorkloadKey, found: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
     ) -> None:
         """Store the phase of an object in the cache; one whose rule fails exists, and its claims report the error."""
-        finished, rule_error = False, ""
-        try:
-            finished = self._finished(key.kind, found)
-        except RuleError as error:  # a failing rule must not end the watch of the kind
-            rule_error = str(error)
-        self._cache.observe_workload(key, uid=found.metadata.uid, finished=finished, rule_error=rule_error, live=live)
-
-    def _finished(self, kind: GroupResource, found: UnstructuredObject | PartialObjectMetadata) -> bool:
-        rule = self._rules.get(kind)
-        if rule is None or not isinstance(found, UnstructuredObject):
-            return False
-        try:
-            return rule.holds(found.content)
-        finally:
+        lifecycle, rule_error = WorkloadLifecycle(), ""
+        if isinstance(found, UnstructuredObject):
+            try:
+                lifecycle = self._rules.get(key.kind, WorkloadRules()).evaluate(found.content)
+            except RuleError as error:  # a failing rule must not end the watch of the kind
+                rule_error = str(error)
             found.content.clear()  # the reflector stores this object, and needs only its metadata
+        self._cache.observe_workload(
+            key,
+            uid=found.metadata.uid,
+            finished=lifecycle.finished,
+            suspended=lifecycle.suspended,
+            rule_error=rule_error,
+            live=live,
+        )
 
 
 def _key_of(kind: GroupResource, found: ApiObject) -> WorkloadKey:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from dra.model.workload_types import RELEASE_RULES
+from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -71,6 +71,9 @@ class ReleaseRule(ConfigurationSection):
     expression: str
     """CEL expression on ``object``, true once the workload will create no further pods."""
 
+    suspended: str | None = None
+    """CEL expression on ``object``, true while the workload is suspended; null keeps the built-in expression."""
+
 
 class Endpoint(ConfigurationSection):
     """An address and a port to listen on; port 0 takes a free port, which the log names."""
@@ -122,6 +125,9 @@ class ControllerConfiguration(ConfigurationSection):
     release_finished: bool = True
     """Release the claims of finished workloads; if false, only their owners release them."""
 
+    release_suspended: bool = False
+    """Release the claims of suspended workloads; a claim's annotation `reserve.dra/when-suspended` takes precedence."""
+
     release_rules: tuple[ReleaseRule, ...] = ()
     """Rules in addition to the built-in ones, which README.md lists by kind; a rule for the same resource replaces the
     built-in one."""
@@ -153,3 +159,8 @@ class ControllerConfiguration(ConfigurationSection):
     def release_rules_by_resource(self) -> dict[str, str]:
         """Return the release rule of each kind: resource → expression."""
         return {rule.resource: rule.expression for rule in (*BUILT_IN_RULES, *self.release_rules)}
+
+    def suspended_rules_by_resource(self) -> dict[str, str]:
+        """Return the expression for suspended workloads of each kind that can be suspended: resource → expression."""
+        own = {rule.resource: rule.suspended for rule in self.release_rules if rule.suspended is not None}
+        return {**SUSPENDED_RULES, **own}

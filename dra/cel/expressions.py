@@ -6,7 +6,7 @@ clients know.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from cel_expr_python import cel
@@ -67,26 +67,34 @@ class Expression:
 
     def evaluate_flat(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return the expression's value for data that are known not to be nested deep. Raises EvaluationError."""
-        answer = _evaluate_raw(self._compiled, data)
+        answer = _result(lambda: self._compiled.eval(data=data))
         if answer.type() == cel.Type.ERROR:
             raise EvaluationError(_as_cel_go(_STATUS.sub("", str(answer.value()))))
         return answer.plain_value()
 
 
-def evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
-    """Return the evaluator's result, which may be an error of the expression. Raises EvaluationError without result."""
+def activation(within: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Env, cel.Activation
+    """Return data for several expressions of one environment: the evaluator converts an object once.
+
+    Raises EvaluationError if the data are nested too deep.
+    """
     if is_nested_too_deep(data):
         _raise_too_deep()
-    return _evaluate_raw(compiled, data)
+    return within.Activation(data)
+
+
+def evaluate_raw(compiled: Any, data: Any) -> Any:  # noqa: ANN401 - cel.Expression, cel.Activation, cel.Value
+    """Return the evaluator's result, which may be an error of the expression. Raises EvaluationError without result."""
+    return _result(lambda: compiled.eval(data))
 
 
 def _raise_too_deep() -> NoReturn:
     raise EvaluationError(f"the object is nested more than {NESTING_MAX} levels deep")
 
 
-def _evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
+def _result(evaluate: Callable[[], Any]) -> Any:  # noqa: ANN401 - cel.Value
     try:
-        return compiled.eval(data=data)
+        return evaluate()
     except RuntimeError as error:
         if "Iteration budget exceeded" in str(error):
             raise EvaluationError("the expression takes more than 10,000 iterations for the object") from error

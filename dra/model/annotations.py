@@ -28,6 +28,7 @@ CLAIM_RULE_ANNOTATIONS: Final = frozenset(
         workload_reservations.ENTERED_ALLOCATION,
         workload_reservations.PRE_LIST,
         workload_reservations.FORCE_RELEASE,
+        workload_reservations.WHEN_SUSPENDED,
         POD_CLAIM_NAME,
         EXTENDED_RESOURCE_CLAIM,
         *GANG_ANNOTATIONS,

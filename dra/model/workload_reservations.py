@@ -6,6 +6,7 @@ there are two forms.
 """
 
 import hashlib
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +40,9 @@ PRE_LIST: Final = "reserve.dra/pre-list"
 FORCE_RELEASE: Final = "reserve.dra/force-release"
 """Annotation that a user sets to the claim's own uid: uncertain knowledge shall no longer keep the claim."""
 
+WHEN_SUSPENDED: Final = "reserve.dra/when-suspended"
+"""Annotation with a `SuspensionPolicy`; without it, the configuration of the controller decides."""
+
 NO_UID: Final = Uid("")
 """The uid of an object whose identity is not known yet."""
 
@@ -46,6 +50,13 @@ RESOLVED_UID_ANNOTATIONS: Final = frozenset({RESERVED_FOR_UID, RESOLVED_UID, RES
 """Annotations that record a uid found by the controller."""
 
 _ENTRY_ANNOTATIONS: Final = (RESERVED_FOR_ANY_POD, ENTERED_ALLOCATION)
+
+
+class SuspensionPolicy(StrEnum):
+    """The handling of an allocated claim while its workload is suspended; Kueue suspends workloads that it evicts."""
+
+    KEEP = "keep"  # the resumed workload gets the same devices
+    RELEASE = "release"  # other claims may get the devices
 
 
 class WorkloadReservation(Struct, frozen=True):

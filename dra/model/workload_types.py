@@ -34,6 +34,9 @@ class WorkloadType(Struct, frozen=True, kw_only=True):
     end: str = ""
     """The event that ends a workload with a release rule."""
 
+    suspended_rule: str = ""
+    """CEL on ``object``, true while a suspended workload has no pods and can be resumed (Kueue suspends workloads)."""
+
     controls_pods: bool = False
     """Whether its pods have an object of this kind as controller."""
 
@@ -62,6 +65,8 @@ _SUCCEEDED_OR_FAILED: Final = (
     "object.status.conditions.exists(c, c.type in ['Succeeded', 'Failed'] && c.status == 'True')"
 )
 
+_SUSPENDED: Final = "object.spec.suspend"
+
 _TRAINING_OPERATOR_KINDS: Final = {
     "pytorchjobs": "PyTorchJob",
     "tfjobs": "TFJob",
@@ -81,6 +86,7 @@ WORKLOAD_TYPES: Final = (
         readable=True,
         release_rule=_COMPLETE_OR_FAILED,
         end=_COMPLETES,
+        suspended_rule=_SUSPENDED,
         controls_pods=True,
     ),
     WorkloadType(
@@ -90,6 +96,7 @@ WORKLOAD_TYPES: Final = (
         readable=True,
         release_rule="object.status.conditions.exists(c, c.type in ['Completed', 'Failed'] && c.status == 'True')",
         end=_COMPLETES,
+        suspended_rule=_SUSPENDED,
         pods_belong_to="its Jobs",
     ),
     WorkloadType(
@@ -99,6 +106,7 @@ WORKLOAD_TYPES: Final = (
         readable=True,
         release_rule="object.status.jobDeploymentStatus in ['Complete', 'Failed']",
         end=_COMPLETES,
+        suspended_rule=_SUSPENDED,
         pods_belong_to="its RayCluster, whose name changes",
     ),
     WorkloadType(
@@ -107,6 +115,7 @@ WORKLOAD_TYPES: Final = (
         kind="RayCluster",
         always_watched=False,
         readable=True,
+        suspended_rule=_SUSPENDED,
         controls_pods=True,
     ),
     WorkloadType(
@@ -116,6 +125,7 @@ WORKLOAD_TYPES: Final = (
         readable=True,
         release_rule=_COMPLETE_OR_FAILED,
         end=_COMPLETES,
+        suspended_rule=_SUSPENDED,
         pods_belong_to="the Jobs of its JobSet",
     ),
     *(
@@ -126,6 +136,7 @@ WORKLOAD_TYPES: Final = (
             readable=True,
             release_rule=_SUCCEEDED_OR_FAILED,
             end=_SUCCEEDS,
+            suspended_rule="object.spec.runPolicy.suspend",
         )
         for resource, kind in _TRAINING_OPERATOR_KINDS.items()
     ),
@@ -144,6 +155,7 @@ WORKLOAD_TYPES: Final = (
         # Not Aborted: a Command resumes an aborted Job.
         release_rule="object.status.state.phase in ['Completed', 'Failed', 'Terminated']",
         end="completes, fails or is terminated, or is deleted",
+        suspended_rule="object.status.state.phase == 'Aborted'",
     ),
     WorkloadType(
         resource=GroupResource(resource="workloads", group="kueue.x-k8s.io"),
@@ -152,6 +164,7 @@ WORKLOAD_TYPES: Final = (
         readable=True,
         release_rule="object.status.conditions.exists(c, c.type == 'Finished' && c.status == 'True')",
         end="finishes, or is deleted",
+        suspended_rule="object.status.conditions.exists(c, c.type == 'Evicted' && c.status == 'True')",
     ),
     WorkloadType(
         resource=GroupResource(resource="deployments", group="apps"),
@@ -212,3 +225,6 @@ WORKLOAD_TYPES: Final = (
 
 RELEASE_RULES: Final = {str(each.resource): each.release_rule for each in WORKLOAD_TYPES if each.release_rule}
 """Resource → CEL on ``object``, in the order in which the rules are listed."""
+
+SUSPENDED_RULES: Final = {str(each.resource): each.suspended_rule for each in WORKLOAD_TYPES if each.suspended_rule}
+"""Resource → CEL on ``object``: whether the workload is suspended."""

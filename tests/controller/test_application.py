@@ -50,8 +50,28 @@ def test_eviction_can_be_switched_off():
 
 def test_rules_are_compiled_by_kind():
     rules = compiled_rules(configuration(releaseRules=[{"resource": "deployments.apps", "expression": "false"}]))
-    assert rules[GroupResource(resource="deployments", group="apps")].expression == "false"
-    assert KIND in rules
+    own = rules[GroupResource(resource="deployments", group="apps")]
+    assert (own.finished.expression, own.suspended) == ("false", None)
+    assert rules[KIND].suspended.holds({"spec": {"suspend": True}})
+
+
+@pytest.mark.parametrize(
+    ("suspended", "expected"),
+    [
+        pytest.param({}, "object.spec.suspend", id="the-built-in-expression-stays"),
+        pytest.param({"suspended": "object.spec.paused"}, "object.spec.paused", id="an-expression-of-the-file"),
+        pytest.param({"suspended": ""}, None, id="none-by-an-empty-expression"),
+    ],
+)
+def test_a_rule_of_the_file_may_say_what_suspended_means(suspended, expected):
+    rule = {"resource": "jobs.batch", "expression": "object.done", **suspended}
+    found = compiled_rules(configuration(releaseRules=[rule]))[KIND].suspended
+    assert (found.expression if found is not None else None) == expected
+
+
+def test_suspended_workloads_keep_their_claims_unless_configured():
+    assert not policy_from(configuration()).release_suspended
+    assert policy_from(configuration(releaseSuspended=True)).release_suspended
 
 
 @pytest.mark.parametrize(
@@ -60,6 +80,11 @@ def test_rules_are_compiled_by_kind():
         pytest.param({"resource": "Job", "expression": "true"}, "releaseRules: Job: ", id="no-resource"),
         pytest.param({"resource": "jobs.batch", "expression": "1"}, "releaseRules: jobs.batch: '1'", id="no-question"),
         pytest.param({"resource": "jobs.batch", "expression": "x."}, "releaseRules: jobs.batch: 'x.'", id="no-cel"),
+        pytest.param(
+            {"resource": "jobs.batch", "expression": "true", "suspended": "y."},
+            "releaseRules: jobs.batch: 'y.'",
+            id="suspended-is-no-cel",
+        ),
     ],
 )
 def test_a_bad_rule_is_named(rule, named):

@@ -13,7 +13,7 @@ from controller.workload_informers import (
     RETRY,
     WorkloadInformers,
 )
-from dra.cel.object_rules import CompiledRule
+from dra.cel.object_rules import CompiledRule, WorkloadLifecycle, WorkloadRules
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
@@ -29,6 +29,7 @@ from tests.dra.kube.scripted import client_of, refusal
 
 TRAIN = WorkloadKey(KIND, NAMESPACE, "train")
 DONE = CompiledRule("object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')")
+RULES = WorkloadRules(finished=DONE, suspended=CompiledRule("object.spec.suspend"))
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
@@ -42,7 +43,7 @@ async def workloads(cluster, world, clock):
     """Workloads that are followed from the first claim on; `woken` counts."""
     world.always_watch(frozenset({KIND}))
     followed = WorkloadInformers(
-        client_of(cluster), cache=world, rules={KIND: DONE}, on_change=lambda: None, clock=clock
+        client_of(cluster), cache=world, rules={KIND: RULES}, on_change=lambda: None, clock=clock
     )
     yield followed
     await followed.close()
@@ -102,6 +103,20 @@ async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_as
     assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
     assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
     await followed.close()
+
+
+async def test_a_suspended_object_is_known_as_such_until_it_is_resumed_or_has_finished(cluster, world, workloads):
+    job(cluster, spec={"suspend": True}, status={})
+    refer(cluster, world)
+    workloads.sync_kinds()
+    await settle()
+    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid, suspended=True)
+    job(cluster, spec={"suspend": False}, status={})
+    await settle()
+    assert not world.workload(TRAIN).suspended
+    job(cluster, spec={"suspend": True}, status=COMPLETE)
+    await settle()
+    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.FINISHED, uid=JOB.uid)
 
 
 async def test_another_of_that_name_is_another(cluster, world, workloads):
@@ -206,7 +221,7 @@ async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, wor
 async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cluster, world, workloads, caplog):
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    workloads._rules = {KIND: Unlucky(DONE)}
+    workloads._rules = {KIND: Unlucky(RULES)}
     workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
@@ -237,16 +252,16 @@ async def test_an_object_that_a_rule_gives_no_answer_for_does_not_end_the_watch_
 
 
 class Unlucky:
-    """A rule that fails the first time."""
+    """Rules that fail the first time."""
 
-    def __init__(self, rule):
-        self._rules = [rule]
+    def __init__(self, rules):
+        self._rules = [rules]
 
-    def holds(self, content):
+    def evaluate(self, content):
         if len(self._rules) == 1:
             self._rules.append(None)
             raise RuntimeError("once")
-        return self._rules[0].holds(content)
+        return self._rules[0].evaluate(content)
 
 
 async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, workloads):
@@ -367,12 +382,12 @@ async def test_large_objects_that_are_written_all_the_time_leave_half_of_the_tim
     """Decoding and judging a megabyte take a second; of ten versions a second the newest one counts."""
     loop, gaps = asyncio.get_running_loop(), []
 
-    def holds(self, content):
+    def evaluate(self, content):
         del self, content
         loop.pass_without_rest(1.0)
-        return False
+        return WorkloadLifecycle()
 
-    monkeypatch.setattr(CompiledRule, "holds", holds)
+    monkeypatch.setattr(WorkloadRules, "evaluate", evaluate)
 
     async def work():
         while True:

@@ -18,7 +18,7 @@ from tests.scenarios.api import ApiError, Json
 from tests.scenarios.claims import bound, listed, started
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID, PodShape
+from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID, WHEN_SUSPENDED, PodShape
 from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.target import Mode
 
@@ -104,6 +104,7 @@ _KEYS: Final = {
     "entered": ENTERED,
     "any_pod": ANY_POD,
     "pre_list": PRE_LIST,
+    "when_suspended": WHEN_SUSPENDED,
     "force": FORCE_RELEASE,
     "resolved": "reserve.dra/resolved-uid",
 }
@@ -151,6 +152,7 @@ MARKS: Final = (
     Row(name="mark-strange", play=annotated(reserved_for=JOB, entered=STRANGE, any_pod="maybe")),
     Row(name="mark-of-a-uid-alone", play=annotated(resolved="0000")),
     Row(name="pre-list-banana", play=annotated(pre_list="banana")),
+    Row(name="when-suspended-banana", play=annotated(when_suspended="banana")),
     Row(name="force-without-uid", play=annotated(force="true"), told=("ForceReleaseIgnored",)),
     Row(name="force-huge", play=annotated(force=HUGE), told=("ForceReleaseIgnored",)),
     Row(name="force-strange", play=annotated(force=STRANGE), told=("ForceReleaseIgnored",)),

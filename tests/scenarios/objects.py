@@ -24,6 +24,7 @@ FORCE_RELEASE: Final = "reserve.dra/force-release"
 """The annotation by which a person vouches that a claim is not used any more; its value is the claim's uid."""
 
 PRE_LIST: Final = "reserve.dra/pre-list"
+WHEN_SUSPENDED: Final = "reserve.dra/when-suspended"
 """The annotation by which a pod asks to be listed before it is scheduled, whatever its claim says."""
 
 GATE: Final = "reserve.dra/claim"

@@ -24,7 +24,7 @@ from tests.scenarios import api as kubernetes
 from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR
+from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, WHEN_SUSPENDED
 from tests.scenarios.resources import ADMISSION_POLICIES, CLAIM_TEMPLATES, CLAIMS
 from tests.scenarios.target import Capability, Mode, Target
 
@@ -119,6 +119,7 @@ KEYS: Final = {
     "reserved_for": RESERVED_FOR,
     "force": FORCE_RELEASE,
     "pre_list": PRE_LIST,
+    "when_suspended": WHEN_SUSPENDED,
     "entered": "reserve.dra/entered-allocation",
     "other": "example.com/note",
 }
@@ -152,6 +153,8 @@ ROWS: Final = [
     ("tenant", annotations(entered="0123456789abcdef"), "", LATER, "tenant-forges-our-mark"),
     ("tenant", annotations(force="any"), "", FORCED, "tenant-forces-a-release"),
     ("tenant", {"metadata": {"finalizers": None}}, "", UNPROTECTED, "tenant-takes-the-finalizer-off"),
+    ("tenant", annotations(when_suspended="release"), "", None, "tenant-lets-a-suspended-workload-release"),
+    ("tenant", annotations(when_suspended="keep", pre_list="true"), "", LATER, "tenant-changes-another-one-beside"),
     ("tenant", annotations(other="x"), "", None, "tenant-notes-something-else"),
     ("tenant", {"metadata": {"labels": {"a": "b"}}}, "", None, "tenant-labels-the-claim"),
     ("tenant", {"metadata": {"finalizers": [PROTECTION, "example.com/x"]}}, "", None, "tenant-adds-a-finalizer"),

@@ -78,10 +78,14 @@ def _other_values(value: Any) -> str:  # noqa: ANN401 - the default of any field
     return ", ".join(f"`{each.value}`" for each in type(value) if each is not value)
 
 
-def _built_in_rules() -> Iterator[tuple[str, str]]:
-    """Yield each kind of workload with its release rule."""
+def _built_in_rules() -> Iterator[tuple[str, str, str]]:
+    """Yield each kind of workload with its release rule and its expression for suspended workloads."""
     for each in WORKLOAD_TYPES:
-        yield f"`{each.resource}`", f"`{each.release_rule}`" if each.release_rule else "none"
+        yield f"`{each.resource}`", _format_rule(each.release_rule), _format_rule(each.suspended_rule)
+
+
+def _format_rule(expression: str) -> str:
+    return f"`{expression}`" if expression else "none"
 
 
 def page() -> str:
@@ -96,8 +100,9 @@ def page() -> str:
         "## Built-in release rules\n",
         "A claim is released when the rule holds for its workload and no unfinished pod references the claim. Claims\n"
         "of kinds without a rule stay reserved until the object is deleted, or its controller releases the claim.\n"
-        "A rule in `releaseRules` replaces the built-in rule of the same resource.\n",
-        markdown.table(("workload", "rule"), _built_in_rules()),
+        "A rule in `releaseRules` replaces the built-in rule of the same resource. The claim of a suspended workload\n"
+        "is released likewise if the claim's annotation `reserve.dra/when-suspended` or `releaseSuspended` says so.\n",
+        markdown.table(("workload", "rule", "suspended"), _built_in_rules()),
         "## Of the scheduler extender\n",
         markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
     )

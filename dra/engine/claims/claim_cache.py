@@ -315,13 +315,22 @@ class ClaimCache:
         self.dirty |= self._workloads.forget_kind(kind)
 
     def observe_workload(
-        self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
+        self,
+        key: WorkloadKey,
+        *,
+        uid: Uid,
+        finished: bool,
+        suspended: bool = False,
+        rule_error: str = "",
+        live: bool = False,
     ) -> None:
         """Record a workload from a watch or a live read.
 
         ``finished`` is the result of its release rule; ``rule_error`` says why the rule could not be evaluated.
         """
-        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, rule_error=rule_error, live=live)
+        self.dirty |= self._workloads.observe(
+            key, uid=uid, finished=finished, suspended=suspended, rule_error=rule_error, live=live
+        )
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
         """Forget the object with that uid, which is certainly deleted."""

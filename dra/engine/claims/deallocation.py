@@ -214,11 +214,12 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     leftover_at = _leftover_at(view)
     finalizers = None
     if allocation is None or not desired.allocated:
-        if desired.workload_over:  # no annotation records a workload that is over
+        ended = bool(desired.workload_over) and not desired.suspended
+        if ended:  # no annotation records a workload that is over
             marks = {
                 key: value for key, value in marks.items() if key not in workload_reservations.RESOLVED_UID_ANNOTATIONS
             }
-        marks |= workload_reservations.annotation_removals(view.claim, uid_too=bool(desired.workload_over))
+        marks |= workload_reservations.annotation_removals(view.claim, uid_too=ended)
         if marks.get(workload_reservations.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
             marks |= workload_reservations.resolved_uid_annotations(
                 view.claim, view.workload.uid

@@ -34,7 +34,10 @@ class Desired(Struct, frozen=True):
     """Whether a deallocation requires a live read first."""
 
     workload_over: str = ""
-    """The end of the workload ("finished", "was deleted"); empty while the workload may use the claim."""
+    """Why the workload does not use the claim ("finished", "was deleted", "is suspended"); empty while it may."""
+
+    suspended: bool = False
+    """Whether the workload is only suspended: the resumed workload has the same uid, and is entered again."""
 
     given_up: frozenset[Uid] = frozenset()
     """Bound pods that the live read ignores: the user vouches that these pods no longer run."""

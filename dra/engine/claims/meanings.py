@@ -101,6 +101,14 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "the rule cheaper (`releaseRules` of the configuration).",
         KeepsDevices.YES,
     ),
+    Code.KEPT_WHILE_SUSPENDED: Guidance(
+        "The workload of the claim is suspended, and the claim keeps its devices until the workload is resumed.",
+        "Kueue evicted the workload, or a user suspended it. The annotation `reserve.dra/when-suspended` of the claim "
+        "and `releaseSuspended` of the configuration decide whether a suspended workload keeps its devices.",
+        "If the resumed workload may get other devices, set the annotation `reserve.dra/when-suspended` of the claim "
+        "to `release`. If the workload needs the same devices, set the annotation to `keep`, which ends this warning.",
+        KeepsDevices.YES,
+    ),
     Code.IN_DOUBT: Guidance(
         "The controller does not know whether the workload has already released this allocation. It stays reserved.",
         "The allocation is older than the controller process, and the claim does not record the workload's entry.",

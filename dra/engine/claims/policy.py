@@ -26,6 +26,9 @@ class Policy(Struct, frozen=True):
     release_finished: bool = True
     """Release a finished workload's claims; otherwise only its owner releases them (or the owner's deletion does)."""
 
+    release_suspended: bool = False
+    """Release the claims of suspended workloads, unless the annotation of a claim says otherwise."""
+
     evict: bool = True
     """Evict consuming pods from tainted devices where upstream's eviction cannot see them because they are not
     listed."""

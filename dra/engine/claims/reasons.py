@@ -31,6 +31,7 @@ class Code(StrEnum):
     WORKLOAD_UNKNOWN_KIND = "WorkloadKindUnknown"
     WORKLOAD_KINDS_EXCEEDED = "WorkloadKindsExceeded"
     RULE_FAILED = "ReleaseRuleFailed"
+    KEPT_WHILE_SUSPENDED = "KeptWhileSuspended"
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
     ALLOCATION_STUCK = "AllocationStuck"
@@ -125,6 +126,11 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         EventType.WARNING,
         "{workload} cannot be checked: its release rule failed: {error}; the claim stays reserved until {workload} is "
         "deleted, or its controller releases the claim",
+    ),
+    Code.KEPT_WHILE_SUSPENDED: ReasonText(
+        EventType.WARNING,
+        "stays reserved for {workload}, which is suspended and has no pods: no other claim can get its devices; "
+        "{advice}",
     ),
     Code.IN_DOUBT: ReasonText(
         EventType.NORMAL,

@@ -75,6 +75,9 @@ class WorkloadState(Struct, frozen=True):
     rule_error: str = ""
     """Why the release rule could not be evaluated; empty if it was, or if there is no rule."""
 
+    suspended: bool = False
+    """Whether the object exists and is suspended: its controller creates no pods until the object is resumed."""
+
 
 class ReservedForEntry(Struct, frozen=True):
     """An entry of ``status.reservedFor`` with the known state of its object."""

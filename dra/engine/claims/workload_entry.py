@@ -13,6 +13,7 @@ from dra.engine.claims.actions import LookUpWorkload
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code
+from dra.engine.claims.suspension import SUSPENDED, releases_suspended, suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.engine.instants import Instant
@@ -101,6 +102,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         desired = desired.with_reasons(view.reason(Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
     over = OVER_TEXTS.get(outcome, "") if policy.release_finished or outcome is WorkloadFate.GONE else ""
     desired = desired.replace(workload_over=over)
+    if outcome is WorkloadFate.ALIVE and view.workload.suspended:
+        desired = _release_or_keep_suspended(view, reference, policy, desired)
     if reference.uid and not view.reservation.reference.uid:
         desired = desired.replace(
             annotations={
@@ -111,6 +114,17 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     if view.allocation is None:
         return desired
     return _reconcile_former(view, _decide_entry(view, reference, now, desired))
+
+
+def _release_or_keep_suspended(
+    view: ClaimView, reference: ConsumerReference, policy: Policy, desired: Desired
+) -> Desired:
+    if releases_suspended(view, policy):
+        return desired.replace(workload_over=SUSPENDED, suspended=True)
+    advice = suspension_advice(view)
+    if not advice:
+        return desired
+    return desired.with_reasons(view.reason(Code.KEPT_WHILE_SUSPENDED, workload=str(reference), advice=advice))
 
 
 def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, desired: Desired) -> Desired:
@@ -176,6 +190,9 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
         )
         return desired.replace(workload=entry).with_reasons(waits)
     released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=desired.workload_over)
+    if desired.suspended:  # with these annotations, a missing entry would mean that the owner has released the claim
+        stale = workload_reservations.annotation_removals(view.claim, uid_too=False)
+        desired = desired.replace(annotations={**desired.annotations, **stale})
     return desired.replace(urgent=True).with_reasons(released)
 
 

@@ -115,7 +115,14 @@ class WorkloadIndex:
         return self._known.pop(key)
 
     def observe(
-        self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
+        self,
+        key: WorkloadKey,
+        *,
+        uid: Uid,
+        finished: bool,
+        suspended: bool = False,
+        rule_error: str = "",
+        live: bool = False,
     ) -> set[Key]:
         """Record a workload from the watch or a live read; an object of the same name with another uid is gone.
 
@@ -133,7 +140,8 @@ class WorkloadIndex:
         replaced = before.uid and (live or before.uid != awaited)
         gone = before.gone | {before.uid} if replaced else before.gone
         phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
-        return self._set(key, WorkloadState(phase=phase, uid=uid, gone=gone - {uid}, rule_error=rule_error))
+        state = WorkloadState(phase=phase, uid=uid, gone=gone - {uid}, rule_error=rule_error, suspended=suspended)
+        return self._set(key, state)
 
     def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
         """Forget the object with that uid, which is certainly deleted; another object of its name may exist."""

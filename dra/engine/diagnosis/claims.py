@@ -9,6 +9,7 @@ from dra.engine.allocator.claims_to_allocate import UnsatisfiableError, claim_to
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.reasons import list_names
 from dra.engine.claims.stuck_allocations import StuckCause, find_stuck_cause, waiting_since
+from dra.engine.claims.suspension import suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
@@ -252,8 +253,16 @@ class _ClaimProblems:
         if _UNCERTAIN_HOLDS & set(found):
             yield self.claim_problem(ProblemCode.IN_DOUBT, workload=self._reference())
         if found == (AllocationHold.WORKLOAD,):
-            alive = self._fate() is WorkloadFate.ALIVE
-            yield self.claim_problem(ProblemCode.IDLE if alive else ProblemCode.IN_DOUBT, workload=self._reference())
+            yield self._kept_for_workload()
+
+    def _kept_for_workload(self) -> Problem:
+        """Report a claim that no pod uses, and that stays allocated for its workload alone."""
+        workload = self._reference()
+        if self._fate() is not WorkloadFate.ALIVE:
+            return self.claim_problem(ProblemCode.IN_DOUBT, workload=workload)
+        if self.view.workload.suspended and (advice := suspension_advice(self.view)):
+            return self.claim_problem(ProblemCode.KEPT_WHILE_SUSPENDED, workload=workload, advice=advice)
+        return self.claim_problem(ProblemCode.IDLE, workload=workload)
 
     def _unusable_allocations(self) -> Iterator[Problem]:
         """Report allocations that pods cannot use."""

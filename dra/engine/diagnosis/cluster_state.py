@@ -181,7 +181,7 @@ class ClusterState:
         for workload in seen.values():
             if workload.phase in _EXISTING_PHASES:
                 finished = workload.phase is WorkloadPhase.FINISHED
-                cache.observe_workload(workload.key, uid=workload.uid, finished=finished)
+                cache.observe_workload(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
             else:
                 cache.observe_kind(workload.key.kind, workload.phase)
         existing = {pod.metadata.uid for pod in self.snapshot.pods}

@@ -84,7 +84,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.IDLE: Guidance(
         "The claim is reserved for a workload that has no pods now.",
-        "The workload is scaled to zero, suspended, or between two runs, and keeps its devices meanwhile.",
+        "The workload is scaled to zero, or between two runs, and keeps its devices meanwhile.",
         "Nothing. The claim is deallocated when the workload ends, or when its controller removes its entry.",
         KeepsDevices.YES,
     ),

@@ -27,6 +27,7 @@ _KNOWN_ANNOTATIONS: Final = frozenset(
             workload_reservations.ENTERED_ALLOCATION,
             workload_reservations.PRE_LIST,
             workload_reservations.FORCE_RELEASE,
+            workload_reservations.WHEN_SUSPENDED,
             LISTED_AT,
         ),
         *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(_ANNOTATION_PREFIX)),
@@ -59,6 +60,7 @@ class ProblemCode(StrEnum):
     TOMBSTONES = "Tombstones"
     MARKS_LEFT = "MarksLeft"
     IDLE = "ReservedIdle"
+    KEPT_WHILE_SUSPENDED = "KeptWhileSuspended"
     # Annotations and references that do not have the intended effect.
     MALFORMED = "MalformedReference"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"

@@ -46,6 +46,7 @@ class ReferencedWorkload(Struct, frozen=True):
     name: str
     phase: WorkloadPhase
     uid: Uid = NO_UID
+    suspended: bool = False
     meant: str = ""
     """For an unknown kind: the kind that kubectl would take it for, such as ``deployments.apps``; else empty."""
 

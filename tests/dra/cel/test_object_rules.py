@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.cel.expressions import NESTING_MAX
-from dra.cel.object_rules import CompiledRule, MalformedRuleError, RuleError
+from dra.cel.object_rules import CompiledRule, MalformedRuleError, RuleError, WorkloadRules
 
 JOB_DONE = "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
 
@@ -77,6 +77,35 @@ def test_an_object_as_deep_as_people_write_is_evaluated(within):
 def test_an_object_with_more_items_than_a_rule_may_look_at_is_told():
     with pytest.raises(RuleError, match="more than 10,000 iterations"):
         CompiledRule("object.items.all(each, each == 1)").holds({"items": [1] * 20_000})
+
+
+ENDS = CompiledRule("object.done")
+PAUSES = CompiledRule("object.spec.suspend")
+
+
+@pytest.mark.parametrize(
+    ("rules", "content", "lifecycle"),
+    [
+        pytest.param(WorkloadRules(ENDS, PAUSES), {"done": True, "spec": {"suspend": True}}, (True, False), id="ended"),
+        pytest.param(WorkloadRules(ENDS, PAUSES), {"spec": {"suspend": True}}, (False, True), id="suspended"),
+        pytest.param(WorkloadRules(ENDS, PAUSES), {"done": False, "spec": {}}, (False, False), id="neither"),
+        pytest.param(WorkloadRules(None, PAUSES), {"spec": {"suspend": True}}, (False, True), id="without-an-end"),
+        pytest.param(WorkloadRules(ENDS), {"done": True}, (True, False), id="cannot-be-suspended"),
+        pytest.param(WorkloadRules(), {"done": True}, (False, False), id="without-rules"),
+    ],
+)
+def test_both_rules_of_a_kind_are_evaluated_on_one_object(rules, content, lifecycle):
+    assert rules.evaluate(content) == lifecycle
+
+
+def test_a_workload_counts_as_not_suspended_where_that_rule_has_no_result():
+    endless = CompiledRule("object.items.all(each, each == 1)")
+    assert WorkloadRules(ENDS, endless).evaluate({"items": [1] * 20_000}) == (False, False)
+
+
+def test_a_workload_of_unknown_end_is_an_error():
+    with pytest.raises(RuleError, match="levels deep"):
+        WorkloadRules(ENDS, PAUSES).evaluate({"free": nested(NESTING_MAX, within=dict)})
 
 
 def test_a_rule_shows_its_expression():

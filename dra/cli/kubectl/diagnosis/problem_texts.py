@@ -195,6 +195,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "is reserved for {workload}, which has no pods now. The claim stays allocated until the workload ends, as "
         "intended"
     ),
+    ProblemCode.KEPT_WHILE_SUSPENDED: ProblemText(
+        "is reserved for {workload}, which is suspended and has no pods: no other claim can get its devices",
+        WeighedChoice("{advice}; the resumed workload may then get other devices"),
+    ),
     ProblemCode.MALFORMED: ProblemText(
         "the workload reference is ignored: {error}",
         WeighedChoice("correct annotation reserve.dra/reserved-for. " + GUESSED_WORKLOAD),

@@ -20,7 +20,7 @@ from dra.kube.errors import Forbidden
 from dra.kube.lease_rules import Lease
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.references import GroupResource
-from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID, WHEN_SUSPENDED
 from dra.model.workload_types import JOBS, WORKLOAD_TYPES
 
 _LEASE_FLAGS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
@@ -127,7 +127,7 @@ _POLICIES: Final = (
     "validatingadmissionpolicybindings",
     "validatingadmissionpolicies",
 )
-_USER_ANNOTATIONS: Final = frozenset({RESERVED_FOR, RESERVED_FOR_UID, PRE_LIST, FORCE_RELEASE})
+_USER_ANNOTATIONS: Final = frozenset({RESERVED_FOR, RESERVED_FOR_UID, PRE_LIST, FORCE_RELEASE, WHEN_SUSPENDED})
 _NAMESPACES: Final = GroupResource(resource="namespaces")
 _DEPLOYMENTS: Final = GroupResource(resource="deployments", group="apps")
 _CRDS: Final = GroupResource(resource="customresourcedefinitions", group="apiextensions.k8s.io")

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from controller.application import compiled_rules
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration
-from dra.cel.object_rules import CompiledRule
+from dra.cel.object_rules import WorkloadRules
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
@@ -76,7 +76,7 @@ class SurveyReader:
         self._client = connection.client
         self._clock = connection.clock
         self._given_up = given_up
-        self._rules: dict[GroupResource, CompiledRule] = dict(compiled_rules(ControllerConfiguration()))
+        self._rules: dict[GroupResource, WorkloadRules] = dict(compiled_rules(ControllerConfiguration()))
         self._nodes: list[Node] = []
 
     async def survey(self, namespace: str | None) -> DowngradeSurvey:

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
-from dra.cel.object_rules import CompiledRule, RuleError
+from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
@@ -40,7 +40,7 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_reservations import workload_reservation
-from dra.model.workload_types import RELEASE_RULES
+from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
@@ -232,13 +232,13 @@ class SnapshotReader:
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[ReferencedWorkload] = []
-        rules = {GroupResource.parse(each): CompiledRule(expression) for each, expression in RELEASE_RULES.items()}
+        rules = compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES)
         for kind, keys in sorted(wanted.items(), key=_kind_name):
             found += await self._look_up_kind(kind, keys, rules.get(kind))
         return found
 
     async def _look_up_kind(
-        self, kind: GroupResource, keys: set[WorkloadKey], rule: CompiledRule | None
+        self, kind: GroupResource, keys: set[WorkloadKey], rules: WorkloadRules | None
     ) -> list[ReferencedWorkload]:
         found_workloads: dict[Key, ReferencedWorkload] = {}
         try:
@@ -246,16 +246,20 @@ class SnapshotReader:
             if resource is None or not resource.namespaced:
                 suggestion = await self._suggest_kind(kind) if resource is None else ""
                 return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=suggestion) for key in keys]
-            model: Any = PartialObjectMetadata if rule is None else UnstructuredObject
+            model: Any = PartialObjectMetadata if rules is None else UnstructuredObject
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
                 async for page in self._client.list_pages(resource, model, selection=selection):
                     for item in page.items:
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            is_finished = rule is not None and _is_finished(rule, item.content)
-                            phase = WorkloadPhase.FINISHED if is_finished else WorkloadPhase.PRESENT
-                            found_workloads[item.metadata.key] = _referenced_workload(key, phase, uid=item.metadata.uid)
+                            lifecycle = WorkloadLifecycle() if rules is None else _evaluate(rules, item.content)
+                            found_workloads[item.metadata.key] = _referenced_workload(
+                                key,
+                                WorkloadPhase.FINISHED if lifecycle.finished else WorkloadPhase.PRESENT,
+                                uid=item.metadata.uid,
+                                suspended=lifecycle.suspended,
+                            )
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
             return [_referenced_workload(key, WorkloadPhase.FORBIDDEN) for key in keys]
@@ -296,11 +300,19 @@ def _referenced_workload(
     phase: WorkloadPhase,
     *,
     uid: Any = "",  # noqa: ANN401 - a Uid
+    suspended: bool = False,
     meant: str = "",
 ) -> ReferencedWorkload:
     resource, group = key.kind.resource, key.kind.group
     return ReferencedWorkload(
-        resource=resource, group=group, namespace=key.namespace, name=key.name, phase=phase, uid=uid, meant=meant
+        resource=resource,
+        group=group,
+        namespace=key.namespace,
+        name=key.name,
+        phase=phase,
+        uid=uid,
+        suspended=suspended,
+        meant=meant,
     )
 
 
@@ -324,9 +336,9 @@ async def _unknown_lease() -> ControllerLease:
     return ControllerLease()
 
 
-def _is_finished(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
-    """Report whether a release rule holds; without a result, the workload has not finished, as in the controller."""
+def _evaluate(rules: WorkloadRules, content: Mapping[str, Any]) -> WorkloadLifecycle:
+    """Evaluate the rules of a kind; without a result, the workload has not finished, as in the controller."""
     try:
-        return rule.holds(content)
+        return rules.evaluate(content)
     except RuleError:
-        return False
+        return WorkloadLifecycle()

@@ -32,6 +32,7 @@ GOING = {"deletionTimestamp": LONG_AGO, "finalizers": ["resource.kubernetes.io/d
 MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}]}
 OVER = (workload(WorkloadPhase.FINISHED),)
 THERE = (workload(WorkloadPhase.PRESENT),)
+SUSPENDED = (msgspec.structs.replace(workload(WorkloadPhase.PRESENT), suspended=True),)
 RUNS = {"on": "n1", "phase": "Running", "started": True}
 UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 OF_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}]}
@@ -39,6 +40,10 @@ OF_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": 
 
 def annotated(**values):
     return {"annotations": {f"reserve.dra/{key.replace('_', '-')}": value for key, value in values.items()}}
+
+
+def when_suspended(value):
+    return {"annotations": RESERVED["annotations"] | {"reserve.dra/when-suspended": value}}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,27 @@ def annotated(**values):
             cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=THERE),
             [ProblemCode.IDLE],
             id="reserved-and-idle",
+        ),
+        pytest.param(
+            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=SUSPENDED),
+            [ProblemCode.KEPT_WHILE_SUSPENDED],
+            id="reserved-for-a-suspended-job",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **when_suspended("keep")),
+                workloads=SUSPENDED,
+            ),
+            [ProblemCode.IDLE],
+            id="reserved-for-a-suspended-job-on-purpose",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **when_suspended("release")),
+                workloads=SUSPENDED,
+            ),
+            [ProblemCode.NOT_FREED],
+            id="released-while-its-job-is-suspended",
         ),
         pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(FOREIGN,))),
