@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+from functools import partial
 from typing import Final
 
 from controller.claim_events import ClaimEvents
@@ -142,7 +143,9 @@ class ClaimLoop:
             if conflicts and view is not None:
                 plan = without_precondition(plan, view, self._policy)
             try:
-                await self._writer.apply(plan, view=view)
+                await self._writer.apply(
+                    plan, view=view, on_status_written=partial(self._events.publish_done, plan.reasons)
+                )
             except Conflict:  # the writer has read the claim again; after the last attempt the queue retries
                 conflicts += 1
                 if conflicts > CONFLICTS_MAX:
@@ -150,7 +153,7 @@ class ClaimLoop:
                 continue
             rounds -= 1
             now = self._clock.now()
-            self._events.publish(key, plan.reasons, now=now)  # only now: a reason may report a completed action
+            self._events.publish(key, (reason for reason in plan.reasons if not reason.done), now=now)
             self._queue.add_at(key, plan.wake_at)
             if not plan.claim_writes:
                 break

@@ -109,11 +109,20 @@ class ClaimWriter:
         self._lookups_in_flight: set[tuple[Key, Lookup]] = set()
         """Lookups in flight, with the claim that needs the answer: a pod may be listed in several claims."""
 
-    async def apply(self, plan: ClaimPlan, *, view: ClaimView | None = None) -> None:
-        """Execute a plan made for the view; raise ApiError, BoundMeanwhileError or PartialFailureError."""
+    async def apply(
+        self,
+        plan: ClaimPlan,
+        *,
+        view: ClaimView | None = None,
+        on_status_written: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Execute a plan made for the view; raise ApiError, BoundMeanwhileError or PartialFailureError.
+
+        ``on_status_written`` is called after the write of the status, also if a later write of the plan fails.
+        """
         if view is not None and plan.claim_writes:
             try:
-                await self._write_claim(plan.claim_writes, view)
+                await self._write_claim(plan.claim_writes, view, on_status_written)
             except ApiError:
                 await self._resync_listed(plan, view)
                 raise
@@ -152,12 +161,16 @@ class ClaimWriter:
             [partial(self._resync_pod, a) for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
         )
 
-    async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
+    async def _write_claim(
+        self, writes: Iterable[ClaimWrite], view: ClaimView, on_status_written: Callable[[], None]
+    ) -> None:
         claim = view.claim
         for write in writes:
             if isinstance(write, Deallocate):
                 await self._deallocation_check.check(write)
             claim = await self._patch_claim(write, view, claim)
+            if not isinstance(write, PatchMetadata):
+                on_status_written()
             self._metrics.claim_writes.labels(_WRITE_LABELS[type(write)]).inc()
             _log.debug("%s", patches.describe_write(write, view.claim))
             if isinstance(write, SetReservedFor):

@@ -29,12 +29,14 @@ class Writes:
         self.flows = set()
         self._clock = clock
 
-    async def apply(self, plan, *, view=None):  # noqa: ARG002 - the writer's signature
+    async def apply(self, plan, *, view=None, on_status_written):  # noqa: ARG002 - the writer's signature
         if plan.actions:
             self.plans.append((round(self._clock.now(), 3), plan))
             self.flows.add(reconcile_id.get())
             if self.failures:
                 raise self.failures.pop(0)
+            if any(isinstance(write, SetReservedFor | AddEntries | Deallocate) for write in plan.claim_writes):
+                on_status_written()
 
     @property
     def when(self):

@@ -124,10 +124,25 @@ async def test_a_conflict_in_the_middle_leaves_what_was_written(cluster, world, 
         cluster.disturb[path] = lambda: cluster.put(CLAIMS, NAMESPACE, "train", status={})
 
     cluster.disturb[path] = meanwhile
+    written = []
     with pytest.raises(Conflict):
-        await writer_of().apply(ClaimPlan(actions=(LIST, note)), view=view)
+        await writer_of().apply(
+            ClaimPlan(actions=(LIST, note)), view=view, on_status_written=lambda: written.append("status")
+        )
     assert [sub for _, sub, _ in cluster.writes()] == ["status", ""]
     assert world.claim(KEY).status.allocation is None
+    assert written == ["status"], "the Event about the list must not be lost with the annotation"
+
+
+async def test_a_status_that_was_not_written_is_not_reported(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.put(CLAIMS, NAMESPACE, "train", status={})
+    written = []
+    with pytest.raises(Conflict):
+        await writer_of().apply(
+            ClaimPlan(actions=(LIST, NOTE)), view=view, on_status_written=lambda: written.append("status")
+        )
+    assert not written
 
 
 async def test_a_claim_of_another_uid_is_a_conflict(cluster, world, writer_of):
