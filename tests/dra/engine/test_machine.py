@@ -63,6 +63,12 @@ def test_a_pod_that_no_process_could_know_of_is_no_violation(monkeypatch):
         histories.play_history(UNSEEN)
 
 
+def test_a_failing_history_can_be_shown():
+    shown = str(histories.History(setting=Setting(binding_seconds=10.0), moves=UNSEEN.moves[:1]))
+    assert "binding_seconds 10.0" in shown
+    assert "ChangeJob" in shown
+
+
 @pytest.mark.parametrize("given", ["4711", ""])
 def test_the_first_seed_is_the_given_one_or_another_in_each_run(monkeypatch, given):
     monkeypatch.setenv("DRA_SIMULATION_FROM", given)
