@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import Reservation
-from dra.engine.claims import consumers, scheduling_gates, vanished_pods
+from dra.engine.claims import consumers, vanished_pods
 from dra.engine.claims.bind_latency import BindLatency
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
@@ -21,6 +21,7 @@ from dra.engine.claims.device_conflicts import DeviceConflicts
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
 from dra.engine.claims.node_index import NodeChange, NodeIndex, SandboxTracker
+from dra.engine.claims.other_claims import waits_for_other_claim
 from dra.engine.claims.view import (
     ClaimView,
     OwningPodPhase,
@@ -32,7 +33,6 @@ from dra.engine.claims.view import (
     WorkloadState,
     classify_entry,
 )
-from dra.engine.claims.window import UNLISTED
 from dra.engine.claims.workload_index import WorkloadIndex, WorkloadKey
 from dra.engine.devices.ledger import Ledger
 from dra.engine.devices.taints import TaintIndex, TaintScope
@@ -419,7 +419,9 @@ class ClaimCache:
             finished=record.users(Stage.FINISHED),
             entry_histories=record.entry_histories.copy(),
             excluded=record.pods_off_allocation(self._nodes),
-            awaiting_other_claims=frozenset(c.uid for c in gated if self._waits_for_other_claim(c, key, now)),
+            awaiting_other_claims=frozenset(
+                c.uid for c in gated if waits_for_other_claim(c, key, records=self._records, now=now)
+            ),
             conflicts=record.conflicts,
             taints=self.taints.taints_of(record.claim.status.allocation),
             usable_nodes=record.usable_nodes,
@@ -582,25 +584,3 @@ class ClaimCache:
         users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
         found = (*users, *(c for c in self._other_users(record) if c.is_consuming))
         return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
-
-    def _waits_for_other_claim(self, consumer: Consumer, key: Key, now: Instant) -> bool:
-        """Return whether another claim of the pod is not ready for the pod.
-
-        Such a claim neither lists the pod, nor can the pod be its opener now.
-        """
-        for name in consumer.claims:
-            other = (consumer.namespace, name)
-            record = self._records.get(other)
-            if other == key or record is None or record.claim is None:
-                continue
-            claim = record.claim
-            if claim.generated_for == consumer.uid or claim.metadata.deleting:
-                continue
-            if claim.status.allocation is None:
-                if any(scheduling_gates.opener_turn_ends_at(c) > now for c in record.stages[Stage.WAITING].values()):
-                    return True
-            elif not consumer.pod_group and record.entry_histories.get(consumer.uid, UNLISTED).listed_since is None:
-                reservation = record.reservation  # gangs are never listed, nor are pods beside an any-pod entry
-                if reservation is None or not (reservation.native and reservation.any_pod):
-                    return True
-        return False

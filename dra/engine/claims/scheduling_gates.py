@@ -79,12 +79,14 @@ def _openers(
     """Return the pods to ungate so that the claim gets allocated, and when to decide again.
 
     Only one opener at a time: several pods that allocate one claim concurrently make each other fail. A gang is one
-    opener, since its pods need each other. Once a scheduler has found no node for the opener, up to `DEMAND_MAX` pods
-    follow at once: an autoscaler that saw one pod would add a node for one pod.
+    opener, since its pods need each other: pods that are created later join the gang's turn. Once a scheduler has found
+    no node for the opener, up to `DEMAND_MAX` pods follow at once: an autoscaler that saw one pod would add a node for
+    one pod.
     """
-    turns = [opener_turn_ends_at(c) for c in waiting]
-    if any(end > now for end in turns):
-        return (), max(turns)
+    having_turn = [c for c in waiting if opener_turn_ends_at(c) > now]
+    if having_turn:
+        gangs = {c.gang for c in having_turn if c.gang}
+        return tuple(c for c in free if c.gang in gangs), max(map(opener_turn_ends_at, having_turn))
     if not free:
         return (), NEVER
     first = free[0]

@@ -65,9 +65,9 @@ A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
     moves=(
         ChangePodGroup(how="created"),
         CreateClaim(name="a"),
-        CreatePods(shape=PodShape(claims=("a",), gated=True, gang="gang")),
         CreatePods(shape=PodShape(claims=("a",), gang="gang")),
         EverybodyWorks(),
+        CreatePods(shape=PodShape(claims=("a",), gated=True, gang="gang")),
         ChangeClaim(name="a", how="forced"),
         Restart(what="writer"),
         ChangePods(how="ended"),

@@ -352,29 +352,6 @@ def test_at_the_start_whoever_waits_may_have_been_listed_before(world):
 # Several claims of one pod:
 
 
-@pytest.mark.parametrize(
-    ("other", "held_up"),
-    [
-        pytest.param(None, False, id="no-such-claim"),
-        pytest.param(claim("data", allocation=None), False, id="unallocated-and-nobody-opens-it"),
-        pytest.param(claim("data"), True, id="allocated-and-not-listed-there"),
-        pytest.param(claim("data", list=[waiting("a")]), False, id="listed-there"),
-        pytest.param(claim("data", deleting=True), False, id="being-deleted"),
-        pytest.param(claim("data", owner="a"), False, id="its-own"),
-    ],
-)
-def test_a_gated_pod_is_held_up_by_claims_that_are_not_ready_for_it(world, other, held_up):
-    told(world, claim(), *([other] if other else []), pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
-    assert world.view(KEY, now=NOON).awaiting_other_claims == (frozenset({uid("a")}) if held_up else frozenset())
-
-
-def test_a_gated_pod_is_held_up_while_another_opens_its_second_claim(world):
-    told(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",)))
-    told(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
-    assert world.view(KEY, now=NOON).awaiting_other_claims == {uid("a")}
-    assert world.view(KEY, now=NOON + 60.0).awaiting_other_claims == frozenset()
-
-
 def test_a_claim_that_becomes_ready_concerns_the_other_claims_of_its_pods(world):
     told(world, claim(), claim("data", allocation=None), pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
     world.observe_claim(claim("data", version=2), now=NOON)

@@ -176,6 +176,28 @@ def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
             id="a-gang-as-one",
         ),
         pytest.param(
+            [waiting("o", gang_annotation="g"), gated("a"), gated("b", gang_annotation="g")],
+            ["b"],
+            BIND_HORIZON,
+            id="a-late-pod-joins-the-turn-of-its-gang",
+        ),
+        pytest.param(
+            [unschedulable("o", pod_group="g"), gated("a"), gated("b", pod_group="g")],
+            ["b"],
+            OPENER_TURN,
+            id="of-a-pod-group-too",
+        ),
+        pytest.param(
+            [
+                unschedulable("o", gang_annotation="g", since=NOON - OPENER_TURN),
+                waiting("p"),
+                gated("b", gang_annotation="g"),
+            ],
+            [],
+            BIND_HORIZON,
+            id="not-once-the-turn-of-its-gang-is-over",
+        ),
+        pytest.param(
             [gated("a", gates=(SCHEDULING_GATE, FOREIGN_GATE)), gated("b")],
             ["b"],
             OPENER_TURN,
