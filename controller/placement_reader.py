@@ -273,11 +273,14 @@ class PlacementReader:
                     info = snapshot.node_infos.get(pod.spec.node_name)
                     if info is not None and not pod.terminal:
                         info.add(pod.metadata.uid, pod_requests(pod))
+                        if pod.metadata.deleting:
+                            snapshot.making_room.add(pod.metadata.uid)
         for reservation in self._cache.holders.available():
             info = snapshot.node_infos.get(reservation.node)
             if info is not None and info.name in names:
                 unused = _unused_amounts(info, reservation.allocatable, reservation.current_owners)
                 info.add(reservation.uid, unused)
+                snapshot.making_room.add(reservation.uid)
 
 
 def _unused_amounts(info: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:

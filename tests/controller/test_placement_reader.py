@@ -87,6 +87,23 @@ async def test_a_pod_could_run_on_another_node(ask):
     assert (found.fit_here, found.fit_elsewhere, found.only_lacks_room) == (frozenset(), {"uid-a"}, True)
 
 
+@pytest.mark.parametrize(
+    ("node", "leaving", "unbindable"),
+    [
+        pytest.param("n1", False, True, id="full"),
+        pytest.param("n1", True, False, id="its-pod-is-being-deleted"),
+        pytest.param("gone", False, True, id="no-such-node"),
+    ],
+)
+async def test_a_nomination_to_a_node_that_cannot_take_the_pod_is_found(ask, cluster, node, leaving, unbindable):
+    cluster.objects[cluster.path(PODS, "ml", "a")]["status"]["nominatedNodeName"] = node
+    if leaving:
+        filler = cluster.objects[cluster.path(PODS, "other", "on-n1")]
+        filler["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
+    found = await ask()
+    assert found.unbindable_nominations == (frozenset({("uid-a", node)}) if unbindable else frozenset())
+
+
 async def test_nowhere_if_that_node_is_full(ask, cluster):
     fill(cluster, "n2")
     found = await ask()

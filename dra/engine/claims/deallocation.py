@@ -53,7 +53,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 def _revoke_once_unbindable(view: ClaimView, cause: StuckCause, now: Instant, desired: Desired) -> Desired:
     """Unlist the waiting pods behind a guard, and deallocate when no cycle that saw an entry can bind one of them."""
-    horizon = max((_horizon(view, c) for c in view.waiting), default=view.unseen_bind_horizon)
+    horizon = max((_revocation_horizon(view, c, cause) for c in view.waiting), default=view.unseen_bind_horizon)
     quiet = view.history.podless_since
     explained = view.reason(
         Code.ALLOCATION_STUCK,
@@ -93,11 +93,24 @@ def _horizon(view: ClaimView, consumer: Consumer) -> float:
     return SLOW_BIND_HORIZON if consumer.nominated else view.bind_horizon(consumer)
 
 
+def _revocation_horizon(view: ClaimView, consumer: Consumer, cause: StuckCause) -> float:
+    """Return the seconds for which a cycle that saw the pod's entry may still bind the pod to the revoked allocation.
+
+    A nomination to a node on which the pod cannot be bound hides no cycle. The evidence is as fresh as that for the
+    cause, which is read live right before the deallocation.
+    """
+    known = view.placements.unbindable_nominations if view.placements is not None else ()
+    if cause in NEEDS_EVIDENCE and (consumer.uid, consumer.nominated) in known:
+        return view.bind_horizon(consumer)
+    return _horizon(view, consumer)
+
+
 def nominated_pods(view: ClaimView) -> frozenset[tuple[Uid, str]]:
     """Return the nominated pods with their nodes, which the live read may ignore.
 
-    Valid only once `still_bindable` returns no pod: then no cycle that saw an entry of these pods runs any longer,
-    whichever component nominated them, and a cycle that saw no entry writes the claim before it binds.
+    Valid only once `still_bindable` returns no pod, or the horizon of a revocation has passed: then no cycle that saw
+    an entry of these pods runs any longer, whichever component nominated them, and a cycle that saw no entry writes the
+    claim before it binds.
     """
     return frozenset((c.uid, c.nominated) for c in (*view.waiting, *view.gated) if c.nominated)
 

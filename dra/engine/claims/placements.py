@@ -75,6 +75,8 @@ class ClusterSnapshot:
     taints: TaintIndex = field(default_factory=TaintIndex)
     node_names: frozenset[str] = frozenset()
     """The names of all nodes, including nodes that are not ready."""
+    making_room: set[Uid] = field(default_factory=set)
+    """Pods that are being deleted, and Reservations: a scheduler may count what these hold as free for a pod."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,8 @@ class _PodShape:
     """Nodes of the allocation, with the requests of a pod there, including requests through claims
     (DRANodeAllocatableResources)."""
     outside: list[tuple[NodeInfo, PodRequests]] = field(default_factory=list)
+    nominations: list[tuple[Uid, str]] = field(default_factory=list)
+    """Nominated pods of the group with the nodes of their nominations."""
 
 
 class PlacementSearch:
@@ -163,6 +167,7 @@ class PlacementSearch:
             fit_elsewhere=frozenset(elsewhere),
             only_lacks_room=any(shape.inside for shape in self._shapes),
             nodes_deleted=nodes.are_all_deleted(self._allocation.node_selector, existing=self._picture.node_names),
+            unbindable_nominations=frozenset(self._unbindable_nominations()),
             lost_device=self._gone,
         )
 
@@ -178,12 +183,32 @@ class PlacementSearch:
                 has_undecided_constraints(pod) and CLAIM_UNAVAILABLE in _scheduler_message(pod),
                 has_undecided_constraints(pod),
             )
-            shape = found.get(key)
-            if shape is not None:
-                shape.uids.append(pod.metadata.uid)
-            elif len(found) < MAX_SHAPES:
-                found[key] = _PodShape(demand, pod, [pod.metadata.uid])
+            if key not in found and len(found) == MAX_SHAPES:
+                continue
+            shape = found.setdefault(key, _PodShape(demand, pod, []))
+            shape.uids.append(pod.metadata.uid)
+            if pod.status.nominated_node_name:
+                shape.nominations.append((pod.metadata.uid, pod.status.nominated_node_name))
         return list(found.values())
+
+    def _unbindable_nominations(self) -> Iterator[tuple[Uid, str]]:
+        """Yield the nominations to nodes on which no binding cycle can be under way.
+
+        A binding cycle has chosen a node that the allocation reaches, and on which the pod fits. A node that is not
+        ready, cordoned or tainted by now proves nothing: a cycle may have begun before, and goes on.
+        """
+        selector = self._allocation.node_selector
+        named = nodes.selected_node_names(selector) if selector is not None else None
+        for shape in self._shapes:
+            inside = {info.name: (info, demand) for info, demand in shape.inside}
+            for uid, name in shape.nominations:
+                exists = name in self._picture.node_names and (named is None or name in named)
+                if not exists or (name in inside and self._is_full(*inside[name])):
+                    yield uid, name
+
+    def _is_full(self, info: NodeInfo, demand: PodRequests) -> bool:
+        """Return whether the node lacks room even after the pods that are being deleted there have ended."""
+        return bool(insufficient_resources(info, demand, without=self._picture.making_room))
 
     def _find(self, shape: _PodShape) -> Iterator[None]:
         """Find the nodes that suit pods of a shape, inside and outside of the allocation."""

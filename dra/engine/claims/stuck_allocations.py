@@ -134,9 +134,10 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
 
 
 def placements_lookup(view: ClaimView) -> LookUpPlacements:
-    """Return the lookup of placements for the pods that a scheduler has found unschedulable."""
+    """Return the lookup of placements for the pods that a scheduler has found unschedulable, and for nominated pods."""
     judged = sorted(_unschedulable(view), key=lambda c: c.scheduling_order)
-    return LookUpPlacements(claim=view.key, pods=tuple(c.uid for c in judged[:LOOKUP_PODS]))
+    nominated = (c for c in view.waiting if c.nominated and c.unschedulable_since is None)
+    return LookUpPlacements(claim=view.key, pods=tuple(c.uid for c in (*judged, *nominated))[:LOOKUP_PODS])
 
 
 def is_proven(view: ClaimView, cause: StuckCause, now: Instant) -> bool:

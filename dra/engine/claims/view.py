@@ -184,6 +184,10 @@ class Placements(Struct, frozen=True):
     nodes_deleted: bool = False
     """Whether the allocation names its nodes, and no Node object of these names exists."""
 
+    unbindable_nominations: frozenset[tuple[Uid, str]] = frozenset()
+    """Pods with the node of their nomination, if no binding cycle can bind the pod there: the node does not exist, the
+    allocation does not name the node, or the node has no room for the pod."""
+
     lost_device: str = ""
     """A device of the allocation that no driver offers any longer, or whose taint evicts pods."""
 

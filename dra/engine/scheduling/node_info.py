@@ -5,6 +5,7 @@ reservations, so neither the nodes nor the pods have any here.
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +29,8 @@ _SCORED_UNITS: Final = {CPU: 10**6, _MEMORY: 10**9}
 
 _NONZERO_REQUESTS: Final = {CPU: 100, _MEMORY: 200 * 1024 * 1024}
 """Requests that scoring assumes for a pod without requests, so that such pods spread, too."""
+
+NO_PODS: Final[AbstractSet[Uid]] = frozenset()
 
 NOTHING_LACKING: Final = ()
 """Result for a node with enough of every resource."""
@@ -174,9 +177,14 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
     return None
 
 
-def insufficient_resources(info: NodeInfo, demand: PodRequests) -> Sequence[str]:
-    """Return a message for each resource that the node has too little of."""
-    found = filter_node(info.usage, demand.info)
+def insufficient_resources(
+    info: NodeInfo, demand: PodRequests, *, without: AbstractSet[Uid] = NO_PODS
+) -> Sequence[str]:
+    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count."""
+    usage = info.usage
+    for uid in info.pods.keys() & without:
+        usage = usage.without_pod(uid, info.pods[uid])
+    found = filter_node(usage, demand.info)
     if found.fits:
         return NOTHING_LACKING
     return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.rejections]

@@ -14,6 +14,7 @@ from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import AllocationResult, ResourceClaimStatus
 from dra.model.device_classes import DeviceClass, DeviceClassSpec
 from dra.model.meta import ObjectMeta
+from dra.model.nodes import NodeSelector
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSliceTaints
@@ -65,8 +66,12 @@ def host(name, *, taints=(), cordoned=False):
     return msgspec.convert(content, SchedulerNode)
 
 
-def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=(), classes=CLASSES):
-    """What is found of the pods: here, elsewhere or nowhere; nodes in ``full`` have no CPU left."""
+def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=(), classes=CLASSES, **known):
+    """What is found of the pods: here, elsewhere or nowhere; nodes in ``full`` have no CPU left.
+
+    ``not_ready``: nodes that cannot take pods; ``leaving``: whether the pods that fill nodes are being deleted.
+    """
+    not_ready, leaving = known.get("not_ready", ()), known.get("leaving", False)
     of = allocated() if of is None else of
     ledger = Ledger()
     for each in (of, *others):
@@ -86,6 +91,7 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     )
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
     picture = ClusterSnapshot(rooms, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
+    picture.node_names, picture.making_room = frozenset((*rooms, *not_ready)), {"filler"} if leaving else set()
     by_key = {each.metadata.key: each for each in (of, *others)}
     search = PlacementSearch(of, pods or [pod()], snapshot=picture, claim_of=by_key.get)
     for _ in search.steps():
@@ -253,3 +259,36 @@ def test_a_pod_waits_for_a_claim_of_one_pod_that_another_has():
     of = msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, reserved_for=[entry]))
     found = asked(pod("a"), pod("b"), of=of, slices=[own("n1", mapped), *offered(n2=1)])
     assert (verdict(found, "a"), verdict(found, "b")) == ("nowhere", "elsewhere")
+
+
+# Nominations
+
+
+def by_label(node):
+    """A claim whose allocation names no node."""
+    of = allocated(node=node)
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
+    selector = msgspec.convert(terms, NodeSelector)
+    allocation = msgspec.structs.replace(of.status.allocation, node_selector=selector)
+    return msgspec.structs.replace(of, status=ResourceClaimStatus(allocation=allocation))
+
+
+@pytest.mark.parametrize(
+    ("node", "case", "unbindable"),
+    [
+        pytest.param("n1", {}, True, id="full"),
+        pytest.param("n1", {"full": ()}, False, id="has-room"),
+        pytest.param("n1", {"leaving": True}, False, id="its-pods-are-being-deleted"),
+        pytest.param("n1", {"hosts": [host("n1", cordoned=True), host("n2")]}, False, id="cordoned"),
+        pytest.param("n1", {"hosts": [host("n2")], "not_ready": ("n1",)}, False, id="not-ready"),
+        pytest.param("n1", {"hosts": [host("n2")]}, True, id="deleted"),
+        pytest.param("n2", {}, True, id="the-allocation-names-another-node"),
+        pytest.param("n2", {"of": by_label("n1")}, False, id="the-allocation-names-no-node"),
+        pytest.param("n9", {"of": by_label("n1")}, True, id="no-such-node"),
+    ],
+)
+def test_on_which_nodes_a_nominated_pod_cannot_be_bound(node, case, unbindable):
+    nominated, other = pod(), pod("b")
+    status = msgspec.structs.replace(nominated.status, nominated_node_name=node)
+    found = asked(msgspec.structs.replace(nominated, status=status), other, **case)
+    assert found.unbindable_nominations == (frozenset({("a", node)}) if unbindable else frozenset())

@@ -240,6 +240,12 @@ def test_the_end_of_the_binding_conditions_is_waited_for():
 # The question
 
 
+def test_nominated_pods_are_examined_too():
+    pods = [long_unschedulable("a"), waiting("b", nominated="n1", nominated_since=NOON), waiting("c")]
+    plan = decided(view(claim(), *pods, usable_nodes=LOST))
+    assert of_type(plan, LookUpPlacements) == [LookUpPlacements(claim=KEY, pods=(uid("a"), uid("b")))]
+
+
 @pytest.mark.parametrize(
     ("pods", "placements", "asks", "wake_at"),
     [
@@ -354,3 +360,43 @@ def test_a_pod_that_may_be_bound_for_long(known):
     assert not at(NOON + BIND_HORIZON)
     lasting = frozenset({(pod.uid, "n1")} if pod.nominated else ())
     assert at(NOON + SLOW_BIND_HORIZON) == [Deallocate(claim=KEY, confirm=True, nominated=lasting)]
+
+
+@pytest.mark.parametrize(
+    ("unbindable", "since", "freed"),
+    [
+        pytest.param({("a", "n1")}, NOON - 1e4, True, id="cannot-be-bound-there"),
+        pytest.param({("a", "n1")}, NOON, True, id="nominated-a-bind-horizon-ago"),
+        pytest.param({("a", "n1")}, NOON + 1.0, False, id="nominated-later"),
+        pytest.param({("a", "n2")}, NOON - 1e4, False, id="nominated-elsewhere-by-now"),
+        pytest.param({("b", "n1")}, NOON - 1e4, False, id="said-of-another-pod"),
+        pytest.param(set(), NOON - 1e4, False, id="may-be-bound-there"),
+    ],
+)
+def test_a_nomination_to_a_node_that_cannot_take_the_pod_ages(unbindable, since, freed):
+    pod = long_unschedulable("a", nominated="n1", nominated_since=since)
+    now = NOON + BIND_HORIZON
+    pairs = frozenset((uid(name), node) for name, node in unbindable)
+    placements = found(elsewhere=["a"], at=now, unbindable_nominations=pairs)
+    of = claim(workload=JOB, entered=True, list=[JOB, "guard"])
+    of = view(of, pod, workload=PRESENT, placements=placements, history=ObservedHistory(podless_since=NOON))
+    expected = [Deallocate(claim=KEY, confirm=True, nominated=frozenset({(pod.uid, "n1")}))]
+    assert of_type(decided(of, now=now), Deallocate) == (expected if freed else [])
+
+
+def test_a_nomination_does_not_age_by_an_older_read():
+    pod = long_unschedulable("a", nominated="n1", nominated_since=NOON - 1e4)
+    pairs = frozenset({(pod.uid, "n1")})
+    placements = found(elsewhere=["a"], at=NOON, unbindable_nominations=pairs)
+    of = view(claim(list=["guard"]), pod, placements=placements, history=ObservedHistory(podless_since=NOON))
+    plan = decided(of, now=NOON + BIND_HORIZON)
+    assert (of_type(plan, Deallocate), bool(of_type(plan, LookUpPlacements))) == ([], True)
+
+
+def test_a_nomination_does_not_age_where_a_device_cannot_be_bound():
+    """No live read precedes that revocation."""
+    pod = long_unschedulable("a", nominated="n1", nominated_since=NOON - 1e4)
+    placements = found(elsewhere=["a"], unbindable_nominations=frozenset({(pod.uid, "n1")}))
+    of = with_devices([], list=["guard"])
+    history = ObservedHistory(allocated_at=NOON - BINDING_TIMEOUT, podless_since=NOON - BIND_HORIZON)
+    assert not of_type(decided(view(of, pod, placements=placements, history=history)), Deallocate)

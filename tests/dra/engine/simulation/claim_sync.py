@@ -32,7 +32,7 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
-from dra.model.nodes import Node
+from dra.model.nodes import Node, selected_node_names
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
@@ -295,9 +295,15 @@ class ClaimSync:
         found: ResourceClaim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
         if found.status.allocation is None:
             return
-        here, elsewhere = set(), set()
+        here, elsewhere, unbindable = set(), set(), set()
+        selector = found.status.allocation.node_selector
+        reached = selected_node_names(selector) if selector is not None else None
+        names = {node.metadata.name for node in (yield from send_request(partial(self._server.list, Node)))}
         for pod in (yield from send_request(partial(self._server.list, Pod))):
             if pod.metadata.uid in action.pods:
+                nominated = pod.status.nominated_node_name
+                if nominated and nominated not in (names if reached is None else names & reached):
+                    unbindable.add((pod.metadata.uid, nominated))
                 inside, outside = self._find_placements(found, pod)
                 if inside:
                     here.add(pod.metadata.uid)
@@ -309,6 +315,7 @@ class ClaimSync:
             pods=frozenset(action.pods),
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),
+            unbindable_nominations=frozenset(unbindable),
         )
         self._claim_cache.observe_placements(self._key, answer)
 
