@@ -30,6 +30,7 @@ class AdvisedAction(StrEnum):
     LABEL = "label"
     WAIT = "wait"  # for a claim to be released
     TOLERATE = "tolerate"  # taints of devices, in the request
+    ROOM = "room"  # wait for room on the node that the pod's claim is allocated on
     NONE = "none"
 
 
@@ -40,7 +41,7 @@ class SchedulingAdvice(Struct, frozen=True):
     node: str = ""
     detail: str = ""
     claim: str = ""
-    """NAMESPACE/NAME of the claim to wait for."""
+    """NAMESPACE/NAME of the claim to wait for, or the name of the pod's claim whose node lacks room."""
 
 
 class PodDiagnosis(Struct, frozen=True):
@@ -240,6 +241,10 @@ def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagno
         taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
         if taints:
             return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    elsewhere = [b.detail for group in places for b in group.barriers if b.obstacle is Obstacle.ELSEWHERE]
+    if Obstacle.ROOM in single and elsewhere:
+        group, barrier = single[Obstacle.ROOM]
+        return SchedulingAdvice(way=AdvisedAction.ROOM, node=group.nodes[0], detail=barrier.detail, claim=elsewhere[0])
     return SchedulingAdvice()
 
 

@@ -358,6 +358,11 @@ ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
         "node {node} has devices for the pod, but with the taint {detail} of a driver or a DeviceTaintRule: if the "
         "request may use tainted devices, add a toleration to the claim or its template"
     ),
+    AdvisedAction.ROOM: WeighedChoice(
+        "claim {claim} is allocated on node {node}, which lacks room ({detail}): the pod runs there once other pods of "
+        "the node have ended. An additional node cannot have the claim's devices; if the node is too small for the "
+        "pod, give the pod a claim of its own"
+    ),
     AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
 
@@ -389,7 +394,13 @@ def _controller_kind(owner: str) -> str:
 def advice_remedy(advice: SchedulingAdvice) -> Remedy | None:
     """Return the remedy that would help a waiting pod; None if none is known."""
     namespace, _, name = advice.claim.partition("/")
-    facts = {"node": advice.node, "detail": advice.detail, "namespace": namespace, "name": name}
+    facts = {
+        "node": advice.node,
+        "detail": advice.detail,
+        "claim": advice.claim,
+        "namespace": namespace,
+        "name": name,
+    }
     return _fill_in(ADVICE_REMEDIES.get(advice.way), facts)
 
 

@@ -127,8 +127,14 @@ def shape(facts):
         pytest.param(
             told(claim("c", "n1/gpu-0"), nodes=[node("n1", cpu="0"), node("n2")]),
             [(1, [Obstacle.ROOM]), (1, [Obstacle.ELSEWHERE])],
-            AdvisedAction.NONE,
+            AdvisedAction.ROOM,
             id="allocated-where-there-is-no-room",
+        ),
+        pytest.param(
+            told(claim("c", "n1/gpu-0"), nodes=[node("n1", cpu="0", cordoned=True), node("n2")]),
+            [(1, [Obstacle.ELSEWHERE]), (1, [Obstacle.CORDONED, Obstacle.ROOM])],
+            AdvisedAction.NONE,
+            id="room-alone-does-not-help",
         ),
         pytest.param(
             told(claim("c"), nodes=[node("n1")], slices=[offer("n1", resourceSliceCount=2)]),

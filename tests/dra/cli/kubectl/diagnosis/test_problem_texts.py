@@ -49,6 +49,13 @@ def test_what_somebody_did_to_a_node_is_told_and_not_undone(way):
     assert "n1" in found.text
 
 
+def test_a_claim_on_a_full_node_is_named_with_the_node():
+    advice = SchedulingAdvice(way=AdvisedAction.ROOM, node="n1", detail="cpu: 4 requested, 0 of 8 free", claim="c")
+    found = problem_texts.advice_remedy(advice)
+    assert isinstance(found, WeighedChoice)
+    assert found.text.startswith("claim c is allocated on node n1, which lacks room (cpu: 4 requested, 0 of 8 free)")
+
+
 def problem(trouble, **facts):
     return claim_problem(trouble, key=("ml", "c"), uid=Uid("u"), **facts)
 
