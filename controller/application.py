@@ -35,6 +35,7 @@ from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.kube.workqueue import BATCH_DELAY, WorkQueue
+from dra.model.meta import Key
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
@@ -131,7 +132,14 @@ class Application:
         self._workloads = WorkloadInformers(
             client, cache=self.cache, rules=rules, on_change=self._on_change, clock=clock
         )
-        self._watches = ClaimInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
+        self._watches = ClaimInformers(
+            client,
+            cache=self.cache,
+            clock=clock,
+            on_change=self._on_change,
+            on_claim_add=self._on_claim_add,
+            on_claim_delete=self._on_claim_delete,
+        )
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
         self._templates = TemplateInformers(client, owners=self.cache.owners, clock=clock, on_change=self._on_change)
         self._policy = policy_from(configuration)
@@ -182,6 +190,7 @@ class Application:
                 leadership=leadership,
                 listener=ReservationListener(self.cache, self._on_change, supports_claims=self._policy.generate_claims),
                 placeholders=configuration.placeholders,
+                claim_exists=lambda key: self.cache.claim(key) is not None,
             )
             if configuration.reservations
             else None
@@ -276,6 +285,14 @@ class Application:
         if self._reservations is not None:
             found += self._reservations.not_ready_reasons()
         return found
+
+    def _on_claim_add(self, key: Key) -> None:
+        if self._reservations is not None:
+            self._reservations.claim_added(key)
+
+    def _on_claim_delete(self, key: Key) -> None:
+        if self._reservations is not None:
+            self._reservations.claim_deleted(key)
 
     def _on_change(self) -> None:
         """Enqueue dirty claims and owners if this replica acts.

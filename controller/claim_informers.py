@@ -13,6 +13,7 @@ from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.kube.store import Synced
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 
@@ -35,16 +36,28 @@ class ClaimInformers(Informers):
     `run` raises ServerRestoredError when the cached state is void because of a restored API server.
     """
 
-    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        cache: ClaimCache,
+        clock: Clock,
+        on_change: Callable[[], None],
+        on_claim_add: Callable[[Key], None] = lambda _: None,
+        on_claim_delete: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        """Create the informers; ``on_claim_add`` is called for updates, too."""
         self._cache = cache
         self._clock = clock
+        self._on_claim_add = on_claim_add
+        self._on_claim_delete = on_claim_delete
         self.claims = Reflector(
             client,
             CLAIMS,
             ResourceClaim,
             handler=EventHandlerFuncs[ResourceClaim](
-                on_upsert=lambda claim: cache.observe_claim(claim, now=clock.now()),
-                on_delete=lambda claim: cache.forget_claim(claim.metadata.key, claim.metadata.uid),
+                on_upsert=self._on_claim,
+                on_delete=self._on_claim_deleted,
                 on_sync=self._on_claims_listed,
                 on_batch_end=on_change,
             ),
@@ -78,6 +91,14 @@ class ClaimInformers(Informers):
         )
         # Claims before pods: a pod without its claim in the cache looks like one whose claim is missing.
         super().__init__(self.nodes, self.claims, self.pods)
+
+    def _on_claim(self, claim: ResourceClaim) -> None:
+        self._cache.observe_claim(claim, now=self._clock.now())
+        self._on_claim_add(claim.metadata.key)
+
+    def _on_claim_deleted(self, claim: ResourceClaim) -> None:
+        self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
+        self._on_claim_delete(claim.metadata.key)
 
     def _on_pod(self, pod: Pod) -> None:
         annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol
@@ -15,6 +15,7 @@ from controller.reservations.reservation_cache import (
     ReservationCache,
     is_reservation_or_pending_pod,
     is_reservation_pod,
+    no_claim_exists,
 )
 from controller.reservations.scheduling_gates import SchedulingGateRemover
 from dra.api.configuration import PlaceholderMode
@@ -49,7 +50,7 @@ from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
 from dra.model.event_type import EventType
-from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 from dra.telemetry.logs import reconcile_id
 
@@ -119,17 +120,19 @@ class ReservationLoop:
         leadership: Leadership,
         listener: ReservationEventHandler | None = None,
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
+        claim_exists: Callable[[Key], bool] = no_claim_exists,
     ) -> None:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
-        ``listener`` receives the events of all reservations before this loop decides anything.
+        ``listener`` receives the events of all reservations before this loop decides anything. ``claim_exists`` reads
+        the cache of claims, whose owner calls `claim_added` and `claim_deleted`.
         """
         self._client = client
         self._recorder = recorder
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
-        self.cache = ReservationCache(placeholder_mode=placeholders)
+        self.cache = ReservationCache(placeholder_mode=placeholders, claim_exists=claim_exists)
         self._writer = PodWriter(client, cache=self.cache, write_timeout=self._write_timeout)
         self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
         self._listener = listener
@@ -234,6 +237,20 @@ class ReservationLoop:
         self.cache.forget(uid)
         if self._listener is not None:
             self._listener.forget_reservation(uid)
+
+    def claim_added(self, key: Key) -> None:
+        """Reconcile the reservations that may admit a pod which lacked the claim; also called for known claims."""
+        self.cache.claim_added(key)
+        self._wake_if_changed()
+
+    def claim_deleted(self, key: Key) -> None:
+        """Reconcile the reservations whose status names a pod without a node that uses the claim."""
+        self.cache.claim_deleted(key)
+        self._wake_if_changed()
+
+    def _wake_if_changed(self) -> None:
+        if self.cache.changed:
+            self._wake()
 
     def _wake(self) -> None:
         if self._listener is not None:

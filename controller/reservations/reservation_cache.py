@@ -3,11 +3,12 @@
 In mode yielding the cache holds all pending pods as well: candidates for reservations are found among them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from controller.reservations.missing_claims import MissingClaims
 from controller.reservations.pending_pods import PendingPods
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
@@ -19,6 +20,7 @@ from dra.engine.reservations import (
     owner_matching,
     placeholder_handover,
     placeholders,
+    pod_claims,
     pod_requests,
     statuses,
 )
@@ -30,6 +32,7 @@ from dra.model import annotations
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
+from dra.model.pods import claim_names
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerPod
 
@@ -59,6 +62,11 @@ def is_reservation_or_pending_pod(pod: SchedulerPod) -> bool:
     return (not pod.spec.node_name and not pod.terminal) or is_reservation_pod(pod)
 
 
+def no_claim_exists(_claim: Key) -> bool:
+    """Return False: without a cache of claims, no pod with claims is admitted."""
+    return False
+
+
 class _UnboundPod(Struct, frozen=True):
     pod: AssignedPod
     until: Instant
@@ -71,13 +79,20 @@ class _UnboundPod(Struct, frozen=True):
 class ReservationCache:
     """The cache of reservations by uid, and of pods by the reservation that their annotation names."""
 
-    def __init__(self, *, placeholder_mode: PlaceholderMode = PlaceholderMode.REPLACED) -> None:
+    def __init__(
+        self,
+        *,
+        placeholder_mode: PlaceholderMode = PlaceholderMode.REPLACED,
+        claim_exists: Callable[[Key], bool] = no_claim_exists,
+    ) -> None:
+        """Create the cache; ``claim_exists`` reads the cache of claims."""
         self.changed: set[Uid] = set()
         """Reservations to reconcile at once."""
         self.owners_changed: set[Uid] = set()
         """Reservations whose owner pods have come or gone: they can wait for further changes."""
         self.placeholder_mode = placeholder_mode
         self.pending_pods = PendingPods()
+        self._missing_claims = MissingClaims(claim_exists)
         self._shortages: dict[Uid, WallTime] = {}
         self._backoffs: dict[Uid, Instant] = {}
         self._reservations: dict[Uid, Reservation] = {}
@@ -191,6 +206,7 @@ class ReservationCache:
                 self._placeholders.pop(reservation, None)
             return
         self.changed |= self.pending_pods.forget(uid)
+        self._missing_claims.forget(uid)
         self._drop_live_read(uid, None)
         self._backoffs.pop(uid, None)
         self._pods.pop(uid, None)
@@ -202,6 +218,18 @@ class ReservationCache:
                 self._mark_owners_changed(allocated)
                 if not assigned:
                     del self._pods_by_reservation[allocated]
+
+    def claim_added(self, key: Key) -> None:
+        """Mark the reservations that may admit a pod which lacked the claim; also called for known claims."""
+        for pod in self._missing_claims.pods_waiting_for(key):
+            self.changed.update(self.pending_pods.candidates(pod))
+
+    def claim_deleted(self, key: Key) -> None:
+        """Mark the reservations whose status names a pod without a node that uses the claim."""
+        for uid, unbound in self._unbound.items():
+            pods = (self._pods[each] for each in unbound if each in self._pods)
+            if any(pod.metadata.namespace == key[0] and key[1] in claim_names(pod) for pod in pods):
+                self.changed.add(uid)
 
     def _mark_owners_changed(self, uid: Uid) -> None:
         """Mark a reservation for reconciliation after an owner pod has come or gone.
@@ -297,9 +325,14 @@ class ReservationCache:
         ):
             return found
         owners = {Uid(each.uid) for each in found.reservation.status.current_owners}
+        candidates = self._candidate_pods(uid, nodes=nodes, now=now)
+        unbound = (found.pods[each.uid] for each in found.unbound_pods if each.uid in found.pods)
         return msgspec.structs.replace(
             found,
-            candidate_pods=self._candidate_pods(uid, nodes=nodes, now=now),
+            candidate_pods=candidates,
+            pods_without_claims=frozenset(
+                pod.metadata.uid for pod in (*candidates, *unbound) if self._missing_claims.lacks_claims(pod)
+            ),
             stale_pods=tuple(self.pending_pods.annotated_pods(uid, excluding=owners)),
         )
 
@@ -310,6 +343,8 @@ class ReservationCache:
         pod_info = self.pending_pods.pod_info(pod.metadata.uid)
         if pod_info is None or pod_info.affinity is not None:
             return False
+        if pod_claims.is_never_named(pod):  # no reservation ever admits the pod
+            return True
         for uid in self.pending_pods.candidates(pod.metadata.uid):
             reservation = self._reservations[uid]
             if reservation.status.phase not in TERMINAL_PHASES and not reservation.status.node_name:

@@ -74,6 +74,26 @@ async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
         assert wakings
 
 
+async def test_created_and_deleted_claims_are_reported_once_they_are_in_the_cache(cluster, clock):
+    world, told = ClaimCache(), []
+    watches = ClaimInformers(
+        client_of(cluster),
+        cache=world,
+        clock=clock,
+        on_change=lambda: None,
+        on_claim_add=lambda key: told.append((key[1], world.claim(key) is not None)),
+        on_claim_delete=lambda key: told.append((key[1], world.claim(key) is not None)),
+    )
+    running = asyncio.create_task(watches.run())
+    await watches.wait_for_sync()
+    cluster.put(CLAIMS, NAMESPACE, "late")
+    cluster.drop(CLAIMS, NAMESPACE, "late")
+    await asyncio.sleep(1.0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert told == [("train", True), ("late", True), ("late", False)]
+
+
 @pytest.mark.parametrize("collection", [PODS, CLAIMS, NODES], ids=["pods", "claims", "nodes"])
 async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(cluster, clock, collection):
     """What was seen since the backup never happened, and there is nobody to tell the world so."""

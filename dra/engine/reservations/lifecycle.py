@@ -136,6 +136,8 @@ class ReservationView(Struct, frozen=True):
     """Observed pods that the status names."""
     candidate_pods: tuple[SchedulerPod, ...] = ()
     """Pending pods that no reservation names and whose first choice is this reservation; the most urgent first."""
+    pods_without_claims: frozenset[Uid] = frozenset()
+    """Pods without a node, candidates or named by the status, that have a claim which does not exist."""
     stale_pods: tuple[SchedulerPod, ...] = ()
     """Pending pods whose annotation names this reservation, while its status no longer names the pods."""
     shortage_since: WallTime | None = None
@@ -220,7 +222,8 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation = view.reservation
     seen = {each.uid for each in view.assigned_pods}
-    known = seen | view.ended_pods | view.never_bound
+    never_bound = view.never_bound | (view.pods_without_claims - seen)
+    known = seen | view.ended_pods | never_bound
     missing = {Uid(each.uid): each for each in reservation.status.current_owners if each.uid not in known}
     binding = [each for each in view.unbound_pods if each.uid in missing]
     for each in binding:
@@ -231,7 +234,7 @@ def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAc
         )  # already running; the annotation follows
         overdue = {uid: each for uid, each in missing.items() if uid not in expected_pods}
         return tuple(GetPod(key=(each.namespace, each.name), uid=uid) for uid, each in overdue.items())
-    status = statuses.synced_status(reservation, (*view.assigned_pods, *binding), now=now, never_bound=view.never_bound)
+    status = statuses.synced_status(reservation, (*view.assigned_pods, *binding), now=now, never_bound=never_bound)
     if status is None:
         return tuple(_unannotated_owners(view, (*view.assigned_pods, *binding)))
     events = []
@@ -290,6 +293,8 @@ def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -
     if view.node is not None and not info.parse_error:
         for pod in view.candidate_pods:
             pod_info = PodInfo.from_pod(pod)
+            if pod_info.uid in view.pods_without_claims:
+                continue  # cluster autoscaler fails on a nominated pod whose claim does not exist
             if placeholder_handover.matches_node(pod, view.node) and placeholder_handover.can_admit(
                 state, info, pod_info, node=view.node
             ):
@@ -310,7 +315,8 @@ def reservation_state(view: ReservationView) -> ReservationState:
     """Return the state of a reservation that has its node and keeps its capacity with placeholders."""
     reservation = view.reservation
     placeholder_pods = [each for each in (view.placeholder, *view.other_placeholders) if each is not None]
-    owner_pods = [*view.assigned_pods, *view.unbound_pods]
+    unbound_pods = (each for each in view.unbound_pods if each.uid not in view.pods_without_claims)
+    owner_pods = [*view.assigned_pods, *unbound_pods]
     return ReservationState(
         node=reservation.status.node_name,
         allocatable=reservation_info.from_reservation(reservation).allocatable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -15,10 +15,12 @@ from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.processes import Process
 from tests.scenarios import installation, objects
 from tests.scenarios.api import Api, Json
+from tests.scenarios.claims import revision
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.history import WatchHistory
 from tests.scenarios.reservations.conftest import _running
 from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
-from tests.scenarios.resources import NODES, PODS, RESERVATIONS
+from tests.scenarios.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, RESERVATIONS, RESOURCE_SLICES
 from tests.scenarios.target import Capability, Mode, Place, Target
 
 pytestmark = pytest.mark.long  # a cluster of its own
@@ -166,6 +168,42 @@ async def test_a_gated_owner_goes_where_its_room_is_though_there_is_room_elsewhe
     assert await bound(emptied, "owner") == node
     await reaches(emptied, "gated", "Succeeded")
     await bound(emptied, "nobody")
+
+
+@pytest.fixture
+async def shared_device(emptied: Api) -> AsyncIterator[str]:
+    """A device that all nodes reach; its DeviceClass and its claims are deleted at the end."""
+    name = "device.scenario.dra"
+    made = [
+        objects.device_class(name, driver=name),
+        objects.resource_slice(name, driver=name, devices=["device-0"]),
+    ]
+    for each in made:
+        await emptied.create(each)
+    yield name
+    await emptied.delete_collection(PODS, namespace="default", grace_seconds=0)
+    await emptied.delete_collection(CLAIMS, namespace="default")
+    await emptied.delete(DEVICE_CLASSES, name)
+    await emptied.delete(RESOURCE_SLICES, name)
+
+
+async def test_an_owner_is_nominated_only_once_its_claim_exists(emptied: Api, shared_device: str) -> None:
+    """Cluster autoscaler's loop ends with an error on a nominated pod whose claim does not exist."""
+    await emptied.create(reservation("claims", cpu="60"))
+    node = (await reaches(emptied, "claims", "Available"))["status"]["nodeName"]
+    pod = gated(stranger("owner", cpu="60", app="claims"))
+    pod["spec"]["resourceClaims"] = [{"name": "device", "resourceClaimName": "late"}]
+    async with WatchHistory(emptied, PODS, "owner", namespace="default") as seen:
+        await emptied.create(pod, namespace="default")
+        await never_bound(emptied, "owner", lasting=3.0)
+        await kept(emptied, ("60", node))
+        await emptied.create(objects.claim("late", device_class=shared_device), namespace="default")
+        made = await emptied.get(CLAIMS, "late", namespace="default")
+        assert await bound(emptied, "owner") == node
+    await reaches(emptied, "claims", "Succeeded")
+    nominated = [each.object for each in seen.versions if each.object["status"].get("nominatedNodeName")]
+    assert nominated
+    assert all(int(revision(each)) > int(revision(made)) for each in nominated)
 
 
 async def test_what_is_over_keeps_nothing(emptied: Api) -> None:

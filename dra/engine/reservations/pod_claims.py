@@ -1,0 +1,32 @@
+"""The claims of owner pods: a pod is nominated for the node of a Reservation only once all its claims exist.
+
+Cluster autoscaler counts a nominated pod on its node, together with the pod's claims. If one of these claims does not
+exist, or if the pod's status does not name the claim of a template, the autoscaler's whole loop ends with an error, and
+does so at every scan (``setClusterStatePods``). kube-scheduler does not try such a pod, so nothing is lost: the
+capacity stays with the placeholders until the claims exist.
+"""
+
+from collections.abc import Callable
+
+from dra.model.meta import Key
+from dra.model.pods import Pod, claim_names
+
+
+def missing_claims(pod: Pod, *, exists: Callable[[Key], bool]) -> tuple[Key, ...]:
+    """Return the claims that the pod names and that do not exist."""
+    keys = ((pod.metadata.namespace, name) for name in claim_names(pod))
+    return tuple(key for key in keys if not exists(key))
+
+
+def has_unnamed_claim(pod: Pod) -> bool:
+    """Return whether the pod's status does not name the claim of a template.
+
+    A status entry without a name counts, too: it means that no claim is needed, which the autoscaler does not know.
+    """
+    named = {each.name for each in pod.status.resource_claim_statuses or () if each.resource_claim_name}
+    return any(not each.resource_claim_name and each.name not in named for each in pod.spec.resource_claims or ())
+
+
+def is_never_named(pod: Pod) -> bool:
+    """Return whether the pod's status says of a template that no claim is needed: the status will never name one."""
+    return any(not each.resource_claim_name for each in pod.status.resource_claim_statuses or ())

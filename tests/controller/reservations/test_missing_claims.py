@@ -1,0 +1,121 @@
+"""Pods that lack claims: no Reservation admits such a pod, and its claim's creation wakes the Reservations at once."""
+
+import msgspec
+import pytest
+
+from controller.reservations.missing_claims import MissingClaims
+from controller.reservations.reservation_cache import ReservationCache
+from dra.api.configuration import PlaceholderMode
+from dra.engine.reservations import lifecycle
+from dra.model.meta import Uid
+from dra.model.nodes import Node
+from dra.model.scheduling import SchedulerPod
+from tests.dra.engine.reservations.examples import available
+
+R, P = Uid("uid-demo"), Uid("uid-p")
+CLAIM = ("default", "shared")
+OWNER = {"namespace": "default", "name": "p", "uid": P}
+NODES = {("", "n"): msgspec.convert({"metadata": {"name": "n"}}, Node)}
+HELD = {"cpu": "500m", "memory": "800Mi"}
+
+
+def owner_pod(*, gates=("reserve.dra/reservation",), statuses=(), entry=None):
+    content = {
+        "metadata": {**OWNER, "resourceVersion": "1"},
+        "spec": {
+            "schedulingGates": [{"name": gate} for gate in gates],
+            "resourceClaims": [entry or {"name": "device", "resourceClaimName": "shared"}],
+            "containers": [{"name": "c", "resources": {"requests": HELD}}],
+        },
+        "status": {"resourceClaimStatuses": [*statuses]},
+    }
+    return msgspec.convert(content, SchedulerPod)
+
+
+def placeholder():
+    content = {
+        "metadata": {
+            "namespace": "default",
+            "name": "reservation-uid-demo",
+            "uid": "uid-x",
+            "ownerReferences": [
+                {
+                    "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+                    "kind": "Reservation",
+                    "name": "demo",
+                    "uid": R,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": HELD}}]},
+    }
+    return msgspec.convert(content, SchedulerPod)
+
+
+def cache_with(pod, *, claims, status=None):
+    cache = ReservationCache(placeholder_mode=PlaceholderMode.YIELDING, claim_exists=claims.__contains__)
+    cache.observe(R, "1", available(status=status or {}, owners=[{"object": OWNER}], allocateOnce=False), now=0.0)
+    cache.observe_pod(placeholder())
+    cache.observe_pod(pod)
+    cache.changed.clear()
+    return cache
+
+
+def named(cache):
+    plan = lifecycle.decide(cache.view(R, nodes=NODES), now=1_800_000_001.0)
+    bodies = [a.body["status"] for a in plan.actions if isinstance(a, lifecycle.PatchReservationStatus)]
+    return [each["uid"] for body in bodies for each in body.get("currentOwners", ())]
+
+
+def test_a_pod_is_named_as_soon_as_its_claim_is_created():
+    claims = set()
+    cache = cache_with(owner_pod(), claims=claims)
+    assert named(cache) == []
+    claims.add(CLAIM)
+    cache.claim_added(CLAIM)
+    assert cache.changed == {R}
+    assert named(cache) == [P]
+
+
+def test_a_claim_that_no_pod_lacked_wakes_no_reservation():
+    cache = cache_with(owner_pod(), claims={CLAIM})
+    assert named(cache) == [P]
+    cache.claim_added(CLAIM)
+    cache.claim_added(("default", "another"))
+    assert cache.changed == set()
+
+
+def test_the_deletion_of_a_claim_wakes_the_reservation_that_names_its_pod():
+    claims = {CLAIM}
+    cache = cache_with(owner_pod(), claims=claims, status={"currentOwners": [OWNER], "allocated": HELD})
+    cache.observe_live_pod(R, P, owner_pod(), now=0.0)
+    cache.changed.clear()
+    claims.clear()
+    cache.claim_deleted(("default", "another"))
+    assert cache.changed == set()
+    cache.claim_deleted(CLAIM)
+    assert cache.changed == {R}
+    assert cache.view(R, nodes=NODES).pods_without_claims == {P}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "removed"),
+    [
+        pytest.param([], False, id="a-claim-that-is-generated-in-a-moment"),
+        pytest.param([{"name": "device"}], True, id="a-template-of-which-no-claim-is-needed"),
+    ],
+)
+def test_the_gate_stays_only_while_a_reservation_may_still_admit_the_pod(statuses, removed):
+    pod = owner_pod(entry={"name": "device", "resourceClaimTemplateName": "own"}, statuses=statuses)
+    cache = cache_with(pod, claims=set())
+    assert named(cache) == []
+    assert cache.may_remove_gate(pod, nodes=NODES) is removed
+
+
+def test_nothing_is_left_of_a_pod_that_is_gone():
+    missing = MissingClaims(lambda _: False)
+    assert missing.lacks_claims(owner_pod())
+    assert missing.pods_waiting_for(CLAIM) == {P}
+    missing.forget(P)
+    assert missing.pods_waiting_for(CLAIM) == set()
