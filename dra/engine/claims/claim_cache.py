@@ -20,6 +20,7 @@ from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.device_conflicts import DeviceConflicts
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
+from dra.engine.claims.node_dependents import NodeDependents
 from dra.engine.claims.node_index import NodeChange, NodeIndex, SandboxTracker
 from dra.engine.claims.other_claims import waits_for_other_claim
 from dra.engine.claims.view import (
@@ -78,8 +79,8 @@ class ClaimCache:
         """The pod that currently has a name."""
 
         self._sandboxes = SandboxTracker()
-        self._pods_on_node: dict[str, set[Uid]] = {}
         self._nodes = NodeIndex()
+        self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()
         self._workloads = WorkloadIndex()
         self._conflicts = DeviceConflicts(self.ledger, records=self._records, dirty=self.dirty)
@@ -114,7 +115,10 @@ class ClaimCache:
         self._workloads.set_references(key, record.references)
         self._conflicts.observe_claim(record)
         self.dirty.add(key)
-        if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
+        moved = known is None or known.status.allocation != claim.status.allocation
+        if moved:
+            self._node_dependents.set_allocation(key, claim.status.allocation)
+        if moved or known is None or known.entries != claim.entries:
             self._mark_companions_dirty(record)
 
     def forget_claim(self, key: Key, uid: Uid) -> None:
@@ -126,6 +130,7 @@ class ClaimCache:
         self.owners.forget_claim(record.claim)
         self.holders.forget_claim(record.claim)
         self._workloads.set_references(key, ())
+        self._node_dependents.set_allocation(key, None)
         record.mark_deleted()
         self.dirty.add(key)
         self._conflicts.forget(key, uid)
@@ -171,7 +176,7 @@ class ClaimCache:
             predecessor = self._names.get(after.key, uid)
             self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
             self._names[after.key] = uid
-        self._move_to_node(uid, before.node if before is not None else "", after.node)
+        self._node_dependents.move_pod(uid, before.node if before is not None else "", after.node)
         self._update_member(before, after)
         if before is not None and before.stage is Stage.WAITING and after.is_consuming:
             self._bind_latency.observe_bound(before, self._records, now=now)
@@ -188,7 +193,7 @@ class ClaimCache:
             return
         if self._names.get(consumer.key) == uid:
             del self._names[consumer.key]
-        self._move_to_node(uid, consumer.node, "")
+        self._node_dependents.move_pod(uid, consumer.node, "")
         for name in consumer.claims:
             self._remove_member(consumer, name, gone=certain)
             if certain and consumer.is_consuming:
@@ -281,16 +286,14 @@ class ClaimCache:
         """Record a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
         change = self._nodes.observe(node, now=now)
-        if change:
-            self._mark_node_dependents_dirty(name)
+        self._node_dependents.node_changed(name, change)
         if NodeChange.BOOT in change:
-            for uid in self._pods_on_node.get(name, ()):
+            for uid in self._node_dependents.pods_on(name):
                 self._observe_reboot(uid, node.status.node_info.boot_id, now=now)
 
     def forget_node(self, name: str) -> None:
         """Forget a deleted node; its pods stay until a pod observation removes them."""
-        if NodeChange.REACH in self._nodes.forget(name):
-            self._mark_node_dependents_dirty(name)
+        self._node_dependents.node_changed(name, self._nodes.forget(name))
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
         """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
@@ -404,7 +407,8 @@ class ClaimCache:
             self.workload(WorkloadKey.from_reference(found.reference, key[0])) if found is not None else WorkloadState()
         )
         former = record.former
-        starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
+        starting, started, gated = (record.users(stage) for stage in (Stage.STARTING, Stage.STARTED, Stage.GATED))
+        record.observe_use(used=bool(starting or started), now=now)
         return ClaimView(
             claim=record.claim,
             reservation=found,
@@ -415,7 +419,7 @@ class ClaimCache:
             gated=gated,
             waiting=record.users(Stage.WAITING),
             starting=starting,
-            started=record.users(Stage.STARTED),
+            started=started,
             finished=record.users(Stage.FINISHED),
             entry_histories=record.entry_histories.copy(),
             excluded=record.pods_off_allocation(self._nodes),
@@ -425,6 +429,7 @@ class ClaimCache:
             conflicts=record.conflicts,
             taints=self.taints.taints_of(record.claim.status.allocation),
             usable_nodes=record.usable_nodes,
+            deletion_signs=self._node_dependents.deletion_signs(key),
             placements=record.current_placements,
             lost_nodes=tuple(vanished_pods.lost_nodes(record, self._nodes)),
             vanished=vanished,
@@ -510,35 +515,11 @@ class ClaimCache:
         if record.claim is None and not record.consumers:
             del self._records[record.key]
 
-    def _move_to_node(self, uid: Uid, before: str, after: str) -> None:
-        if before == after:
-            return
-        if before:
-            placed = self._pods_on_node[before]
-            placed.discard(uid)
-            if not placed:
-                del self._pods_on_node[before]
-        if after:
-            self._pods_on_node.setdefault(after, set()).add(uid)
-
     def _mark_companions_dirty(self, record: ClaimState) -> None:
         """Mark the other claims of gated pods as dirty: a pod of several claims is ungated when all are ready."""
         for consumer in record.stages[Stage.GATED].values():
             if len(consumer.claims) > 1:
                 self.dirty.update((consumer.namespace, name) for name in consumer.claims)
-
-    def _mark_node_dependents_dirty(self, node: str) -> None:
-        for key, record in self._records.items():
-            if record.vanished:
-                vanished_pods.reconcile_vanished(record, self._nodes)
-                self.dirty.add(key)
-            if node in record.lost_nodes:
-                self.dirty.add(key)
-                if self._nodes.lost_node(node, record.lost_nodes[node]) is None:
-                    del record.lost_nodes[node]  # permanently, whatever node reuses that name
-                    record.lost_node_graces.pop(node, None)
-            elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
-                self.dirty.add(key)
 
     def _entries(self, record: ClaimState) -> Iterator[ReservedForEntry]:
         assert record.claim is not None  # noqa: S101 - the caller has looked

@@ -204,6 +204,15 @@ class ClaimState:
         """Record that this controller wrote the version that the watch has already delivered."""
         self.history = msgspec.structs.replace(self.history, written_at=now)
 
+    def observe_use(self, *, used: bool, now: Instant) -> None:
+        """Record whether a bound pod uses the present allocation; the time without such a pod starts now."""
+        since = self.history.unused_since
+        allocated = self.claim is not None and self.claim.status.allocation is not None
+        unused = since if since is not None else now
+        after = unused if allocated and not used else None
+        if after != since:
+            self.history = msgspec.structs.replace(self.history, unused_since=after)
+
     def mark_deleted(self) -> None:
         """Forget the deleted claim; pods may still reference its name."""
         self.claim = None
@@ -357,6 +366,7 @@ class ClaimState:
             history,
             nearly_full_at=now if full else history.nearly_full_at,
             allocated_at=None if allocation is None else allocated_at,
+            unused_since=history.unused_since if same else None,
             podless_since=kept if podless else None,
             seen_allocated=known,
             closed_since=closed,

@@ -290,4 +290,12 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Wait for the named pod to end. If its node is lost, see `NodeLost`.",
         KeepsDevices.YES,
     ),
+    Code.NODE_MAY_BE_DELETED: Guidance(
+        "An autoscaler may delete all nodes of a claim that is kept for a workload, PodGroup or Reservation without a "
+        "pod.",
+        "Cluster autoscaler and Karpenter count pods, not claims: a node without pods is empty for them.",
+        "Have the owner of the nodes set the annotation that the Event names, or end the workload if it no longer "
+        "needs the devices. See `docs/how-to/autoscalers.md`.",
+        KeepsDevices.YES,
+    ),
 }

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from dra.engine.claims.view import LostNode, UsableNodes
 from dra.engine.instants import NEVER, Instant
-from dra.model import nodes, pods
+from dra.model import autoscalers, nodes, pods
+from dra.model.autoscalers import DeletionSign
 from dra.model.meta import Uid
 from dra.model.nodes import Node, NodeSelector
 from dra.model.pods import Pod
@@ -17,6 +18,7 @@ class NodeChange(Flag):
     NOTHING = 0
     REACH = auto()  # labels, readiness, cordon, out of service: changes where allocations are usable
     BOOT = auto()  # a new bootID: the sandboxes of its pods are gone
+    DELETION = auto()  # another sign of deletion by an autoscaler, or the node appeared or was deleted
 
 
 class _NodeState(NamedTuple):
@@ -30,6 +32,9 @@ class _NodeState(NamedTuple):
 
     ready_since: Instant | None
     """Since when its kubelet has reported in without a break, as far as observed."""
+
+    sign: DeletionSign | None
+    """Sign that an autoscaler may delete the node."""
 
     read: Instant = -NEVER
     """When the node was last read live."""
@@ -64,19 +69,21 @@ class NodeIndex:
             boot=node.status.node_info.boot_id,
             version=node.metadata.resource_version,
             ready_since=since if node.ready else None,
+            sign=autoscalers.deletion_sign(node),
             read=before.read if before is not None else -NEVER,
         )
         self._states[name] = state
         (self._usable.add if state.usable else self._usable.discard)(name)
+        change = NodeChange.NOTHING
         if before is None or before.reach != state.reach:
             self.version += 1
-            reach = NodeChange.REACH
-        else:
-            reach = NodeChange.NOTHING
+            change |= NodeChange.REACH
+        if before is None or before.sign is not state.sign:
+            change |= NodeChange.DELETION
         # Also when the node is new to the index: its pods may have been seen before it, or it may be back after a
         # deletion.
         rebooted = bool(state.boot) and (before is None or before.boot != state.boot)
-        return reach | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
+        return change | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
 
     def observe_live_read(self, name: str, *, now: Instant) -> None:
         """Record that the known state of a node was confirmed by a live read."""
@@ -90,7 +97,7 @@ class NodeIndex:
             return NodeChange.NOTHING
         self._usable.discard(name)
         self.version += 1
-        return NodeChange.REACH
+        return NodeChange.REACH | NodeChange.DELETION
 
     def versions(self) -> tuple[tuple[str, str], ...]:
         """Return the names of all nodes with their last seen resourceVersions."""
@@ -105,6 +112,11 @@ class NodeIndex:
         """Return whether the node exists and its kubelet reports in."""
         state = self._states.get(name)
         return state is not None and state.ready
+
+    def deletion_sign(self, name: str) -> DeletionSign | None:
+        """Return the sign that an autoscaler may delete the node; None if the node shows none or does not exist."""
+        state = self._states.get(name)
+        return state.sign if state is not None else None
 
     def lost_node(self, name: str, boot: str) -> LostNode | None:
         """Return the state of a node on which pods of that boot may still run; None if they certainly do not.

@@ -61,6 +61,7 @@ class Code(StrEnum):
     HOLD_LOST = "HoldLost"
     HANDED_OVER = "HandedOver"
     WAITS_FOR_HELD = "WaitsForHeldClaim"
+    NODE_MAY_BE_DELETED = "NodeMayBeDeleted"
 
 
 class ReasonText(NamedTuple):
@@ -259,6 +260,12 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         EventType.NORMAL,
         "waits for claim {claim}, which Reservation {reservation} holds for it, until {former} ends. "
         "See: kubectl describe resourceclaim -n {namespace} {claim}",
+    ),
+    Code.NODE_MAY_BE_DELETED: ReasonText(
+        EventType.WARNING,
+        "stays reserved for {keeper} without a pod, and autoscalers count pods alone: {nodes} may be deleted as empty "
+        "({signs}), and the next pod gets other devices or none. Annotation {annotations} keeps a node whose deletion "
+        "has not begun, if its value is true; the owner of the node decides",
     ),
 }
 

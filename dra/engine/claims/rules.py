@@ -18,6 +18,7 @@ from dra.engine.claims.deallocation import deallocation_rule, inconsistency_rule
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.force_release import force_release_rule
 from dra.engine.claims.lost_nodes import lost_nodes_rule
+from dra.engine.claims.node_deletion import node_deletion_rule
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reservation_entries import (
     generated_claim_rule,
@@ -47,6 +48,7 @@ RULES: Final[tuple[ClaimRule, ...]] = (
     generated_claim_rule,  # 13: after everything that may want an entry
     scheduling_gates_rule,  # 6
     inconsistency_rule,  # 8, 9
+    node_deletion_rule,  # reports only: after everything that keeps or frees the allocation
 )
 
 

@@ -15,6 +15,7 @@ from dra.engine.devices.ledger import DeviceConflict
 from dra.engine.devices.taints import TaintedResult
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, WATCH_OUTAGE_UNNOTICED, Instant
 from dra.model import workload_reservations
+from dra.model.autoscalers import DeletionSign
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
@@ -153,6 +154,13 @@ class VanishedPod(Struct, frozen=True):
         return (NEVER if self.since is None else self.since) + self.seconds_to_end
 
 
+class NodeDeletionSign(Struct, frozen=True):
+    """A node of the allocation with the sign that an autoscaler may delete the node."""
+
+    node: str
+    sign: DeletionSign
+
+
 class UsableNodes(Struct, frozen=True):
     """The numbers of usable nodes (ready, not cordoned) that the allocation reaches and does not reach."""
 
@@ -210,6 +218,9 @@ class ObservedHistory(Struct, frozen=True):
 
     allocated_at: Instant | None = None
     """When the present allocation was first seen; None while there is none."""
+
+    unused_since: Instant | None = None
+    """Since when no bound pod has used the present allocation; None while a pod uses it, or without an allocation."""
 
     podless_since: Instant | None = None
     """Since when the list of the present allocation has held no pod; None while it holds one."""
@@ -274,6 +285,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Reservations that hold, or held, the claim; empty where reservations are not observed."""
 
     usable_nodes: UsableNodes = UsableNodes()
+    deletion_signs: tuple[NodeDeletionSign, ...] = ()
+    """Nodes that an autoscaler may delete: all existing nodes that the allocation names, or none."""
+
     placements: Placements | None = None
     """Where waiting pods could run, if that was looked up for the present allocation."""
 

@@ -7,7 +7,9 @@ import msgspec
 
 from dra.engine.allocator.claims_to_allocate import UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.node_deletion import deletion_warning
 from dra.engine.claims.reasons import list_names
+from dra.engine.claims.rules import apply_rules
 from dra.engine.claims.stuck_allocations import StuckCause, find_stuck_cause, waiting_since
 from dra.engine.claims.suspension import suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
@@ -205,6 +207,7 @@ class _ClaimProblems:
         off = (c for c in view.starting if c.uid in view.excluded and not c.deleting)
         yield from (self.pod_problem(ProblemCode.OFF_ALLOCATION, c) for c in off)
         yield from self._retention_problems()
+        yield from self._node_deletions()
         yield from self._unusable_allocations()
         yield from self._reserved_for_problems()
 
@@ -263,6 +266,16 @@ class _ClaimProblems:
         if self.view.workload.suspended and (advice := suspension_advice(self.view)):
             return self.claim_problem(ProblemCode.KEPT_WHILE_SUSPENDED, workload=workload, advice=advice)
         return self.claim_problem(ProblemCode.IDLE, workload=workload)
+
+    def _node_deletions(self) -> Iterator[Problem]:
+        """Report that an autoscaler may delete the nodes of a claim that is kept without a pod."""
+        if not self.view.deletion_signs:
+            return
+        desired = apply_rules(self.view, policy=self.cluster.policy, now=SNAPSHOT_INSTANT)
+        warning = deletion_warning(self.view, desired)
+        if warning is not None:
+            facts = {name: fact for name, fact in warning.arguments if name not in {"namespace", "claim", "uid"}}
+            yield self.claim_problem(ProblemCode.NODE_MAY_BE_DELETED, **facts)
 
     def _unusable_allocations(self) -> Iterator[Problem]:
         """Report allocations that pods cannot use."""

@@ -71,6 +71,7 @@ class ProblemCode(StrEnum):
     UNKNOWN_ANNOTATION = "UnknownAnnotation"
     # Allocations that pods cannot use.
     NODE_CORDONED = "AllocationOnCordonedNode"
+    NODE_MAY_BE_DELETED = "NodeMayBeDeleted"
     STUCK = "AllocationStuck"
     DEVICE_GONE = "DeviceGone"
     DEVICE_TAINTED = "DeviceTainted"

@@ -323,10 +323,10 @@ def pod(name, *, version=1, **form):
 DATA: Final = Volume(persistent_volume_claim={"claimName": "data"})
 
 
-def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None, taints=()):
+def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None, taints=(), annotations=None):
     condition = NodeCondition(type="Ready", status="True" if ready else "Unknown")
     return Node(
-        metadata=ObjectMeta(name=name, labels=labels),
+        metadata=ObjectMeta(name=name, labels=labels, annotations=annotations),
         spec=NodeSpec(unschedulable=cordoned, taints=[Taint(key=key) for key in taints] or None),
         status=NodeStatus(node_info=NodeSystemInfo(boot_id=boot), conditions=[condition]),
     )

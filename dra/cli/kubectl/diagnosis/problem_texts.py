@@ -246,6 +246,14 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
             "usually to drain it, decides when it accepts pods again"
         ),
     ),
+    ProblemCode.NODE_MAY_BE_DELETED: ProblemText(
+        "is kept for {keeper} without a pod, and autoscalers count pods alone: {nodes} may be deleted as empty "
+        "({signs})",
+        WeighedChoice(
+            "the owner of the node decides: annotation {annotations} with value true keeps a node whose deletion has "
+            "not begun, and its cost, until somebody removes the annotation. Without it {keeper} may lose the devices"
+        ),
+    ),
     ProblemCode.STUCK: ProblemText(
         "no pod can use its allocation ({cause}) and {pods} pods wait; a controller deallocates the claim in about a "
         "minute",

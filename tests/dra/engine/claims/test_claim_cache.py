@@ -306,14 +306,20 @@ def test_late_news_of_an_earlier_claim_of_that_name_do_no_harm(world):
 
 
 def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
-    told(world, claim(workload=JOB, list=[waiting("a")]), pod("a", node="n1", ready="12:00"))
+    told(
+        world,
+        claim(workload=JOB, list=[waiting("a")], allocation=allocation(nodes=["n1"])),
+        pod("a", node="n1", ready="12:00"),
+    )
     world.forget_pod(uid("a"))
     world.forget_claim(KEY, claim().metadata.uid)
     assert not list(world.keys())
     assert not list(world.claims())
     assert not world.workload_kinds()
     assert len(world.ledger) == 0
-    assert (world._consumers, world._sandboxes._boots, world._pods_on_node) == ({}, {}, {})
+    on_nodes = world._node_dependents
+    assert (world._consumers, world._sandboxes._boots) == ({}, {})
+    assert (on_nodes._pods, on_nodes._claims, on_nodes._named) == ({}, {}, {})
 
 
 def test_a_reference_that_cannot_be_read_is_told(world):
@@ -419,7 +425,7 @@ def test_the_indexes_are_those_of_a_world_that_saw_only_the_end(news):
         members, stages_of = world._records[key].consumers, world._records[key].stages
         assert {u: c.stage for u, c in members.items()} == {u: s for s in Stage for u in stages_of[s]}
     assert world._gated_without_claim.keys() == fresh._gated_without_claim.keys()
-    assert world._pods_on_node == fresh._pods_on_node
+    assert world._node_dependents._pods == fresh._node_dependents._pods
     assert world._consumers.keys() == {p.metadata.uid for p in last.values()}
 
 

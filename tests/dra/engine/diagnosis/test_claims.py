@@ -30,6 +30,7 @@ RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "res
 LONG_AGO = "2026-11-20T11:00:00Z"
 GOING = {"deletionTimestamp": LONG_AGO, "finalizers": ["resource.kubernetes.io/delete-protection"]}
 MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}]}
+CANDIDATE = {"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}
 OVER = (workload(WorkloadPhase.FINISHED),)
 THERE = (workload(WorkloadPhase.PRESENT),)
 SUSPENDED = (msgspec.structs.replace(workload(WorkloadPhase.PRESENT), suspended=True),)
@@ -95,6 +96,35 @@ def when_suspended(value):
             ),
             [ProblemCode.NOT_FREED],
             id="released-while-its-job-is-suspended",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED),
+                workloads=THERE,
+                nodes=[node("n1", taints=(CANDIDATE,)), node("n2")],
+            ),
+            [ProblemCode.NODE_MAY_BE_DELETED, ProblemCode.IDLE],
+            id="reserved-on-a-node-that-an-autoscaler-may-delete",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED),
+                workloads=THERE,
+                nodes=[node("n1", **{"karpenter.sh/nodepool": "default"})],
+            ),
+            [ProblemCode.NODE_MAY_BE_DELETED, ProblemCode.IDLE],
+            id="reserved-on-a-node-of-a-node-pool",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED),
+                pods=(pod("a", "c", **RUNS),),
+                workloads=THERE,
+                nodes=[node("n1", taints=(CANDIDATE,))],
+                leader=SOMEBODY,
+            ),
+            [],
+            id="a-pod-runs-on-a-node-that-an-autoscaler-may-delete",
         ),
         pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(FOREIGN,))),

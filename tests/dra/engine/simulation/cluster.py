@@ -7,9 +7,10 @@ import msgspec
 from dra.engine.claims.policy import REPLACE, Policy
 from dra.engine.instants import Instant
 from dra.model import workload_reservations
+from dra.model.autoscalers import DeletionSign
 from dra.model.claims import AllocatedDeviceStatus, AllocationResult, Condition, ResourceClaim
 from dra.model.meta import Struct, Uid
-from dra.model.nodes import Node
+from dra.model.nodes import Node, Taint
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from tests.dra.engine.simulation import objects
@@ -338,6 +339,15 @@ class SimulatedCluster:
         for scheduler in self.schedulers:
             scheduler.restart()
         self.kubelets.api_server_restored()
+
+    def condemn(self, node: Node, *, condemned: bool) -> None:
+        """Give a node cluster autoscaler's soft taint, which no scheduler has to obey, or take it away."""
+        taints = [Taint(key=DeletionSign.CANDIDATE.key, effect="PreferNoSchedule")] if condemned else None
+
+        def change(found: Node) -> Node:
+            return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, taints=taints))
+
+        self.server.patch(Node, node.metadata.key, node.metadata.uid, change, by=Actor.OWNER)
 
     def cordon(self, node: Node, *, cordoned: bool) -> None:
         """Take a node out of scheduling, or put it back."""

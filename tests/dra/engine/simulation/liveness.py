@@ -16,6 +16,7 @@ from dra.model import nodes, workload_reservations
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import list_limits
 from tests.dra.engine.simulation.cluster import SimulatedCluster
 from tests.dra.engine.simulation.objects import Job, key
@@ -53,9 +54,11 @@ def check_liveness(cluster: SimulatedCluster) -> None:
     check_lost_allocations_are_reported(cluster)
     check_waiting_pods_are_explained(cluster)
     check_reservation_entries(cluster)
+    check_condemned_nodes_are_reported(cluster)
     check_nothing_left(cluster)
     end_pods(cluster)
     run_until_settled(cluster)
+    check_condemned_nodes_are_reported(cluster)
     check_reservation_entries(cluster)
     check_nothing_left(cluster)
     end_workloads(cluster)
@@ -283,6 +286,26 @@ def check_reservation_entries(cluster: SimulatedCluster) -> None:
         unfinished = {pod.metadata.uid for pod in cluster.server.list(Pod) if not _is_over(pod)}
         if cluster.policy.generate_claims and holds & holding_reservations(claim) and owner not in {None, *unfinished}:
             raise Violation(f"claim {name} is held, and still that of a pod that has ended")
+
+
+def check_condemned_nodes_are_reported(cluster: SimulatedCluster) -> None:
+    """Of a claim that is kept without a pod where each node may be deleted somebody says so, and of no other one."""
+    working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    working |= {group.metadata.uid for group in cluster.server.list(PodGroup)}
+    for claim in cluster.server.list(ResourceClaim):
+        name, found = claim.metadata.name, claim.status.allocation
+        if found is None or claim.metadata.deleting:
+            continue
+        selector = found.node_selector
+        names = nodes.selected_node_names(selector) if selector is not None else None
+        there = [node for node in cluster.server.list(Node) if node.metadata.name in (names or ())]
+        condemned = bool(there) and all(node.spec.taints for node in there)
+        used = any(pod.spec.node_name for pod in _unfinished_users(cluster, claim))
+        reported = Code.NODE_MAY_BE_DELETED in _reason_codes(cluster, name)
+        if reported and (used or not condemned):
+            raise Violation(f"claim {name} is said to lose its node, which is not so")
+        if condemned and not used and not reported and any(entry.uid in working for entry in claim.entries):
+            raise Violation(f"claim {name} is kept where each node may be deleted, and nobody says so")
 
 
 def _reason_codes(cluster: SimulatedCluster, name: str) -> set[Code]:

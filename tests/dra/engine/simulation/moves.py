@@ -305,6 +305,19 @@ class ChangeNode(Move, frozen=True):
         return True
 
 
+class ScaleDown(Move, frozen=True):
+    """Cluster autoscaler makes a node a candidate for deletion, or changes its mind."""
+
+    how: Literal["condemned", "spared"]
+    which: int = 0
+
+    def apply(self, cluster: SimulatedCluster) -> bool:
+        node = _pick(cluster.server.list(Node), self.which)
+        if node is not None:
+            cluster.condemn(node, condemned=self.how == "condemned")
+        return node is not None
+
+
 class CollectPods(Move, frozen=True):
     """PodGC deletes the pods of nodes that are gone."""
 

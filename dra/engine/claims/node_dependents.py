@@ -1,0 +1,99 @@
+"""The pods and claims that depend on each node, so that a change of a node concerns only its dependents."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeVar
+
+from dra.engine.claims import vanished_pods
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.claims.consumers import Stage
+from dra.engine.claims.node_index import NodeChange, NodeIndex
+from dra.engine.claims.view import NodeDeletionSign
+from dra.model import nodes
+from dra.model.claims import AllocationResult
+from dra.model.meta import Key, Uid
+
+T = TypeVar("T")
+
+_NO_NODES: Final[frozenset[str]] = frozenset()
+
+
+class NodeDependents:
+    """The pods bound to each node, and the claims allocated there.
+
+    A change of a node adds the claims that it concerns to ``dirty``.
+    A claim depends on the nodes that its allocation names. An allocation that selects nodes by labels names none.
+    """
+
+    def __init__(self, index: NodeIndex, *, records: Mapping[Key, ClaimState], dirty: set[Key]) -> None:
+        self._nodes = index
+        self._records = records
+        self._dirty = dirty
+        self._pods: dict[str, set[Uid]] = {}
+        self._claims: dict[str, set[Key]] = {}
+        self._named: dict[Key, frozenset[str]] = {}
+
+    def move_pod(self, uid: Uid, before: str, after: str) -> None:
+        """Record the node that a pod is bound to; empty: none."""
+        if before != after:
+            _discard(self._pods, before, uid)
+            _add(self._pods, after, uid)
+
+    def pods_on(self, node: str) -> AbstractSet[Uid]:
+        """Return the pods that are bound to a node."""
+        return self._pods.get(node, frozenset())
+
+    def set_allocation(self, key: Key, allocation: AllocationResult | None) -> None:
+        """Record the present allocation of a claim."""
+        selector = allocation.node_selector if allocation is not None else None
+        names = (nodes.selected_node_names(selector) if selector is not None else None) or _NO_NODES
+        before = self._named.pop(key, _NO_NODES)
+        if names:
+            self._named[key] = names
+        for name in before - names:
+            _discard(self._claims, name, key)
+        for name in names - before:
+            _add(self._claims, name, key)
+
+    def deletion_signs(self, key: Key) -> tuple[NodeDeletionSign, ...]:
+        """Return the deletion signs of the nodes that an allocation names; empty if an existing node shows none."""
+        found = []
+        for name in sorted(self._named.get(key, _NO_NODES)):
+            if name in self._nodes:
+                sign = self._nodes.deletion_sign(name)
+                if sign is None:
+                    return ()
+                found.append(NodeDeletionSign(node=name, sign=sign))
+        return tuple(found)
+
+    def node_changed(self, node: str, change: NodeChange) -> None:
+        """Mark the claims that depend on the changed node as dirty."""
+        if NodeChange.DELETION in change:
+            self._dirty |= self._claims.get(node, set())
+        if NodeChange.REACH in change or NodeChange.BOOT in change:
+            for key, record in self._records.items():
+                self._reach_changed(node, key, record)
+
+    def _reach_changed(self, node: str, key: Key, record: ClaimState) -> None:
+        if record.vanished:
+            vanished_pods.reconcile_vanished(record, self._nodes)
+            self._dirty.add(key)
+        if node in record.lost_nodes:
+            self._dirty.add(key)
+            if self._nodes.lost_node(node, record.lost_nodes[node]) is None:
+                del record.lost_nodes[node]  # permanently, whatever node reuses that name
+                record.lost_node_graces.pop(node, None)
+        elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
+            self._dirty.add(key)
+
+
+def _add(index: dict[str, set[T]], node: str, dependent: T) -> None:
+    if node:
+        index.setdefault(node, set()).add(dependent)
+
+
+def _discard(index: dict[str, set[T]], node: str, dependent: T) -> None:
+    found = index.get(node, set())
+    found.discard(dependent)
+    if not found:
+        index.pop(node, None)
