@@ -3,8 +3,13 @@
 import pytest
 
 from dra.engine.claims import rules
+from dra.engine.claims.policy import ALONGSIDE
 from tests.dra.engine.simulation import histories, moves, swarm
-from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
+from tests.dra.engine.simulation.mutations import (
+    MUTATIONS,
+    forget_the_entered_marker,
+    take_every_scheduler_for_prompt,
+)
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
@@ -52,6 +57,29 @@ def test_a_bind_horizon_that_does_not_follow_slow_bindings_is_found(monkeypatch)
     take_every_scheduler_for_prompt(monkeypatch)
     with pytest.raises(Violation, match="was bound on an allocation of claim a that us had taken back"):
         histories.play_history(SLOWER_THAN_A_MINUTE)
+
+
+RELEASED_BY_ITS_OWNER = histories.History(
+    setting=Setting(policy=ALONGSIDE, stock=True),
+    moves=(
+        moves.ChangeJob(name="train", how="created"),
+        moves.CreateClaim(name="a", reserved_for="train"),
+        moves.CreatePods(shape=PodShape(claims=("a",))),
+        moves.EverybodyWorks(seconds=1.0),
+        moves.EverybodyWorks(seconds=1.0),
+        moves.ChangePods(how="ended", but=11),
+        moves.StockControllerWorks(),
+        moves.ChangeClaim(name="a", how="released"),
+    ),
+)
+"""The owner removes the entry of a claim that no pod uses any more; one drawn history in a thousand comes to that."""
+
+
+def test_an_entry_that_is_put_back_after_its_owner_has_removed_it_is_found(monkeypatch):
+    histories.play_history(RELEASED_BY_ITS_OWNER)
+    forget_the_entered_marker(monkeypatch)
+    with pytest.raises(Violation, match="claim a stays allocated for nobody"):
+        histories.play_history(RELEASED_BY_ITS_OWNER)
 
 
 def search():

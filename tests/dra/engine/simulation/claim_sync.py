@@ -343,4 +343,5 @@ class ClaimSync:
         if job.metadata.uid != uid:
             self._claim_cache.forget_workload(key, uid)
         finished = isinstance(job, Job) and job.finished
-        self._claim_cache.observe_workload(key, uid=job.metadata.uid, finished=finished, live=True)
+        suspended = isinstance(job, Job) and job.suspended and not finished
+        self._claim_cache.observe_workload(key, uid=job.metadata.uid, finished=finished, suspended=suspended, live=True)

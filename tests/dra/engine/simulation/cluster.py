@@ -91,7 +91,9 @@ class SimulatedCluster:
         self.policy = setting.policy
         self.controller = SimulatedController(self.server, self.clock, self.policy, self.find_placements)
         self.controller.set_lags(setting.lags)
-        self.write_checker = ControllerWriteChecker(self.server, self.safety.lifetimes, lambda: self.controller.replica)
+        self.write_checker = ControllerWriteChecker(
+            self.server, self.safety.lifetimes, lambda: self.controller.replica, policy=setting.policy
+        )
         self.extender = SimulatedExtender(self.server)
         self.backup = self.server.backup()
         for name in NODE_NAMES:
@@ -230,6 +232,14 @@ class SimulatedCluster:
 
         def change(found: Job) -> Job:
             return msgspec.structs.replace(found, finished=True)
+
+        self.server.patch(Job, job.metadata.key, job.metadata.uid, change, by=Actor.OWNER)
+
+    def suspend_job(self, job: Job, *, suspended: bool) -> None:
+        """Suspend the workload, as Kueue does to evict a workload, or resume the workload."""
+
+        def change(found: Job) -> Job:
+            return msgspec.structs.replace(found, suspended=suspended, was_suspended=True)
 
         self.server.patch(Job, job.metadata.key, job.metadata.uid, change, by=Actor.OWNER)
 

@@ -175,7 +175,10 @@ class ControllerReplica:
 
     def _observe_job(self, job: Job) -> None:
         self.claim_cache.observe_workload(
-            WorkloadKey(JOBS, *job.metadata.key), uid=job.metadata.uid, finished=job.finished
+            WorkloadKey(JOBS, *job.metadata.key),
+            uid=job.metadata.uid,
+            finished=job.finished,
+            suspended=job.suspended and not job.finished,
         )
 
     def _observe_group(self, group: PodGroup) -> None:

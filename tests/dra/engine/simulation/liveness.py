@@ -206,7 +206,9 @@ def _is_idle(cluster: SimulatedCluster, claim: ResourceClaim) -> bool:
 
 def check_workloads_are_entered(cluster: SimulatedCluster) -> None:
     """An allocated claim with pods has the entry of its workload, unless the workload's owner removed it."""
-    working = {job.metadata.name: job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    working = {
+        job.metadata.name: job.metadata.uid for job in cluster.server.list(Job) if job.is_at_work(cluster.policy)
+    }
     for claim in cluster.server.list(ResourceClaim):
         meta, name = claim.metadata, claim.metadata.name
         wanted = (meta.annotation(workload_reservations.RESERVED_FOR) or "").partition("/")[2]
@@ -290,7 +292,7 @@ def check_reservation_entries(cluster: SimulatedCluster) -> None:
 
 def check_condemned_nodes_are_reported(cluster: SimulatedCluster) -> None:
     """Of a claim that is kept without a pod where each node may be deleted somebody says so, and of no other one."""
-    working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    working = {job.metadata.uid for job in cluster.server.list(Job) if job.is_at_work(cluster.policy)}
     working |= {group.metadata.uid for group in cluster.server.list(PodGroup)}
     for claim in cluster.server.list(ResourceClaim):
         name, found = claim.metadata.name, claim.status.allocation
@@ -366,7 +368,7 @@ def _is_full(claim: ResourceClaim | None, *, pruned: bool) -> bool:
 
 def check_nothing_left(cluster: SimulatedCluster) -> None:
     """What nobody uses is free, and nothing of ours is left on it."""
-    working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    working = {job.metadata.uid for job in cluster.server.list(Job) if job.is_at_work(cluster.policy)}
     unfinished = [pod for pod in cluster.server.list(Pod) if not pod.terminal]
     found = cluster.extender.find()
     for claim in cluster.server.list(ResourceClaim):
@@ -436,7 +438,7 @@ def _check_unused(cluster: SimulatedCluster, claim: ResourceClaim) -> None:
     workload = meta.annotation(workload_reservations.RESERVED_FOR_UID) or meta.annotation(
         workload_reservations.RESOLVED_UID
     )
-    working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    working = {job.metadata.uid for job in cluster.server.list(Job) if job.is_at_work(cluster.policy)}
     over = workload is not None and workload not in working
     if claim.entries or lifetime.emptied_by is Actor.US or released or over:
         raise Violation(f"claim {claim.metadata.name} stays allocated for nobody: {[str(e) for e in claim.entries]}")

@@ -198,10 +198,10 @@ class ChangeClaim(Move, frozen=True):
 
 
 class ChangeJob(Move, frozen=True):
-    """A workload comes, ends, goes, or is replaced by another of the same name."""
+    """A workload comes, ends, goes, is replaced by another of the same name, or is suspended for a while."""
 
     name: str
-    how: Literal["created", "finished", "deleted", "replaced"]
+    how: Literal["created", "finished", "deleted", "replaced", "suspended", "resumed"]
 
     def apply(self, cluster: SimulatedCluster) -> bool:
         key = objects.key(self.name)
@@ -210,6 +210,10 @@ class ChangeJob(Move, frozen=True):
             return False
         if job is not None and self.how == "finished":
             cluster.finish_job(job)
+        if job is not None and self.how in {"suspended", "resumed"}:
+            if job.suspended is (self.how == "suspended"):
+                return False
+            cluster.suspend_job(job, suspended=not job.suspended)
         if job is not None and self.how in {"deleted", "replaced"}:
             cluster.server.delete(Job, key, by=Actor.OWNER)
         if self.how in {"created", "replaced"}:

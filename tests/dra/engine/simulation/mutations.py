@@ -55,10 +55,20 @@ def leave_the_finalizer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claim_state, "_leftover_at", lambda *_, **__: None)
 
 
+def take_suspended_workloads_for_finished(patch: pytest.MonkeyPatch) -> None:
+    """Take the entry of a suspended workload off for good, though the workload may be resumed."""
+    decided = workload_entry._release_or_keep_suspended
+
+    def finished(*given):
+        return decided(*given).replace(suspended=False)
+
+    patch.setattr(workload_entry, "_release_or_keep_suspended", finished)
+
+
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     skip_the_bind_horizon,
     drop_the_guard,
-    forget_the_entered_marker,
     compare_names_instead_of_uids,
     leave_the_finalizer,
+    take_suspended_workloads_for_finished,
 )

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.policy import Policy
 from dra.model import nodes, workload_reservations
 from dra.model.claims import (
     POD_CLAIM_NAME,
@@ -48,6 +49,13 @@ class Job(Struct, frozen=True):
 
     metadata: ObjectMeta
     finished: bool = False
+    suspended: bool = False
+    was_suspended: bool = False
+    """Whether the Job is or was suspended: a write of a controller may be late."""
+
+    def is_at_work(self, policy: Policy) -> bool:
+        """Return whether the Job keeps its claims."""
+        return not self.finished and not (self.suspended and policy.release_suspended)
 
 
 class Reservation(Struct, frozen=True):

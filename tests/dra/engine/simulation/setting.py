@@ -62,6 +62,7 @@ class Setting(Struct, frozen=True):
             "lists": self.list_size,
             "mode": "replace" if self.policy.prune_started else "alongside",
         }
+        shown |= {"suspended Jobs": "release"} if self.policy.release_suspended else {}
         others = ("binding_seconds", "nominates", "stock", "second_scheduler", "drivers", "lags")
         shown |= {name: getattr(self, name) for name in others if getattr(self, name) != getattr(usual, name)}
         return ", ".join(f"{name} {value}" for name, value in shown.items())

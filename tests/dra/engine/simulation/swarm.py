@@ -11,6 +11,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.model.meta import Struct
 from tests.dra.engine.simulation import list_limits
@@ -114,6 +116,7 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
         "reservations": 0.25,
         "backups": 0.15,
         "force": 0.5,
+        "suspension": 0.25,
     }
 )
 """What a cluster may have, and in how many histories it has."""
@@ -243,6 +246,7 @@ MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     ),
     (2, "force", lambda c, _: ChangeClaim(name=_name(c), how="forced")),
     (5, "", lambda c, _: ChangeJob(name=_job(c), how=c.choice(("created", "finished", "deleted", "replaced")))),
+    (6, "suspension", lambda c, _: ChangeJob(name=_job(c), how=c.choice(("suspended", "resumed")))),
     (2, "pod groups", lambda c, _: ChangePodGroup(how=c.choice(("created", "created", "deleted")), claim=_name(c))),
     (2, "backups", lambda c, _: Backup(how=c.choice(("taken", "taken", "restored")))),
     # Nodes and kubelets:
@@ -340,7 +344,10 @@ class Swarm:
         setting = Setting(
             devices=_devices(random, features),
             list_size=random.choice((list_limits.DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
-            policy=ALONGSIDE if stock or random.random() < 1 / 5 else REPLACE,
+            policy=msgspec.structs.replace(
+                ALONGSIDE if stock or random.random() < 1 / 5 else REPLACE,
+                release_suspended=features.has("suspension"),
+            ),
             binding_seconds=SLOW_BINDING_SECONDS if slow else random.choice((10.0, 30.0, 50.0)),
             nominates=not features.has("no nominations"),
             stock=stock,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from dra.engine.claims.lost_nodes import ENDED_WITHIN
+from dra.engine.claims.policy import REPLACE, Policy
 from dra.engine.claims.view import (
     ENTRY_API_GROUP,
     GUARD_RESOURCE,
@@ -31,12 +32,18 @@ class ControllerWriteChecker:
     """Judges our writes on claims by the truth, and by what the watches of ``replica()`` have shown so far."""
 
     def __init__(
-        self, server: Server, lifetimes: AllocationLifetimes, replica: Callable[[], ControllerReplica]
+        self,
+        server: Server,
+        lifetimes: AllocationLifetimes,
+        replica: Callable[[], ControllerReplica],
+        *,
+        policy: Policy = REPLACE,
     ) -> None:
         self.writes = 0
         self._server = server
         self._lifetimes = lifetimes
         self._replica = replica
+        self._policy = policy
         server.listeners.append(self._check_write)
 
     def _check_write(self, event: Event) -> None:
@@ -86,7 +93,11 @@ class ControllerWriteChecker:
 
     def _check_removed(self, claim: ResourceClaim, removed: list[ConsumerReference]) -> None:
         deleting, name = claim.metadata.deleting, claim.metadata.name
-        working = {job.metadata.uid for job in self._server.list(Job) if not job.finished}
+        working = {
+            job.metadata.uid
+            for job in self._server.list(Job)
+            if not job.finished and not (job.was_suspended and self._policy.release_suspended)
+        }
         for entry in removed:
             ours = entry.api_group == ENTRY_API_GROUP and entry.resource in {
                 GUARD_RESOURCE,
