@@ -369,7 +369,7 @@ ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
     AdvisedAction.ROOM: WeighedChoice(
         "claim {claim} is allocated on node {node}, which lacks room ({detail}): the pod runs there once other pods of "
         "the node have ended. An additional node cannot have the claim's devices; if the node is too small for the "
-        "pod, give the pod a claim of its own"
+        "pod, release the claim once no pod uses it, or give the pod a claim of its own"
     ),
     AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
