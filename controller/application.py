@@ -15,6 +15,7 @@ from controller.claim_writer import ClaimWriter
 from controller.eviction import Evictor
 from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from controller.metrics import ControllerMetrics
+from controller.node_annotations import NodeAnnotator
 from controller.placement_reader import PlacementReader
 from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
@@ -116,6 +117,7 @@ class Application:
         self.cache = ClaimCache()
         if configuration.reservations:
             self.cache.watch_reservations()
+        self.cache.kept_nodes.is_enabled = configuration.annotate_nodes
         self._acting = False
         self._clock = clock
         self._transport = transport
@@ -172,6 +174,14 @@ class Application:
                 clock=clock,
                 leadership=leadership,
             ),
+        )
+        self._node_annotator = NodeAnnotator(
+            client,
+            kept=self.cache.kept_nodes,
+            nodes=self._watches.nodes.objects,
+            metrics=self.metrics,
+            clock=clock,
+            leadership=leadership,
         )
         self._generation = ClaimGenerationLoop(
             client,
@@ -251,11 +261,13 @@ class Application:
         self.metrics.leading.set(1)
         self._workloads.sync_kinds()
         self._loop.enqueue_dirty()
+        self._node_annotator.enqueue_all()
         _log.info("acting on %d claims", sum(1 for _ in self.cache.claims()))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run(), name="claims")
                 group.create_task(self._placements.run(), name="placements")
+                group.create_task(self._node_annotator.run(), name="node annotations")
                 if self._policy.generate_claims:
                     group.create_task(self._generate(), name="generation")
                 if self._reservations is not None:
@@ -302,9 +314,11 @@ class Application:
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()
+            self.cache.kept_nodes.dirty.clear()
             return
         self._workloads.sync_kinds()
         self._loop.enqueue_dirty()
+        self._node_annotator.enqueue_dirty()
         if self._policy.generate_claims:
             self._generation.enqueue_dirty()
         else:

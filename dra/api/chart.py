@@ -263,6 +263,9 @@ class ChartValues(ChartSection):
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}
     """Policies of deploy/policies that are installed, by name."""
+    node_rights: bool = False
+    """Keep the permission to annotate nodes while config.annotateNodes is false, so that the controller removes the
+    annotations that it has set."""
     user_roles: bool = True
     """Let users with view, edit or admin read and change the objects that dra-reserve works with."""
     priority_quota: bool = True

@@ -135,6 +135,10 @@ class ControllerConfiguration(ConfigurationSection):
     device_taint_eviction: bool = True
     """Delete pods on devices with NoExecute taints that are not listed, and so invisible to kube-controller-manager."""
 
+    annotate_nodes: bool = False
+    """Keep cluster autoscaler and Karpenter from deleting nodes on which claims are kept, by annotations on the Nodes;
+    needs the permission of deploy/kustomize/annotate-nodes."""
+
     reservations: bool = False
     """Let the controller manage Koordinator's Reservations."""
 

@@ -20,6 +20,7 @@ class RolePurpose(StrEnum):
     WORKLOADS = "dra-reserve-workloads"
     EVICTION = "dra-reserve-eviction"  # configuration: deviceTaintEviction
     GENERATION = "dra-reserve-generation"  # mode replace only
+    NODES = "dra-reserve-node-annotations"  # configuration: annotateNodes
 
 
 class PolicyRule(msgspec.Struct, frozen=True):
@@ -79,6 +80,7 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("scheduling.k8s.io", ("podgroups",), ("get", "list", "watch")),
         PolicyRule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
     ),
+    RolePurpose.NODES: (PolicyRule("", ("nodes",), ("patch",)),),
 }
 """Rules that apply in all namespaces."""
 

@@ -15,6 +15,12 @@ SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabl
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 """Annotation of a Node that Karpenter does not disrupt by choice (consolidation, drift)."""
 
+KEEP_ANNOTATIONS: Final = (SCALE_DOWN_DISABLED, DO_NOT_DISRUPT)
+"""Annotations that keep a Node, one for each autoscaler."""
+
+KEPT_NODE: Final = "reserve.dra/kept-node"
+"""Annotation that lists the annotations which the controller has set on a Node to keep it, separated by commas."""
+
 KEEP: Final = "true"
 """The only value with which these annotations keep a Node."""
 

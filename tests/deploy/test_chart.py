@@ -280,6 +280,8 @@ def test_rights_follow_the_configuration():
         roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
         assert ("dra-reserve-generation" in roles) is (values["mode"] == ControllerMode.REPLACE)
         assert ("dra-reserve-eviction" in roles) is values["config"]["deviceTaintEviction"]
+        annotates = values["config"]["annotateNodes"] or values["nodeRights"]
+        assert ("dra-reserve-node-annotations" in roles) is annotates
         assert ("dra-reserve-more-workloads" in roles) is bool(values.get("workloads"))
         assert ({"dra-reserve-viewer", "dra-reserve-editor"} <= roles) is values["userRoles"]
 

@@ -12,7 +12,13 @@ from dra.api.configuration import ControllerConfiguration, ControllerMode, Endpo
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
 
-RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml", "../replace/generation-rights.yaml")
+RIGHTS = (
+    "rights.yaml",
+    "workload-rights.yaml",
+    "eviction-rights.yaml",
+    "../replace/generation-rights.yaml",
+    "../annotate-nodes/node-rights.yaml",
+)
 KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base"
 USED = {"get", "list", "watch", "create", "patch", "update", "delete", "reserve"}
 

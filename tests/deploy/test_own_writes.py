@@ -15,7 +15,9 @@ import pytest
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.engine.claims import patches
+from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.reservations import placeholders
+from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.deploy.judging import judge, policy
 from tests.dra.api.reservations.manifests import manifest
 
@@ -274,6 +276,71 @@ def test_a_token_of_the_controller_is_good_for_nothing_else(operation, part, old
     assert said.startswith(f"the controller may not {operation} pod ml/p: ")
     assert text in said
     assert judge(PODS, asked(operation, part=part, user="kubelet"), obj=new, old=old)[0], "others are not limited"
+
+
+OF_NODES = policy("kustomize/base/own-writes.yaml", "controller-nodes.reserve.dra")
+BOTH = f"{SCALE_DOWN_DISABLED},{DO_NOT_DISRUPT}"
+KEPT = {SCALE_DOWN_DISABLED: "true", DO_NOT_DISRUPT: "true", KEPT_NODE: BOTH}
+
+
+def node(annotations: Json, **more: Any) -> Json:
+    spec = {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    return changed(
+        {"metadata": {"name": "n1", "labels": {"zone": "a"}, "annotations": annotations}, "spec": spec}, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        pytest.param(present, kept, id=f"{'kept' if kept else 'left'}-{name}")
+        for kept in (True, False)
+        for name, present in {
+            "as-it-was": {"other": "x"},
+            "as-the-controller-left-it": {"other": "x", **KEPT},
+            "with-an-annotation-of-a-person": {SCALE_DOWN_DISABLED: "true"},
+            "with-a-changed-value": {**KEPT, DO_NOT_DISRUPT: "false"},
+            "with-one-removed": {SCALE_DOWN_DISABLED: "true", KEPT_NODE: BOTH},
+            "with-a-wrong-marker": {KEPT_NODE: "nonsense"},
+        }.items()
+    ],
+)
+def test_the_controller_annotates_nodes(before, kept):
+    changes = annotation_changes(before, kept=kept)
+    after = {key: value for key, value in {**before, **changes}.items() if value is not None}
+    assert judge(OF_NODES, asked("UPDATE"), obj=node(after), old=node(before)) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        pytest.param({}, node({}, spec__unschedulable=True), "nothing else", id="cordons"),
+        pytest.param({}, node({}, spec__taints=[]), "nothing else", id="takes-taints-off"),
+        pytest.param({}, node({}, metadata__labels={"zone": "b"}), "nothing else", id="relabels"),
+        pytest.param({}, node({}, metadata__finalizers=["a/b"]), "nothing else", id="holds-it-back"),
+        pytest.param({}, node({"example.com/x": "y"}), "nothing else", id="annotates-for-others"),
+        pytest.param({"example.com/x": "y"}, node({}), "nothing else", id="takes-annotations-off"),
+        pytest.param({}, node({SCALE_DOWN_DISABLED: "false"}), "that are missing", id="another-value"),
+        pytest.param({DO_NOT_DISRUPT: "true"}, node({}), "set itself", id="removes-that-of-a-person"),
+        pytest.param({DO_NOT_DISRUPT: "false"}, node({DO_NOT_DISRUPT: "true"}), "missing", id="changes-a-value"),
+        pytest.param(
+            {DO_NOT_DISRUPT: "true"},
+            node({DO_NOT_DISRUPT: "true", KEPT_NODE: DO_NOT_DISRUPT}),
+            "set itself",
+            id="marks-that-of-a-person",
+        ),
+    ],
+)
+def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, text):
+    passed, said = judge(OF_NODES, asked("UPDATE"), obj=after, old=node(before))
+    assert not passed
+    assert said.startswith("the controller may not change node p: ")
+    assert text in said
+    assert judge(OF_NODES, asked("UPDATE", user="kubelet"), obj=after, old=node(before))[0], "others are not limited"
+
+
+def test_a_token_of_the_controller_reports_no_status_of_nodes():
+    assert not judge(OF_NODES, asked("UPDATE", part="status"), obj=node({}), old=node({}))[0]
 
 
 OF_THE_EXTENDER = policy("reservations/own-writes.yaml", "extender-writes.reserve.dra")

@@ -27,7 +27,7 @@ from tests.scenarios.installation import LEASE
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
-from tests.scenarios.resources import CLAIMS, CRDS, LEASES, POD_GROUPS, PODS, Resource
+from tests.scenarios.resources import CLAIMS, CRDS, LEASES, NODES, POD_GROUPS, PODS, Resource
 from tests.scenarios.rights import NAMESPACE, Probe, Right
 from tests.scenarios.target import Target
 
@@ -160,6 +160,23 @@ async def it_heeds_nodes(work: Workplace) -> None:
     await steps.force_release(namespace, "shared")
     await steps.lose_node(namespace, node)
     await steps.freed(namespace, "shared", within=SOON)
+    await _nothing_was_refused(controller)
+
+
+async def it_annotates_nodes(work: Workplace) -> None:
+    """A claim is kept for a workload on a node, which no autoscaler may delete."""
+    controller, namespace = await work.start({**ALONE, "annotateNodes": True}), work.namespace
+    node = await steps.add_node(namespace, "own")
+    await _create(namespace, KINDS["jobs"], "train")
+    await work.claim("shared", reserved_for="jobs.batch/train")
+    await steps.allocate(namespace, "shared", devices=work.devices, pool=f"{namespace.name}-shared", node=node)
+    await work.run("worker", claim="shared")
+    await eventually(
+        lambda: namespace.api.get(NODES, node),
+        until=lambda found: "reserve.dra/kept-node" in found["metadata"].get("annotations", {}),
+        within=SOON,
+        saying="the node is annotated",
+    )
     await _nothing_was_refused(controller)
 
 
@@ -516,6 +533,7 @@ USES: Final[dict[Right, Scenario]] = {
     **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), it_is_forestalled),
     **dict.fromkeys(_rights("pods", "get"), it_looks_up_a_pod),
     **dict.fromkeys(_rights("nodes", "watch"), it_heeds_nodes),
+    **dict.fromkeys(_rights("nodes", "patch"), it_annotates_nodes),
     **dict.fromkeys(_rights("deviceclasses", "list", group=CLAIM_GROUP), it_looks_for_other_devices),
     **dict.fromkeys(_rights("events", "patch", group="events.k8s.io"), it_counts_what_it_repeats),
     **dict.fromkeys(_rights("leases", "create", group=LEASE_GROUP, everywhere=False), it_leads),

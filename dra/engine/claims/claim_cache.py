@@ -13,13 +13,14 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import Reservation
-from dra.engine.claims import consumers, vanished_pods
+from dra.engine.claims import consumers, kept_nodes, vanished_pods
 from dra.engine.claims.bind_latency import BindLatency
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.device_conflicts import DeviceConflicts
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
+from dra.engine.claims.kept_nodes import KeptNodes
 from dra.engine.claims.node_dependents import NodeDependents
 from dra.engine.claims.node_index import NodeChange, NodeIndex, SandboxTracker
 from dra.engine.claims.other_claims import waits_for_other_claim
@@ -80,6 +81,7 @@ class ClaimCache:
 
         self._sandboxes = SandboxTracker()
         self._nodes = NodeIndex()
+        self.kept_nodes = KeptNodes()
         self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()
         self._workloads = WorkloadIndex()
@@ -118,6 +120,7 @@ class ClaimCache:
         moved = known is None or known.status.allocation != claim.status.allocation
         if moved:
             self._node_dependents.set_allocation(key, claim.status.allocation)
+        self.kept_nodes.set_claim(key, self._kept_nodes(record))
         if moved or known is None or known.entries != claim.entries:
             self._mark_companions_dirty(record)
 
@@ -131,6 +134,7 @@ class ClaimCache:
         self.holders.forget_claim(record.claim)
         self._workloads.set_references(key, ())
         self._node_dependents.set_allocation(key, None)
+        self.kept_nodes.set_claim(key, kept_nodes.NO_NODES)
         record.mark_deleted()
         self.dirty.add(key)
         self._conflicts.forget(key, uid)
@@ -286,6 +290,7 @@ class ClaimCache:
         """Record a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
         change = self._nodes.observe(node, now=now)
+        self.kept_nodes.observe_node(node)
         self._node_dependents.node_changed(name, change)
         if NodeChange.BOOT in change:
             for uid in self._node_dependents.pods_on(name):
@@ -514,6 +519,11 @@ class ClaimCache:
     def _drop_if_empty(self, record: ClaimState) -> None:
         if record.claim is None and not record.consumers:
             del self._records[record.key]
+
+    def _kept_nodes(self, record: ClaimState) -> frozenset[str]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        names, holders = self._node_dependents.nodes_of(record.key), self.holders.is_enabled
+        return kept_nodes.nodes_kept_by(record.claim, names, reservation=record.reservation, holders=holders)
 
     def _mark_companions_dirty(self, record: ClaimState) -> None:
         """Mark the other claims of gated pods as dirty: a pod of several claims is ungated when all are ready."""

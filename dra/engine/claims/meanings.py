@@ -294,8 +294,9 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "An autoscaler may delete all nodes of a claim that is kept for a workload, PodGroup or Reservation without a "
         "pod.",
         "Cluster autoscaler and Karpenter count pods, not claims: a node without pods is empty for them.",
-        "Have the owner of the nodes set the annotation that the Event names, or end the workload if it no longer "
-        "needs the devices. See `docs/how-to/autoscalers.md`.",
+        "Have the annotation that the Event names set on the nodes, by their owner or by the controller "
+        "(`annotateNodes: true`), or end the workload if it no longer needs the devices. See "
+        "`docs/how-to/autoscalers.md`.",
         KeepsDevices.YES,
     ),
 }

@@ -10,7 +10,7 @@ from typing import Final
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code, Reason, list_names
-from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.claims.view import KEEPING_KINDS, ClaimView
 from dra.engine.instants import Instant
 from dra.model.autoscalers import DeletionSign
 from dra.model.references import ConsumerReference
@@ -23,14 +23,11 @@ gap would tell nothing.
 """
 
 
-_KEEPING: Final = frozenset({EntryKind.FORMER, EntryKind.GROUP, EntryKind.RESERVATION})
-
-
 def keeping_entry(view: ClaimView, desired: Desired) -> ConsumerReference | None:
     """Return the entry that keeps a claim for future pods: of a workload, a PodGroup or a Reservation."""
     if desired.workload is not None:
         return desired.workload
-    listed = (entry.reference for entry in view.entries if entry.kind in _KEEPING)
+    listed = (entry.reference for entry in view.entries if entry.kind in KEEPING_KINDS)
     return next((entry for entry in listed if entry in desired.kept_entries), None)
 
 

@@ -55,10 +55,14 @@ class NodeDependents:
         for name in names - before:
             _add(self._claims, name, key)
 
+    def nodes_of(self, key: Key) -> frozenset[str]:
+        """Return the nodes that the present allocation of a claim names."""
+        return self._named.get(key, _NO_NODES)
+
     def deletion_signs(self, key: Key) -> tuple[NodeDeletionSign, ...]:
         """Return the deletion signs of the nodes that an allocation names; empty if an existing node shows none."""
         found = []
-        for name in sorted(self._named.get(key, _NO_NODES)):
+        for name in sorted(self.nodes_of(key)):
             if name in self._nodes:
                 sign = self._nodes.deletion_sign(name)
                 if sign is None:

@@ -55,6 +55,10 @@ class EntryKind(StrEnum):
     FOREIGN = "foreign"  # neither a pod nor this project's: untouched
 
 
+KEEPING_KINDS: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GROUP, EntryKind.RESERVATION})
+"""Kinds of entries that keep a claim allocated for future pods."""
+
+
 class WorkloadPhase(StrEnum):
     """The known state of the object that a claim is reserved for."""
 

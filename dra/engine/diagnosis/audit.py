@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
+from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis import claims, pods, reservations
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem, node_problem
+from dra.model.nodes import Node
 
 _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 
@@ -50,8 +52,21 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
     for key, pod in cluster.pods.items():
         if pod.spec.resource_claims or pod.gates:
             yield from pods.pod_problems(cluster, key)
+    for node in cluster.snapshot.nodes:
+        yield from _node_problems(cluster, node)
     for reservation in cluster.snapshot.reservations or ():
         yield from reservations.owner_problems(reservation)
+
+
+def _node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:
+    """Report annotations that the controller has set on a node on which no claim is kept."""
+    left = [key for key, value in annotation_changes(node.metadata.annotations, kept=False).items() if value is None]
+    unread = any(gap.resource.startswith("resourceclaims") for gap in cluster.snapshot.gaps)
+    if cluster.snapshot.namespace is not None or unread:
+        return  # claims of other namespaces may be kept on the node
+    if left and not cluster.claim_cache.kept_nodes.is_needed(node.metadata.name):
+        name, uid = node.metadata.name, node.metadata.uid
+        yield node_problem(ProblemCode.NODE_STAYS_ANNOTATED, name=name, uid=uid, annotations=", ".join(left))
 
 
 def _by_severity(problem: Problem) -> tuple[int, str, tuple[str, str]]:

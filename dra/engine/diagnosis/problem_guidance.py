@@ -95,6 +95,12 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "accepts pods again.",
         KeepsDevices.YES,
     ),
+    ProblemCode.NODE_STAYS_ANNOTATED: Guidance(
+        "Annotations of dra-reserve keep a node from autoscalers, but no claim is kept on the node.",
+        "The controller is off, or lacks the permission to patch nodes: `annotateNodes` was disabled together with it.",
+        "Start a controller with that permission, which removes its annotations whether `annotateNodes` is on or off "
+        "(`docs/how-to/switching-off.md`), or remove the annotations by hand.",
+    ),
     ProblemCode.DEVICE_GONE: Guidance(
         "The claim has a device that no driver publishes any longer.",
         "The node is gone, the driver does not run, or the device was removed.",

@@ -72,6 +72,7 @@ class ProblemCode(StrEnum):
     # Allocations that pods cannot use.
     NODE_CORDONED = "AllocationOnCordonedNode"
     NODE_MAY_BE_DELETED = "NodeMayBeDeleted"
+    NODE_STAYS_ANNOTATED = "NodeStaysAnnotated"
     STUCK = "AllocationStuck"
     DEVICE_GONE = "DeviceGone"
     DEVICE_TAINTED = "DeviceTainted"
@@ -166,6 +167,11 @@ def claim_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) 
 def pod_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a pod."""
     return _problem(code, "Pod", key, uid, facts)
+
+
+def node_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a Node, which has no namespace."""
+    return _problem(code, "Node", ("", name), uid, facts)
 
 
 def reservation_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:

@@ -254,6 +254,14 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
             "not begun, and its cost, until somebody removes the annotation. Without it {keeper} may lose the devices"
         ),
     ),
+    ProblemCode.NODE_STAYS_ANNOTATED: ProblemText(
+        "is kept from autoscalers by annotations of the dra-reserve controller, but no claim is kept there: "
+        "{annotations}",
+        WeighedChoice(
+            "a controller with the permission to patch nodes removes the annotations, also with annotateNodes: false. "
+            "If none is to run, the owner of the node removes them; the node then may be deleted, and its pods move"
+        ),
+    ),
     ProblemCode.STUCK: ProblemText(
         "no pod can use its allocation ({cause}) and {pods} pods wait; a controller deallocates the claim in about a "
         "minute",

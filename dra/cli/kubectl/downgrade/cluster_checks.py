@@ -110,7 +110,7 @@ PLUGIN_POLICIES: Final = frozenset(
 INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
-        *("entries", "releases", "annotations", "references", "controller-pods"),
+        *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes"),
         *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
     )
@@ -161,6 +161,7 @@ async def run_checks(
         await _check_policies(client, discovery, options),
         await _check_namespaces(client, discovery),
         judge_gates(survey, options.repeated_flags),
+        judge_nodes(survey, options.repeated_flags),
         judge_annotations(survey, purge=options.purge, flags=options.repeated_flags),
     ]
     if options.purge:
@@ -256,6 +257,15 @@ def judge_gates(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     pods = list_names("/".join(each.key) for each in survey.gated.values())
     detail = f"pods that wait for the removal of the gate: {pods}"
     return CheckResult(check="gates", state=CheckState.MISSING, detail=detail, remedy=apply_command(flags))
+
+
+def judge_nodes(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
+    """Judge the nodes that the controller keeps from autoscalers: without a controller they stay, and their cost."""
+    if not survey.annotated_nodes:
+        return CheckResult(check="nodes", state=CheckState.OK, detail="no node is kept from autoscalers")
+    names = list_names(node.metadata.name for node in survey.annotated_nodes)
+    detail = f"kept from autoscalers by annotations of dra-reserve: {names}"
+    return CheckResult(check="nodes", state=CheckState.MISSING, detail=detail, remedy=apply_command(flags))
 
 
 def judge_annotations(survey: DowngradeSurvey, *, purge: bool, flags: str = "") -> CheckResult:

@@ -24,12 +24,14 @@ from dra.engine.claims import patches
 from dra.engine.claims.actions import Deallocate
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState, assess, next_write
+from dra.engine.claims.kept_nodes import annotation_changes
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.leader_election import LeaderElector
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.resources import CLAIMS, PODS, Resource
+from dra.kube.resources import CLAIMS, NODES, PODS, Resource
 from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.nodes import Node
 
 ATTEMPTS_MAX: Final = 64
 """Maximum number of reads of one claim before the command reports that another client keeps writing the claim.
@@ -96,6 +98,25 @@ class ClaimConverter:
             )
         except (Conflict, NotFound):
             return
+
+    async def release_node(self, node: Node) -> None:
+        """Remove the annotations that the controller has set on a node, and no others; raise ApiError.
+
+        A node that is gone or has changed is left as it is: the next survey shows its state.
+        """
+        changes = annotation_changes(node.metadata.annotations, kept=False)
+        try:
+            await self._client.merge_patch(
+                NODES,
+                node.metadata.key,
+                {"metadata": {"annotations": changes}},
+                model=PartialObjectMetadata,
+                resource_version=node.metadata.resource_version,
+                timeout_seconds=self._write_timeout(),
+            )
+        except (Conflict, NotFound):
+            return
+        print_to_stderr(f"node {node.metadata.name}: no longer kept from autoscalers")
 
     async def remove_annotations(self, kind: Resource, key: Key, names: tuple[str, ...]) -> None:
         """Remove our annotations from a claim or a pod."""
@@ -242,6 +263,7 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, options:
             if each.state in CONVERTIBLE_STATES:
                 await converter.convert(each.claim)
         await asyncio.gather(*(converter.remove_gate(pod) for pod in survey.gated.values()))
+        await asyncio.gather(*(converter.release_node(node) for node in survey.annotated_nodes))
         if options.checks.purge:
             noted = [*((CLAIMS, *each) for each in survey.annotated_claims.items())]
             noted += [*((PODS, *each) for each in survey.annotated_pods.items())]

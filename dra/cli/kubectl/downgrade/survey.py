@@ -17,6 +17,7 @@ from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
 from dra.engine.claims.downgrade import DowngradeAssessment, assess, lacks_workload_entry
+from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.claims.workload_entry import resolve_reference
 from dra.kube.client import Selection
@@ -65,6 +66,9 @@ class DowngradeSurvey:
     """Claims with annotations of ours → these annotations."""
 
     annotated_pods: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    annotated_nodes: tuple[Node, ...] = ()
+    """Nodes that the controller keeps from autoscalers by annotations of its own."""
+
     with_finalizers: set[Key] = field(default_factory=set)
     """Claims and pods with finalizers of ours; dra-reserve sets none, so there are none unless a user added them."""
 
@@ -86,6 +90,7 @@ class SurveyReader:
         self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _readable_items(page)]
         for node in self._nodes:
             claim_cache.observe_node(node, now=now)
+        found.annotated_nodes = tuple(n for n in self._nodes if annotation_changes(n.metadata.annotations, kept=False))
         selection = Selection(namespace=namespace)
         async for claims in self._client.list_pages(CLAIMS, ResourceClaim, selection=selection):
             for claim in _readable_items(claims):

@@ -78,8 +78,9 @@ class MissingPermissions:
 
 
 def needed_purposes(*, replace: bool) -> tuple[RolePurpose, ...]:
-    """Return the purposes for which a controller in that mode needs permissions."""
-    return tuple(each for each in RolePurpose if replace or each is not RolePurpose.GENERATION)
+    """Return the purposes for which a controller in that mode needs permissions, with the default configuration."""
+    unneeded = {RolePurpose.NODES} | (set() if replace else {RolePurpose.GENERATION})
+    return tuple(each for each in RolePurpose if each not in unneeded)
 
 
 async def find_missing_permissions(

@@ -1,4 +1,4 @@
-"""What an audit tells of Reservations."""
+"""What an audit tells of Reservations and of nodes."""
 
 import msgspec
 import pytest
@@ -6,9 +6,10 @@ import pytest
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
+from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.diagnosis.cluster_states import cluster_state
+from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node
 
 
 def reserved(*, status=None, **spec):
@@ -34,3 +35,33 @@ def test_owners_of_any_namespace_are_noted(found, told):
     problems = [each for each in audit(found) if each.code is ProblemCode.OPEN_TO_ALL]
     assert [each.facts_by_name["owners"] for each in problems] == told
     assert {(each.severity, str(each.subject)) for each in problems} <= {(ProblemSeverity.INFO, "reservation r")}
+
+
+RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
+KEPT = {KEPT_NODE: DO_NOT_DISRUPT, DO_NOT_DISRUPT: "true", SCALE_DOWN_DISABLED: "true"}
+
+
+def annotated(*claims, **more):
+    n1 = node("n1")
+    n1["metadata"]["annotations"] = KEPT
+    return cluster_state(*claims, nodes=[n1, node("n2")], **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        pytest.param(annotated(), [f"{DO_NOT_DISRUPT}, {KEPT_NODE}"], id="no-claim-is-kept-there"),
+        pytest.param(
+            annotated(claim("c", "n1/gpu-0", listed=(entry("a"),))), [f"{DO_NOT_DISRUPT}, {KEPT_NODE}"], id="used"
+        ),
+        pytest.param(annotated(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED)), [], id="a-claim-is-kept-there"),
+        pytest.param(
+            ClusterState(msgspec.structs.replace(annotated().snapshot, namespace="ml")), [], id="of-one-namespace"
+        ),
+        pytest.param(cluster_state(), [], id="not-annotated"),
+    ],
+)
+def test_annotations_of_the_controller_that_keep_a_node_for_nothing_are_told(found, told):
+    problems = [each for each in audit(found) if each.code is ProblemCode.NODE_STAYS_ANNOTATED]
+    assert [each.facts_by_name["annotations"] for each in problems] == told
+    assert {str(each.subject) for each in problems} <= {"node n1"}

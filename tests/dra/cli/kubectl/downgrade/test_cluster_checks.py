@@ -11,7 +11,9 @@ from dra.cli.kubectl.printers import remedy_text
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
+from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from dra.model.nodes import Node
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
 
@@ -50,6 +52,16 @@ def lease(holder="", *, told=False):
 )
 def test_no_controller_of_ours_may_act(found, deployments, verdict):
     assert cluster_checks.judge_controllers(found, deployments, WISH).state is verdict
+
+
+def test_nodes_that_the_controller_keeps_are_named():
+    kept = Node(metadata=ObjectMeta(name="n1", annotations={KEPT_NODE: DO_NOT_DISRUPT, DO_NOT_DISRUPT: "true"}))
+    found = cluster_checks.judge_nodes(DowngradeSurvey(annotated_nodes=(kept,)))
+    assert (found.state, found.detail) == (
+        CheckState.MISSING,
+        "kept from autoscalers by annotations of dra-reserve: n1",
+    )
+    assert cluster_checks.judge_nodes(DowngradeSurvey()).state is CheckState.OK
 
 
 def test_policies_that_stay_are_those_of_the_manifests():

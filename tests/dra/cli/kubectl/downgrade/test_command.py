@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.cli.kubectl.checklist import is_ready
+from dra.cli.kubectl.checklist import CheckState, is_ready
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.cluster_checks import INSTALLATION_POLICIES, PLUGIN_POLICIES, DowngradeCheckOptions
@@ -17,6 +17,7 @@ from dra.engine.claims.downgrade import DowngradeState
 from dra.kube.leader_election import LeaderElector, StoodDownError
 from dra.kube.lease_rules import STAND_DOWN
 from dra.model import workload_reservations
+from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.dra.cli.kubectl.downgrade.conftest import FINALIZER, Killed
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -63,6 +64,20 @@ async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
     lease = await stand_down.get_lease(cluster.connection().client, LEASE)
     assert lease.is_stood_down
     assert lease.spec.holder_identity == ""
+
+
+async def test_no_node_stays_kept_from_autoscalers_by_the_controller(cluster):
+    by_a_person = {SCALE_DOWN_DISABLED: "true", "other": "x"}
+    annotations = {**by_a_person, DO_NOT_DISRUPT: "true", KEPT_NODE: DO_NOT_DISRUPT}
+    await cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": "n1", "annotations": annotations}})
+    report = await _run(cluster.connection(), options(apply=False))
+    assert [step.detail for step in report.steps if step.check == "nodes" and step.state is CheckState.MISSING] == [
+        "kept from autoscalers by annotations of dra-reserve: n1"
+    ]
+    report = await _run(cluster.connection(), options())
+    assert is_ready(report.steps), report.steps
+    node = await cluster.request("GET", "/api/v1/nodes/n1")
+    assert node["metadata"]["annotations"] == by_a_person
 
 
 async def test_doing_it_twice_is_doing_it_once(cluster):

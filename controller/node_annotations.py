@@ -1,0 +1,124 @@
+"""Keeps the annotations of nodes up to date that keep autoscalers from deleting nodes (``annotateNodes``).
+
+`dra.engine.claims.kept_nodes` decides what is written. The state is in the Nodes themselves: a controller that starts
+finds the annotations of its predecessor by their marker. With ``annotateNodes: false`` no claim keeps a node, so all
+that is left to do is to remove such annotations; where there are none, no Node is written and no permission is needed.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from dra.engine.claims.kept_nodes import KeptNodes
+from dra.engine.instants import Instant
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from dra.kube.resources import NODES
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.nodes import Node
+
+WORKERS: Final = 4
+"""Number of Nodes written at the same time: a node changes when a claim is made or ends, not with each pod."""
+
+RETRY: Final = (0.2, 60.0)
+"""Seconds, minimum and maximum, before a failed write of a Node is retried."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class NodeAnnotator:
+    """The loop that writes the annotations of nodes. ``nodes`` are the Nodes as last watched, by their keys."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        kept: KeptNodes,
+        nodes: Mapping[Key, Node],
+        metrics: ControllerMetrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._kept = kept
+        self._nodes = nodes
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+        self._queue: WorkQueue[str] = WorkQueue(clock, batch_delay=BATCH_DELAY)
+        self._retries: ItemBackoff[str] = ItemBackoff()
+        self._is_refused = False
+        """Whether the last write was refused: one log line about the missing permission is enough for all nodes."""
+
+    def enqueue_dirty(self) -> None:
+        """Enqueue the nodes whose annotations are to be changed."""
+        dirty = self._kept.dirty
+        while dirty:
+            self._queue.add(dirty.pop())
+
+    def enqueue_all(self) -> None:
+        """Check all nodes, as a leader does that begins to act."""
+        for node in self._nodes.values():
+            self._kept.observe_node(node)
+        self.enqueue_dirty()
+
+    async def run(self) -> None:
+        """Write annotations until cancelled."""
+        await self._queue.run(self._process_item, workers=WORKERS)
+
+    async def _process_item(self, name: str) -> Instant | None:
+        """Write the annotations of one node; return when the node is due again after a failure."""
+        try:
+            await self.reconcile(name)
+        except ApiError as error:
+            delay = self._retries.next_delay(name, RETRY)
+            # After a conflict the watch delivers the version that the next attempt decides on.
+            level = logging.DEBUG if isinstance(error, Conflict | Forbidden) else logging.WARNING
+            _log.log(level, "node %s: annotations not written, retrying in %.1f s: %s", name, delay, error)
+            return self._clock.now() + delay
+        except Exception:  # noqa: BLE001 - one node must not stop all others
+            delay = self._retries.next_delay(name, RETRY)
+            _log.exception("node %s: internal error, retrying in %.1f s", name, delay)
+            self._metrics.failures.inc()
+            return self._clock.now() + delay
+        self._retries.forget(name)
+        return None
+
+    async def reconcile(self, name: str) -> None:
+        """Write the annotations of one node, unless they are right; raise ApiError."""
+        node = self._nodes.get(("", name))
+        changes = self._kept.changes(node) if node is not None else {}
+        if node is None or not changes or (self._is_refused and not self._kept.is_enabled):
+            return
+        try:
+            await self._client.merge_patch(
+                NODES,
+                node.metadata.key,
+                {"metadata": {"annotations": changes}},
+                model=PartialObjectMetadata,
+                resource_version=node.metadata.resource_version,
+                timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
+            )
+        except NotFound:
+            return
+        except Forbidden as error:
+            self._log_refusal(name, error)
+            if self._kept.is_enabled:
+                raise
+            return
+        self._is_refused = False
+        _log.info("node %s: %s autoscalers", name, "kept from" if self._kept.is_kept(name) else "no longer kept from")
+
+    def _log_refusal(self, name: str, error: Forbidden) -> None:
+        if self._is_refused:
+            return
+        self._is_refused = True
+        if self._kept.is_enabled:
+            case, remedy = "not kept from autoscalers, and neither are others", "grant the permission of"
+        else:
+            case, remedy = "stays kept from autoscalers by earlier annotations", "to remove them, restart with"
+        _log.warning("node %s: %s; %s deploy/kustomize/annotate-nodes: %s", name, case, remedy, error)
