@@ -82,11 +82,23 @@ def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerRe
     meanwhile the object may be over.
     """
     reference, known = found.reference, view.workload
-    if reference.uid:
+    if reference.uid and not _has_successor(view, found):
         return reference
     if known.phase is WorkloadPhase.PRESENT:
         return msgspec.structs.replace(reference, uid=known.uid)
     return next((e.reference for e in view.entries_of(EntryKind.WORKLOAD)), reference)
+
+
+def _has_successor(view: ClaimView, found: WorkloadReservation) -> bool:
+    """Return whether the claim is to be reserved for another object of the workload's name.
+
+    The controller found the uid, its object is gone, and this allocation was not made for that object. A restore from a
+    backup leaves such a claim: the annotations are restored, and each restored object has a new uid.
+    """
+    known, uid = view.workload, found.reference.uid
+    if not found.resolved or uid not in known.gone or known.phase is not WorkloadPhase.PRESENT or known.uid == uid:
+        return False
+    return not view.entered_before and EntryKind.WORKLOAD not in view.kinds
 
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -104,7 +116,7 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     desired = desired.replace(workload_over=over)
     if outcome is WorkloadFate.ALIVE and view.workload.suspended:
         desired = _release_or_keep_suspended(view, reference, policy, desired)
-    if reference.uid and not view.reservation.reference.uid:
+    if reference.uid != view.reservation.reference.uid:
         desired = desired.replace(
             annotations={
                 **desired.annotations,
@@ -153,8 +165,17 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
 
 
 def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
-    """Return whether the workload may have the claim: its kind cannot be read, or the release is uncertain."""
-    return view.is_release_uncertain or (view.workload.phase in _UNREADABLE and not reference.uid)
+    """Return whether the workload may have the claim: its kind cannot be read, or the release is uncertain.
+
+    A uid that the controller recorded earlier is checked before it gets an entry: after a restore from a backup, no
+    object has that uid. A uid that the claim's creator gave may be newer than the cached objects.
+    """
+    if view.is_release_uncertain:
+        return True
+    if not reference.uid:
+        return view.workload.phase in _UNREADABLE
+    unchecked = view.workload.phase is WorkloadPhase.UNKNOWN or workload_fate(view, reference) is WorkloadFate.ASKED
+    return unchecked and view.reservation is not None and view.reservation.resolved
 
 
 def _is_in_use(view: ClaimView, now: Instant) -> bool:

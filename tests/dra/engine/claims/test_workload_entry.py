@@ -177,6 +177,54 @@ def test_a_reference_that_cannot_be_read_is_told_and_ignored():
     assert listed(plan) is None
 
 
+SUCCEEDED = msgspec.structs.replace(ANOTHER, gone=frozenset({JOB.uid}))
+FOUND_BY_US = {
+    workload_reservations.RESERVED_FOR_UID: JOB.uid,
+    workload_reservations.RESOLVED_UID: JOB.uid,
+    workload_reservations.RESOLVED_FOR: "jobs.batch/train",
+}
+
+
+@pytest.mark.parametrize(
+    ("of", "entered"),
+    [
+        pytest.param(claim(workload=UNTOLD, annotations=FOUND_BY_US), True, id="restored-with-our-annotations"),
+        pytest.param(claim(workload=JOB), False, id="the-creator-gave-the-uid"),
+        pytest.param(
+            claim(workload=UNTOLD, annotations=FOUND_BY_US, entered=True), False, id="released-for-this-allocation"
+        ),
+        pytest.param(claim(workload=UNTOLD, annotations=FOUND_BY_US, list=[JOB]), False, id="still-in-the-list"),
+    ],
+)
+def test_a_claim_in_use_is_reserved_for_the_successor_only_if_it_was_never_entered_for_the_predecessor(of, entered):
+    """A restore from a backup keeps our annotations, and all objects have new uids."""
+    plan = decided(view(of, started("a"), workload=SUCCEEDED))
+    assert (Code.WORKLOAD_ENTERED in codes(plan)) is entered
+    if entered:
+        (note,) = of_type(plan, PatchMetadata)
+        assert dict(note.annotations)[workload_reservations.RESOLVED_UID] == ANOTHER.uid
+        assert dict(note.annotations)[workload_reservations.RESERVED_FOR_UID] == ANOTHER.uid
+
+
+@pytest.mark.parametrize(
+    ("of", "written"),
+    [
+        pytest.param(claim(workload=UNTOLD, annotations=FOUND_BY_US), ["a"], id="found-by-the-controller"),
+        pytest.param(claim(workload=JOB), ["jobs/train", "a"], id="given-by-the-creator"),
+    ],
+)
+@pytest.mark.parametrize("workload", [WorkloadState(), ABSENT, ANOTHER], ids=["not-looked-at", "not-there", "another"])
+def test_a_uid_that_was_found_earlier_is_checked_before_it_is_entered(of, written, workload):
+    assert listed(decided(view(of, waiting("a"), workload=workload))) == written
+
+
+def test_a_claim_whose_recorded_uid_is_not_checked_yet_is_kept():
+    of = claim(workload=UNTOLD, annotations=FOUND_BY_US, list=[finished("a")])
+    plan = decided(view(of, finished("a"), workload=ANOTHER))
+    assert not of_type(plan, Deallocate)
+    assert of_type(plan, LookUpWorkload)
+
+
 # Rules 7 and 12: keep or release
 
 
