@@ -20,7 +20,7 @@ from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem, unknown_annotations
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
-from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
+from dra.model.claims import DELETE_PROTECTION, POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
@@ -177,6 +177,9 @@ class _ClaimProblems:
             yield self.claim_problem(ProblemCode.MARKS_LEFT, revision=meta.resource_version)
         if not view.unfinished and not meta.deleting and self._is_orphan():
             yield self.claim_problem(ProblemCode.ZOMBIE_CLAIM, owner=self._owner(), revision=meta.resource_version)
+        entry = meta.annotation(POD_CLAIM_NAME)
+        if entry is not None and not meta.owner_references and not view.unfinished and not meta.deleting:
+            yield self.claim_problem(ProblemCode.OWNERLESS, entry=entry)
         yield from self._unsatisfiable()
 
     def _unsatisfiable(self) -> Iterator[Problem]:

@@ -39,6 +39,12 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Delete the claim with " + _EXPLAIN_COMMAND + ".",
         KeepsDevices.YES,
     ),
+    ProblemCode.OWNERLESS: Guidance(
+        "A claim was generated from a template, but has no owner: no component deletes it.",
+        "The claim was restored from a backup without its owner reference, while each restored pod gets a new claim. "
+        "Or somebody removed the owner reference.",
+        "Delete the claim if no pod names it; see docs/how-to/backup-and-restore.md.",
+    ),
     ProblemCode.FINALIZER_LEFT: Guidance(
         "Only a finalizer keeps a deleted claim, which has no devices.",
         "No claim controller runs that would remove the finalizer.",

@@ -54,6 +54,7 @@ class ProblemCode(StrEnum):
     RELEASE_WAITS = "ReleaseWaitsForPods"
     DELETION_WAITS = "DeletionWaitsForPods"
     ZOMBIE_CLAIM = "ZombieClaim"
+    OWNERLESS = "GeneratedClaimWithoutOwner"
     FINALIZER_LEFT = "FinalizerLeft"
     FINALIZER_FOREIGN = "ForeignFinalizer"
     STALE_ENTRIES = "StaleEntries"

@@ -156,6 +156,14 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "was created for {owner}, which no longer needs it",
         DELETE_CLAIM,
     ),
+    ProblemCode.OWNERLESS: ProblemText(
+        "was generated for entry {entry} of a pod, but has no owner, as after a restore from a backup: no component "
+        "deletes it",
+        WeighedChoice(
+            "delete the claim if it is not to be used by its name: the pods of a restored workload get claims of their "
+            "own, and no unfinished pod references this one"
+        ),
+    ),
     ProblemCode.FINALIZER_LEFT: ProblemText(
         "is being deleted and not allocated: only a finalizer that no controller removes keeps it", TAKE_OFF_FINALIZER
     ),

@@ -31,6 +31,7 @@ LONG_AGO = "2026-11-20T11:00:00Z"
 GOING = {"deletionTimestamp": LONG_AGO, "finalizers": ["resource.kubernetes.io/delete-protection"]}
 MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}]}
 CANDIDATE = {"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}
+GENERATED = {"annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"}}
 OVER = (workload(WorkloadPhase.FINISHED),)
 THERE = (workload(WorkloadPhase.PRESENT),)
 SUSPENDED = (msgspec.structs.replace(workload(WorkloadPhase.PRESENT), suspended=True),)
@@ -174,6 +175,11 @@ def when_suspended(value):
             id="deletion-waits",
         ),
         pytest.param(cluster_state(claim("c", **GOING)), [ProblemCode.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
+        pytest.param(cluster_state(claim("c", **GENERATED)), [ProblemCode.OWNERLESS], id="generated-without-owner"),
+        pytest.param(
+            cluster_state(claim("c", **GENERATED), pods=(pod("a", "c"),)), [], id="generated-without-owner-and-named"
+        ),
+        pytest.param(cluster_state(claim("c", **GENERATED, **GOING)), [ProblemCode.FINALIZER_LEFT], id="ownerless"),
         pytest.param(
             cluster_state(claim("c", **annotated(reservedfor="jobs.batch/train"))),
             [ProblemCode.UNKNOWN_ANNOTATION],
