@@ -11,10 +11,13 @@ always gives the same writes.
 watches that lag, preemption, pods of a scheduler that does not run, containers that outlive their pods. A campaign
 counts operations by kind, and fails where one is rare.
 
+`beside` draws who else works on pods and nodes: an autoscaler that deletes nodes as empty and adds some (`autoscaler`),
+a queue that gates, admits, evicts and suspends (`kueue`). Both go on after the last operation.
+
 From the bottom up: `virtual_loop` (time), `processes` (who can crash), `simulated_cluster` (everything together),
-`write_log` (what was written), `safety` (what must never be, checked after each write), `liveness` (what must hold once
-nothing more happens), `runner` (one seed), `campaign` (many of them, on all cores), `mutations` (broken rules that must
-be found).
+`write_log` (what was written), `safety` (what must never be, checked after each write), `capacity` (where a pod could
+run), `liveness` (what must hold once nothing more happens), `runner` (one seed), `campaign` (many of them, on all
+cores), `mutations` (broken rules that must be found).
 
     python -m tests.simulation 4711          # one seed; says what it did, and if it failed the shortest way to fail
     python -m tests.simulation --seeds 2000  # a campaign, from a first seed that is drawn and printed

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tests.simulation import autoscaler, kueue
 from tests.simulation.runner import run_scenario
 from tests.simulation.scenario import draw_scenario
 
@@ -71,10 +72,9 @@ class SeedReport:
 
 
 def operation_kinds() -> tuple[str, ...]:
-    """Return the kinds of operations that seeds draw."""
-    return tuple(
-        sorted({operation.kind for seed in range(SAMPLED_SEEDS) for operation in draw_scenario(seed).operations})
-    )
+    """Return the kinds of operations that seeds draw, and what autoscaler and queue do by themselves."""
+    drawn = {operation.kind for seed in range(SAMPLED_SEEDS) for operation in draw_scenario(seed).operations}
+    return tuple(sorted({*drawn, *autoscaler.EFFECTS, *kueue.EFFECTS}))
 
 
 def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> CampaignResult:

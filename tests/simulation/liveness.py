@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from dra.engine.claims.view import GUARD_RESOURCE
 from dra.kube.resources import JOBS, PODS
-from dra.model import nodes, workload_reservations
+from dra.model import workload_reservations
 from dra.model.claims import ResourceClaim
 from dra.model.pods import POD_READY_TO_START_CONTAINERS, Pod, claim_names
 from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.dra.engine.simulation.violation import Violation
+from tests.simulation.capacity import suitable_nodes
+from tests.simulation.kueue import is_held
 from tests.simulation.safety import FOREIGN
 
 if TYPE_CHECKING:
@@ -33,10 +35,14 @@ async def check_liveness(system: "SimulatedSystem") -> None:
     for process in system.processes.values():
         process.start()
     await system.resume_nodes()
+    if system.queue is not None:
+        system.queue.lift_quota()
     system.note("all is well from now on")
     await wait_until_settled(system)
     system.note("all pods and workloads end")
     await system.remove_foreign_entries()
+    if system.queue is not None:
+        system.queue.is_closing = True
     for stored in system.all(JOBS):
         await system.end_job(stored.key.namespace, stored.key.name, finished=False)
     await asyncio.sleep(POLL_SECONDS)
@@ -80,7 +86,10 @@ def _only_rotates_slots(system: "SimulatedSystem", *, since: float) -> bool:
 def unmet_expectation(system: "SimulatedSystem") -> str:
     """Return what is not as it should be in the end; empty if all is."""
     safety = system.safety
-    unfinished = [pod for pod in safety.pods.values() if not pod.terminal]
+    for party in (system.autoscaler, system.queue):
+        if party is not None and (text := party.unfinished_work):
+            return text
+    unfinished = [pod for pod in safety.pods.values() if not pod.terminal and not is_held(pod)]
     for pod in unfinished:
         if text := stuck_pod_reason(system, pod):
             return text
@@ -94,36 +103,21 @@ def unmet_expectation(system: "SimulatedSystem") -> str:
 
 def stuck_pod_reason(system: "SimulatedSystem", pod: Pod) -> str:  # noqa: PLR0911 - one reason after the other
     """Return why a pod does not get on, though it could."""
-    safety, meta = system.safety, pod.metadata
+    meta = pod.metadata
     name = f"{meta.namespace}/{meta.name}"
     ready = pod.condition(POD_READY_TO_START_CONTAINERS)
     if meta.deleting:
         return f"pod {name} is being deleted for ever"
-    if (pod.spec.node_name and ready is not None and ready.status == "True") or meta.uid in safety.declared_over:
+    if (pod.spec.node_name and ready is not None and ready.status == "True") or meta.uid in system.safety.declared_over:
         return ""
     if system.is_foreign_gated(pod) or system.names_absent_scheduler(pod):
         return ""
-    taken = {r.device for t in safety.allocations.values() for r in t.allocation.devices.results or ()}
-    nodes_left, wanted = set(system.initial_state.nodes), 0
     if len(claim_names(pod)) < len(pod.spec.resource_claims or ()):
         return f"pod {name} has no claim of its own"
-    for each in claim_names(pod):
-        claim = safety.claims.get((meta.namespace, each))
-        if claim is None or claim.metadata.deleting:
-            return ""
-        allocation = claim.status.allocation
-        if allocation is None:
-            wanted += 1
-        else:
-            nodes_left &= {
-                n
-                for n in nodes_left
-                if nodes.matches_node_selector(allocation.node_selector, name=n, labels=_labels(system, n))
-            }
-    free = [reached for device, reached in system.initial_state.devices if device not in taken]
-    nodes_left &= {node for node in nodes_left if sum(node in reached for reached in free) >= wanted}
-    if not nodes_left:
+    found = suitable_nodes(system, pod)
+    if found is None or not found[0]:
         return ""
+    nodes_left, wanted = found
     if pod.spec.node_name:
         # A claim that was made anew after the binding nobody allocates: schedulers pass over pods that are bound. The
         # scheduler saw the claim before it (guarantees.md); `SystemSafetyChecker._check_binding` judges whether it
@@ -171,8 +165,3 @@ def claim_leftover(system: "SimulatedSystem", claim: ResourceClaim, users: list[
     if emptied_by_others and not released:
         return ""  # allocated and unused is legal where nobody can tell what an empty list means
     return f"claim {name} stays allocated for nobody: {[str(e) for e in claim.entries]}"
-
-
-def _labels(system: "SimulatedSystem", node: str) -> dict[str, str] | None:
-    found = system.safety.nodes.get(node)
-    return found.metadata.labels if found is not None else None

@@ -11,10 +11,11 @@ from typing import Any, Final, TypeAlias
 from controller.claim_writer import ClaimWriter
 from controller.deallocation_check import DeallocationCheck
 from controller.leadership import Leadership
-from dra.engine.claims import consumers, vanished_pods
+from dra.engine.claims import consumers, patches, vanished_pods
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
+from dra.model import nodes
 from tests.dra.engine.simulation import mutations as engine
 
 SetAttribute: TypeAlias = Callable[[Any, str, Any], None]
@@ -100,6 +101,22 @@ def free_under_vanished_pods(put: SetAttribute) -> None:
     put(vanished_pods, "still_running", running)
 
 
+def keep_claims_on_deleted_nodes(put: SetAttribute) -> None:
+    """Wait for devices elsewhere where all nodes of an allocation were deleted, while an autoscaler waits for us."""
+    put(nodes, "are_all_deleted", lambda *_, **__: False)
+
+
+def wait_for_gates_that_go_last(put: SetAttribute) -> None:
+    """Keep the gate of this project until Volcano has removed its own."""
+    put(consumers, "GATES_REMOVED_LAST", frozenset())
+
+
+def take_off_all_gates(put: SetAttribute) -> None:
+    """Send the pod on whoever else still holds it back."""
+    put(consumers.Consumer, "gated_by_us_only", property(lambda self: consumers.SCHEDULING_GATE in self.gates))
+    put(patches, "ungate_patch", lambda *_: {"spec": {"schedulingGates": None}})
+
+
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *map(from_engine, engine.MUTATIONS),
     prune_unstarted_pods,
@@ -109,6 +126,9 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     forget_lost_answers,
     succeed_without_a_pause,
     free_under_vanished_pods,
+    keep_claims_on_deleted_nodes,
+    wait_for_gates_that_go_last,
+    take_off_all_gates,
 )
 
 BY_NAME: Final[Mapping[str, Mutation]] = MappingProxyType({mutation.__name__: mutation for mutation in MUTATIONS})

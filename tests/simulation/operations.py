@@ -13,6 +13,7 @@ from dra.kube.resources import CLAIMS, JOBS, PODS
 from dra.model import workload_reservations
 from localplane.fault_injection import Fault, FaultRule
 from localplane.nodes.programs import RUN_SECONDS, STOP_SECONDS
+from tests.simulation import kueue
 
 if TYPE_CHECKING:
     from tests.simulation.simulated_cluster import SimulatedSystem
@@ -80,12 +81,23 @@ class CreateJob(Operation):
     gated: bool = False
     seconds: float | None = None
     """How long its pods run; None: until somebody ends them."""
+    queued: bool = False
+    """Whether a queue suspends it until there is quota."""
+    topology: bool = False
+    """Whether the queue puts a second gate on its pods."""
+
+    @property
+    def kind(self) -> str:
+        return "CreateJob in a queue" if self.queued else "CreateJob"
 
     async def apply(self, system: "SimulatedSystem") -> bool:
         annotations = {RUN_SECONDS: str(self.seconds)} if self.seconds is not None else {}
         template = {"metadata": {"annotations": annotations}, "spec": pod_spec(self.claims, gated=self.gated)}
         spec = {"parallelism": self.pods, "completions": max(self.pods, 1), "template": template}
-        return await system.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
+        body: dict[str, Any] = {"metadata": {"name": self.name}, "spec": spec}
+        if self.queued:
+            kueue.queue_job(body, topology=self.topology)
+        return await system.create(JOBS, self.namespace, body)
 
 
 class EndJob(Operation):
@@ -122,9 +134,21 @@ class CreatePods(Operation):
     """Seconds that their containers take to end."""
     scheduler: str = ""
     """Their ``schedulerName``, if it is not the default one's."""
+    queued: bool = False
+    """Whether a queue gates them until there is quota."""
+    group: str = ""
+    """Their pod group in the queue, if they are admitted together."""
+    topology: bool = False
+    """Whether the queue puts a second gate on them."""
+    volcano: bool = False
+    """Whether they have a gate that Volcano removes last."""
 
     @property
     def kind(self) -> str:
+        if self.queued:
+            return "CreatePods in a queue"
+        if self.volcano:
+            return "CreatePods with Volcano's gate"
         return "CreatePods of a scheduler that does not run" if self.scheduler else "CreatePods"
 
     async def apply(self, system: "SimulatedSystem") -> bool:
@@ -136,6 +160,8 @@ class CreatePods(Operation):
         spec = pod_spec(self.claims, gated=self.gated, foreign_gate=self.foreign_gate, grace=self.grace)
         if self.scheduler:
             spec["schedulerName"] = self.scheduler
+        if self.volcano:
+            spec["schedulingGates"] = [{"name": kueue.VOLCANO_GATE}, *spec.get("schedulingGates", ())]
         if self.template:
             spec["resourceClaims"].append({"name": "own", "resourceClaimTemplateName": TEMPLATE})
         if self.priority:
@@ -143,7 +169,10 @@ class CreatePods(Operation):
         created = False
         for name in self.names:
             meta = {"name": name, **({"annotations": annotations} if annotations else {})}
-            created |= await system.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
+            body = {"metadata": meta, "spec": spec}
+            if self.queued:
+                body = kueue.queued_pod(body, group=self.group, count=len(self.names), topology=self.topology)
+            created |= await system.create(PODS, self.namespace, body)
         return created
 
 
@@ -219,6 +248,20 @@ class Preempt(Operation):
 
     async def apply(self, system: "SimulatedSystem") -> bool:
         return await system.preempt(self.namespace, self.name, self.victim)
+
+
+class Evict(Operation):
+    """A queue takes quota back: it deletes the pods of a workload, or suspends a Job."""
+
+    namespace: str
+    name: str
+    how: Literal["pods", "job"]
+
+    async def apply(self, system: "SimulatedSystem") -> bool:
+        if system.queue is None:
+            return False
+        evict = system.queue.evict_pods if self.how == "pods" else system.queue.evict_job
+        return await evict(self.namespace, self.name)
 
 
 class Backup(Operation):

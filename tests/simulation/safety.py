@@ -21,6 +21,7 @@ from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 from localplane.store import WatchCacheEvent, WatchEventType
 from tests.dra.engine.simulation.violation import Violation
+from tests.simulation import kueue
 
 if TYPE_CHECKING:
     from controller.application import Application
@@ -161,6 +162,7 @@ class SystemSafetyChecker:
                     self._pod_removed(pod)
                 else:
                     self._check_pod(known, pod, at)
+                    self._check_gates(known, pod, actor)
             case "nodes":
                 node = _node.decode(event.object.raw)
                 if deleted:
@@ -311,6 +313,13 @@ class SystemSafetyChecker:
         ready = _is_ready_to_start(pod)
         if ready and not (before is not None and _is_ready_to_start(before)):
             self._check_start(pod, at)
+
+    @staticmethod
+    def _check_gates(before: Pod | None, pod: Pod, actor: str) -> None:
+        """Nobody takes off the gate of somebody else: the pod would run without quota."""
+        for gate in before.gates if before is not None and before.metadata.uid == pod.metadata.uid else ():
+            if gate not in pod.gates and kueue.OWNERS.get(gate, actor) != actor:
+                raise Violation(f"{actor} took the gate {gate} off pod {pod.metadata.name}")
 
     def _pod_removed(self, pod: Pod) -> None:
         """A pod that was deleted by force runs on for its grace period, longer where its node does not report in."""

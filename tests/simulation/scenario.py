@@ -11,6 +11,7 @@ import msgspec
 
 from localplane.fault_injection import Fault, FaultRule
 from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
+from tests.simulation.beside import Beside
 from tests.simulation.disruptions import Disruptions
 from tests.simulation.operations import (
     CrashSandbox,
@@ -63,23 +64,25 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw_scenario(seed: int) -> Scenario:
     """Return what the seed stands for."""
-    return _ScenarioDraft(Random(seed), Disruptions(seed)).scenario(seed)
+    return _ScenarioDraft(Random(seed), Disruptions(seed), Beside(seed)).scenario(seed)
 
 
 class _ScenarioDraft:
-    def __init__(self, random: Random, disruptions: Disruptions) -> None:
+    def __init__(self, random: Random, disruptions: Disruptions, beside: Beside) -> None:
         self._random = random
         self._disruptions = disruptions
+        self._beside = beside
         self._operations: list[Operation] = []
         replicas = 2 if self._maybe(0.15) else 1
         self._initial_state = InitialState(
             kep=self._maybe(0.4),
-            devices=random.choice(_DEVICES),
+            devices=beside.devices(random.choice(_DEVICES)),
             namespaces=("ml", "web") if self._maybe(0.2) else ("ml",),
             replicas=replicas,
             release_finished=self._maybe(0.9),
             list_size=random.choice((DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
             by_label=disruptions.by_label,
+            **beside.initial_fields(),
         )
         self._controllers = "controller*"
         self._components = (self._controllers, self._controllers, "scheduler", "nodes", "workloads")
@@ -96,6 +99,7 @@ class _ScenarioDraft:
         if self._maybe(0.5):
             self._nodes()
         self._add(*self._disruptions.operations(self._initial_state.nodes, self._pods))
+        self._add(*self._beside.operations(claims))
         ordered = tuple(sorted(self._operations, key=lambda d: d.at))
         until = max((d.at for d in ordered), default=0.0)
         return Scenario(seed=seed, initial_state=self._initial_state, operations=ordered, until=until)
@@ -159,6 +163,7 @@ class _ScenarioDraft:
                     template=self._maybe(0.1),
                     seconds=self._when(0.5, 60.0) if self._maybe(0.5) else None,
                     **self._disruptions.pod_fields(),
+                    **self._beside.pod_fields(namespace, names, tuple(wanted)),
                 )
             )
 
@@ -181,7 +186,14 @@ class _ScenarioDraft:
                 )
         seconds = self._when(0.5, 60.0) if self._maybe(0.7) else None
         return CreateJob(
-            at=at, namespace=namespace, name=name, pods=pods, claims=wanted, gated=self._maybe(0.5), seconds=seconds
+            at=at,
+            namespace=namespace,
+            name=name,
+            pods=pods,
+            claims=wanted,
+            gated=self._maybe(0.5),
+            seconds=seconds,
+            **self._beside.job_fields(at, namespace, name),
         )
 
     def _draw_deletions(self, claims: list[tuple[str, str, str]]) -> None:

@@ -1,5 +1,6 @@
 """Everything together: a server, the processes on it, and the hands of users."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
@@ -30,7 +31,9 @@ from localplane.server import ApiServer, WatchResponse
 from localplane.store import ObjectKey, StoredObject, WatchCacheEvent
 from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.dra.engine.simulation.violation import Violation
+from tests.simulation.autoscaler import AUTOSCALER, PROVIDER, Autoscaler, NodeGroup
 from tests.simulation.device_driver import DRIVER, RecordingDriver
+from tests.simulation.kueue import KUEUE, VOLCANO, Kueue
 from tests.simulation.operations import FOREIGN_GATE, TEMPLATE, URGENT
 from tests.simulation.processes import SimulatedProcess
 from tests.simulation.safety import FOREIGN, SafetyState, SystemSafetyChecker
@@ -80,6 +83,12 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     release_finished: bool = True
     list_size: tuple[int, int] = DEFAULT_LIST_SIZE
     """How many entries a list holds, and how many of them are left to the scheduler."""
+    node_group: NodeGroup | None = None
+    """Nodes of an autoscaler, beside `nodes`."""
+    quota: int = 0
+    """Pods that a queue admits at a time; 0: there is no queue."""
+    requeue_seconds: float = 10.0
+    """Seconds after which the queue admits an evicted Job again, at the earliest."""
 
 
 @cache
@@ -134,7 +143,10 @@ class SimulatedSystem:
         self._loop = loop
         self._backup: tuple[int, list[StoredObject], SafetyState] | None = None
         self._random = Random(seed + 2)
-        actors = (USER, OWNER, NODE_CONTROLLER, FOREIGN_CONTROLLER, PREEMPTOR)
+        group, quota, backoff = initial_state.node_group, initial_state.quota, initial_state.requeue_seconds
+        self.autoscaler = Autoscaler(self, group) if group is not None else None
+        self.queue = Kueue(self, quota=quota, backoff=backoff, seed=seed) if quota else None
+        actors = (USER, OWNER, NODE_CONTROLLER, FOREIGN_CONTROLLER, PREEMPTOR, AUTOSCALER, PROVIDER, KUEUE, VOLCANO)
         self._connections = {actor: _ActorConnection(self, actor) for actor in actors}
         self._watch_writes()
         starts: dict[str, Callable[[Transport], Any]] = {
@@ -166,6 +178,14 @@ class SimulatedSystem:
             await self.create_at("/apis/resource.k8s.io/v1/resourceslices", slices)
         for process in self.processes.values():
             process.start()
+        for party in (self.autoscaler, self.queue):
+            if party is not None:
+                self._loop.create_task(party.run()).add_done_callback(self._party_ended)
+
+    def _party_ended(self, task: asyncio.Task[None]) -> None:
+        """Let an error of a fake party end the run: it would do nothing from then on."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed(error if isinstance(error, Violation) else Violation(f"a fake party fails: {error!r}"))
 
     # Those who work:
 
@@ -192,14 +212,17 @@ class SimulatedSystem:
     async def _nodes(self, transport: Transport) -> None:
         self.kubelets = Kubelets(
             self._client(transport),
-            nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.initial_state.nodes],
+            nodes=[
+                *(EmulatedNode(name=name, labels=self._labels(name)) for name in self.initial_state.nodes),
+                *(self.autoscaler.group.nodes() if self.autoscaler is not None else ()),
+            ],
             clock=self.clock,
             random=self._random,
             api=Dialect.KEP if self.kep else Dialect.STOCK,
             preparer=self.driver,
             leases=False,
         )
-        for name in self.silent_nodes:
+        for name in (*self.silent_nodes, *(self.autoscaler.absent() if self.autoscaler is not None else ())):
             self.kubelets.silence(name)
         self.driver.forget_orphans(silent_nodes=self.silent_nodes)
         await self.kubelets.run()
@@ -336,7 +359,7 @@ class SimulatedSystem:
         await self.patch(PODS, namespace, victim, {"status": {"conditions": _preemption_conditions(leaving)}}, "status")
         await self.delete(PODS, namespace, victim, actor=PREEMPTOR)
         await self._nominate(namespace, name, node)
-        self._later(NOMINATION_SECONDS, lambda: self._nominate(namespace, name, None))
+        self.later(NOMINATION_SECONDS, lambda: self._nominate(namespace, name, None))
         return True
 
     async def _nominate(self, namespace: str, name: str, node: str | None) -> None:
@@ -379,18 +402,18 @@ class SimulatedSystem:
                 self.silent_nodes[name] = self.clock.now()
                 if self.kubelets is not None:
                     self.kubelets.silence(name)
-                self._later(NODE_MONITOR_GRACE_PERIOD, lambda: self._mark_node_unknown(name))
-                self._later(seconds, lambda: self._resume_node(name))
+                self.later(NODE_MONITOR_GRACE_PERIOD, lambda: self._mark_node_unknown(name))
+                self.later(seconds, lambda: self._resume_node(name))
             case "rebooted":
                 return self._reboot_node(name)
             case "cordoned":
                 await self._cordon(name, cordoned=True)
-                self._later(seconds, lambda: self._cordon(name, cordoned=False))
+                self.later(seconds, lambda: self._cordon(name, cordoned=False))
             case "relabelled" if not self.initial_state.by_label:
                 return False
             case "relabelled":
                 await self._label(name, labelled=False)
-                self._later(seconds, lambda: self._label(name, labelled=True))
+                self.later(seconds, lambda: self._label(name, labelled=True))
             case _:
                 return await self._remove_node(name, seconds)
         return True
@@ -402,12 +425,29 @@ class SimulatedSystem:
         self.driver.clear_node(name)
         return True
 
+    async def shut_down_node(self, name: str) -> bool:
+        """Take a machine away; its Node is left to whoever deletes it."""
+        if not self._reboot_node(name, seconds=0.0) or self.kubelets is None:
+            return False
+        self.kubelets.silence(name)
+        self.later(POD_GC_SECONDS, lambda: self._delete_orphaned_pods(name))
+        return True
+
+    def boot_node(self, name: str) -> None:
+        """Let a machine register that was not there."""
+        if self.kubelets is not None:
+            self.kubelets.resume(name)
+
+    def node_names(self) -> tuple[str, ...]:
+        """Return the nodes that are there once nothing is the matter with them."""
+        return (*self.initial_state.nodes, *(self.autoscaler.present() if self.autoscaler is not None else ()))
+
     async def _remove_node(self, name: str, seconds: float) -> bool:
         """Take a machine away with its Node; after some seconds there is a new one of the name."""
         if name in self.silent_nodes or not self._reboot_node(name, seconds=seconds):
             return False
         await self.delete(NODES, "", name)
-        self._later(POD_GC_SECONDS, lambda: self._delete_orphaned_pods(name))
+        self.later(POD_GC_SECONDS, lambda: self._delete_orphaned_pods(name))
         return True
 
     async def _delete_orphaned_pods(self, name: str) -> None:
@@ -455,7 +495,7 @@ class SimulatedSystem:
 
     async def resume_nodes(self) -> None:
         """End all that is the matter with nodes."""
-        for name in self.initial_state.nodes:
+        for name in self.node_names():
             if name in self.silent_nodes:
                 await self._resume_node(name)
             await self._cordon(name, cordoned=False)
@@ -470,7 +510,7 @@ class SimulatedSystem:
         self.kubelets.lose_sandbox(found["metadata"]["uid"])
         return True
 
-    def _later(self, seconds: float, act: Callable[[], Any]) -> None:
+    def later(self, seconds: float, act: Callable[[], Any]) -> None:
         self._loop.call_later(seconds, lambda: self._loop.create_task(act()))
 
     async def _mark_node_unknown(self, name: str) -> None:
