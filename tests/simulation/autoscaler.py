@@ -44,7 +44,7 @@ class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes of one template, each with devices of its own."""
 
     names: tuple[str, ...]
-    """What nodes may be called: no more than `maximum` names mean that a new node has the name of an old one."""
+    """What nodes may be called: one after the other."""
     initial: int = 1
     maximum: int = 1
     devices: int = 1

@@ -21,6 +21,9 @@ SINCE: Final = 30.0
 LONG: Final = 150.0
 """Seconds within which all of it happens."""
 
+SPARE_NAMES: Final = 8
+"""Names of nodes beyond those that are there at a time: a provider gives each machine a new one, as a rule."""
+
 Devices = tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -88,9 +91,8 @@ class Beside:
 
     def _node_group(self) -> NodeGroup:
         maximum = self._random.choice((1, 1, 2, 3))
-        spare = 0 if self._random.random() < 0.5 else 2
         return NodeGroup(
-            names=tuple(f"a{number}" for number in range(maximum + spare)),
+            names=tuple(f"a{number}" for number in range(maximum + SPARE_NAMES)),
             initial=self._random.randint(0, maximum),
             maximum=maximum,
             devices=self._random.choice((1, 1, 2)),
@@ -123,9 +125,9 @@ class Beside:
         return [
             DisturbNode(
                 at=self._when(),
-                name=self._random.choice(group.names),
-                how=self._random.choice(("silent", "rebooted", "cordoned")),
-                seconds=self._random.choice((5.0, 50.0, 90.0)),
+                name=self._random.choice(group.names[: group.maximum]),
+                how=self._random.choice(("silent", "rebooted", "cordoned", "removed")),
+                seconds=self._random.choice((5.0, 30.0, 90.0)),
             )
             for _ in self._times(2)
         ]

@@ -104,8 +104,8 @@ class SystemSafetyChecker:
         """Pods that were removed whose containers had not ended, by their nodes and claims."""
         self.declared_over: set[Uid] = set()
         """Pods and Jobs that have ended though objects say otherwise: a person vouched for it, or a backup is old."""
-        self.created_at: dict[Uid, float] = {}
-        """When each pod was created."""
+        self.schedulable_since: dict[Uid, float] = {}
+        """When each pod was created, or lost its last gate: before that no scheduler looks at it."""
         self._system = system
 
     def backup_state(self) -> SafetyState:
@@ -306,8 +306,8 @@ class SystemSafetyChecker:
     def _check_pod(self, before: Pod | None, pod: Pod, at: float) -> None:
         if before is not None and before.metadata.uid != pod.metadata.uid:
             before = None
-        if before is None:
-            self.created_at[pod.metadata.uid] = at
+        if before is None or (before.gates and not pod.gates):
+            self.schedulable_since[pod.metadata.uid] = at
         if pod.spec.node_name and not (before is not None and before.spec.node_name):
             self._check_binding(pod)
         ready = _is_ready_to_start(pod)
@@ -335,15 +335,20 @@ class SystemSafetyChecker:
                 self.removed_pods.setdefault((node.metadata.name, claim.metadata.uid), []).append(removed)
 
     def _check_binding(self, pod: Pod) -> None:
-        """Whoever is bound relies on allocations: nobody may have taken them back since the pod came."""
+        """Whoever is bound relies on allocations: nobody may have taken them back since the pod came.
+
+        Where all nodes of an allocation were deleted, pods that are still bound to one do not start (giving-back.md).
+        """
         for name in claim_names(pod):
             key = (pod.metadata.namespace, name)
             claim, over = self.claims.get(key), self.past_allocations.get(key)
             record = self.allocations.get(claim.metadata.uid) if claim is not None else None
             if record is not None and self._admits(record.allocation, pod):
                 continue
-            created = self.created_at.get(pod.metadata.uid, 0.0)
-            if over is not None and created < over.ended_at and over.breaks_promise_to(pod.metadata.uid):
+            if over is not None and nodes.are_all_deleted(over.allocation.node_selector, existing=self.nodes.keys()):
+                continue
+            since = self.schedulable_since.get(pod.metadata.uid, 0.0)
+            if over is not None and since < over.ended_at and over.breaks_promise_to(pod.metadata.uid):
                 raise Violation(
                     f"pod {pod.metadata.name} was bound on an allocation of claim {name} that {over.ended_by} had "
                     f"taken back; until then it could rely on its entry"
