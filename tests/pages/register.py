@@ -69,6 +69,7 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveTwoControllers.md"),
     Page("docs/how-to/reserve-ahead.md"),
     Page("docs/how-to/upgrade.md"),
+    Page("docs/how-to/backup-and-restore.md"),
     Page("docs/how-to/kubelet-plugin.md"),
     Page("docs/how-to/local-plane.md"),
     Page("docs/explanation/podgroups.md"),
