@@ -6,6 +6,7 @@ Not `dra.kube`, on purpose: a mistake there must not be able to hide itself here
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -62,7 +63,7 @@ class Api:
         async with self._session.request(
             method,
             path,
-            data=body if body is None or isinstance(body, bytes) else _compact(body),
+            data=_payload(body),
             params=query,
             headers={"Content-Type": content_type},
             timeout=limit,
@@ -202,6 +203,13 @@ async def connect(kubeconfig: Path) -> AsyncIterator[Api]:
         trust_env=False,
     ) as session:
         yield Api(session)
+
+
+def _payload(body: object) -> io.BytesIO | None:
+    """Return the body as a file: aiohttp warns of more than 1 MiB in one piece."""
+    if body is None:
+        return None
+    return io.BytesIO(body if isinstance(body, bytes) else _compact(body))
 
 
 def _compact(body: object) -> bytes:

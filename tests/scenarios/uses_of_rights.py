@@ -417,7 +417,7 @@ CUSTOM_KINDS: Final = {
     "jaxjobs": Resource("kubeflow.org/v1", "JAXJob", "jaxjobs"),
     "leaderworkersets": Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
     "volcanojobs": Resource("batch.volcano.sh/v1alpha1", "Job", "jobs"),
-    "workloads": Resource("kueue.x-k8s.io/v1beta1", "Workload", "workloads"),
+    "workloads": Resource("kueue.x-k8s.io/v1beta2", "Workload", "workloads"),
 }
 """Kinds of workloads that are no part of Kubernetes, by a name that no other kind has."""
 

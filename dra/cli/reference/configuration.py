@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from dra.api.configuration import ControllerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
-from dra.cli.reference import markdown
+from dra.cli.reference import markdown, release_rules
 from dra.model.workload_types import WORKLOAD_TYPES
 
 _COLUMNS: Final = ("field", "default", "or else", "description")
@@ -103,6 +103,7 @@ def page() -> str:
         "A rule in `releaseRules` replaces the built-in rule of the same resource. The claim of a suspended workload\n"
         "is released likewise if the claim's annotation `reserve.dra/when-suspended` or `releaseSuspended` says so.\n",
         markdown.table(("workload", "rule", "suspended"), _built_in_rules()),
+        release_rules.section(),
         "## Of the scheduler extender\n",
         markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
     )
