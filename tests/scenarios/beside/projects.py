@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.cluster import crds
 from tests.scenarios.beside import cut_down, operators
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.scenarios.beside.operators import Operator
+
+
+EXAMPLES: Final = Path(__file__).parents[3] / "examples"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Project:
     operators: tuple[Operator, ...]
     release: crds.Release | None = None
     """None for cut-down CRDs."""
+    example: Path | None = None
+    """The example with a workload, and with a stand-in for the CRD."""
 
     def __str__(self) -> str:
         return self.release.name if self.release else "cut-down-crds"
@@ -51,11 +55,15 @@ CUT_DOWN: Final = Project(
 """The kinds of releases that CI cannot download."""
 
 PROJECTS: Final = (
-    Project(release=crds.JOBSET, operators=(operators.JOB_SETS,)),
+    Project(release=crds.JOBSET, operators=(operators.JOB_SETS,), example=EXAMPLES / "jobset"),
     Project(release=crds.TRAINER, operators=(operators.TRAIN_JOBS,)),
     Project(release=crds.TRAINING_OPERATOR, operators=operators.training_jobs(names_claims=False)),
     Project(release=crds.KUEUE, operators=(operators.WORKLOADS,)),
-    Project(release=crds.KUBERAY, operators=(operators.RAY_JOBS, operators.RAY_CLUSTERS)),
+    Project(
+        release=crds.KUBERAY,
+        operators=(operators.RAY_JOBS, operators.RAY_CLUSTERS),
+        example=EXAMPLES / "raycluster",
+    ),
     Project(release=crds.LWS, operators=(operators.LEADER_WORKER_SETS,)),
     Project(release=crds.VOLCANO, operators=(operators.VOLCANO_JOBS,)),
     Project(

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from tests import remarks
 from tests.cluster import crds
@@ -92,11 +94,41 @@ async def test_the_kinds_are_called_as_their_crds_have_it(project: Project, api:
 
 
 @pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.parametrize("project", [each for each in PROJECTS if each.example], indirect=True, ids=str)
+async def test_an_example_fits_the_kinds_own_crd(project: Project, namespace: Namespace) -> None:
+    assert project.example is not None
+    (operator,) = [each for each in project.operators if each.resource.plural == f"{project.example.name}s"]
+    found = _objects(project.example)
+    (stand_in,) = [each["spec"] for each in found if each.get("kind") == CRDS.kind]
+    _assert_within(stand_in, (await namespace.api.get(CRDS, operator.group_resource))["spec"])
+    (workload,) = [each for each in found if each.get("kind") == operator.resource.kind]
+    workload["metadata"]["namespace"] = namespace.name
+    path = operator.resource.path(namespace=namespace.name)
+    await namespace.api.request("POST", path, workload, query=STRICTLY)
+    for patch in (each for each in found if "kind" not in each):
+        await _write(namespace, operator, workload["metadata"]["name"], patch["status"])
+
+
+def _assert_within(stand_in: Json, own: Json) -> None:
+    """Assert that a stand-in for a CRD says nothing else than the CRD, but for its schema."""
+    (version,) = stand_in["versions"]
+    (same,) = [each for each in own["versions"] if each["name"] == version["name"]]
+    assert same == {**same, **version, "schema": same["schema"], "subresources": same["subresources"]}
+    assert own["names"] == own["names"] | stand_in["names"]
+    assert (own["group"], own["scope"]) == (stand_in["group"], stand_in["scope"])
+
+
+def _objects(folder: Path) -> list[Json]:
+    """Return the objects and the patches of an example."""
+    return [each for file in folder.glob("*.yaml") for each in yaml.safe_load_all(file.read_text())]
+
+
+@pytest.mark.modes(Mode.REPLACE)
 async def test_a_workload_names_a_claim_where_its_schema_has_room(project: Project, namespace: Namespace) -> None:
     for operator in project.operators:
         workload = replace(operator, names_claims=True).workload("any", claim="shared")
         path = operator.resource.path(namespace=namespace.name)
-        refused = pytest.raises(ApiError, match="unknown field .*resourceClaim")
+        refused = pytest.raises(ApiError, match=r"unknown field .*resourceClaim")
         with nullcontext() if operator.names_claims else refused:
             await namespace.api.request("POST", path, workload, query=STRICTLY | {"dryRun": "All"})
 
