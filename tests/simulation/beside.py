@@ -50,6 +50,7 @@ class Beside:
         if {"queue", "Volcano's gate"} & self._features:
             backoff = self._random.choice((2.0, 15.0, 40.0))
             fields |= {"quota": self._random.choice((2, 3, 5, 8)), "requeue_seconds": backoff}
+            fields["release_suspended"] = self._random.random() < 0.5
         return fields
 
     def pod_fields(self, namespace: str, names: tuple[str, ...], claims: tuple[str, ...]) -> dict[str, Any]:

@@ -96,6 +96,8 @@ class SystemSafetyChecker:
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[Uid, bool] = {}
         """The Jobs that are there, and whether they have finished."""
+        self.suspended_once: set[Uid] = set()
+        """Jobs that are or were suspended: a controller may release their claims late, if it does so at all."""
         self.allocations: dict[Uid, AllocationRecord] = {}
         """Of the claims that are allocated now."""
         self.past_allocations: dict[Key, AllocationRecord] = {}
@@ -188,6 +190,8 @@ class SystemSafetyChecker:
             self.jobs.pop(uid, None)
             return
         conditions = job.get("status", {}).get("conditions", [])
+        if job["spec"].get("suspend"):
+            self.suspended_once.add(uid)
         self.jobs[uid] = any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)
 
     # Claims:
@@ -298,6 +302,7 @@ class SystemSafetyChecker:
             raise Violation(f"claim {name}: the foreign entry {entry} was removed")
         forced = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
         ended = entry.uid in self.declared_over
+        ended |= self._system.initial_state.release_suspended and entry.uid in self.suspended_once
         if workload and self.jobs.get(entry.uid) is False and not (deleting or forced or ended):
             raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
 

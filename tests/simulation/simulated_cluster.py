@@ -81,6 +81,7 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     """Controllers; more than one have a lease."""
     release_finished: bool = True
+    release_suspended: bool = False
     list_size: tuple[int, int] = DEFAULT_LIST_SIZE
     """How many entries a list holds, and how many of them are left to the scheduler."""
     node_group: NodeGroup | None = None
@@ -92,13 +93,14 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def configuration(*, replicas: int, release_finished: bool) -> ControllerConfiguration:
+def configuration(*, replicas: int, release_finished: bool, release_suspended: bool) -> ControllerConfiguration:
     """Return what the controllers are configured with: nothing unusual, but no sockets."""
     content: dict[str, Any] = {
         "mode": "replace",
         "probes": None,
         "metrics": None,
         "releaseFinished": release_finished,
+        "releaseSuspended": release_suspended,
         "leaderElection": {"enabled": replicas > 1, "namespace": "kube-system"},
     }
     return ControllerConfiguration.model_validate(content)
@@ -192,7 +194,9 @@ class SimulatedSystem:
     async def _controller(self, name: str, transport: Transport) -> None:
         identity = f"{name}_{self.processes[name].incarnations}"
         settings = configuration(
-            replicas=self.initial_state.replicas, release_finished=self.initial_state.release_finished
+            replicas=self.initial_state.replicas,
+            release_finished=self.initial_state.release_finished,
+            release_suspended=self.initial_state.release_suspended,
         )
         application = Application(settings, transport, clock=self.clock, identity=identity)
         self._controllers[name] = application
