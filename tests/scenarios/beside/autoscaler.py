@@ -55,11 +55,13 @@ class Autoscaler:
         await self._namespace.api.delete(RESOURCE_SLICES, f"{self._namespace.name}-{node}")
 
     async def _run(self, nodes: int) -> None:
+        expected: set[str] = set()  # on the node that was added last, which has room for them
         while len(self.nodes) < nodes:
             claims = {claim["metadata"]["name"]: claim for claim in await self._namespace.all(CLAIMS)}
             pods = [pod for pod in await self._namespace.all(PODS) if counts(pod, claims)]
-            if pods:
+            if pods and not expected & {pod["metadata"]["name"] for pod in pods}:
                 await self._add_node(pods)
+                expected = {pod["metadata"]["name"] for pod in pods}
             await asyncio.sleep(SCAN_INTERVAL)
 
     async def _add_node(self, pods: list[Json]) -> None:
