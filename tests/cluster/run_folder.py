@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 PARENT: Final = Path("/tmp")  # noqa: S108 not predictable: mkdtemp; $TMPDIR may be long, and socket paths end at 108 bytes
 
-INHERITED: Final = ("PATH", "HOME", "LANG", "TZ")
-"""What a process gets from our environment. Not the proxy variables, nor a KUBECONFIG that points somewhere else."""
+INHERITED: Final = ("PATH", "HOME", "LANG", "TZ", "PYTHONPATH")
+"""What a process gets from our environment. Not the proxy variables, nor a KUBECONFIG that points somewhere else.
+Without PYTHONPATH, the controller of a worktree's scenarios would be that of the tree which is installed."""
 
 
 class RunFolder:

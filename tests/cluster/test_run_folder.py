@@ -53,6 +53,18 @@ def test_a_process_that_ends_instead_of_getting_ready_is_quoted() -> None:
             process.start()
 
 
+def test_a_process_imports_the_tree_under_test_and_knows_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/worktree")
+    monkeypatch.setenv("KUBECONFIG", "/of/another/cluster")
+    with RunFolder() as folder:
+        process = folder.process("env", ["sh", "-c", "env; echo done; exec sleep 600"])
+        process.start()
+        until(lambda: process.log.read_text().endswith("done\n"), within=60, saying="it has told its environment")
+        told = process.log.read_text().splitlines()
+    assert "PYTHONPATH=/worktree" in told
+    assert not [line for line in told if line.startswith("KUBECONFIG=")]
+
+
 def test_a_frozen_process_can_be_stopped() -> None:
     with RunFolder() as folder:
         process = folder.process("sleeper", SLEEPER)
