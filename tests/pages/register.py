@@ -76,6 +76,7 @@ FOLLOWED = (
     Page("docs/how-to/release-from-your-controller.md"),
     Page("docs/how-to/scheduler-extender.md"),
     Page("docs/how-to/switching-off.md"),
+    Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/drain/README.md", alone=True),
