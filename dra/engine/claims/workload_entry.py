@@ -116,7 +116,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     desired = desired.replace(workload_over=over)
     if outcome is WorkloadFate.ALIVE and view.workload.suspended:
         desired = _release_or_keep_suspended(view, reference, policy, desired)
-    if reference.uid != view.reservation.reference.uid:
+    # A claim under deletion gets no further entry, and the entry that it has may be another object's.
+    if reference.uid != view.reservation.reference.uid and not view.claim.metadata.deleting:
         desired = desired.replace(
             annotations={
                 **desired.annotations,

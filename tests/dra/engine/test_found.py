@@ -22,6 +22,7 @@ from tests.dra.engine.simulation.moves import (
     ChangePods,
     ChangeReservation,
     ChangeSandbox,
+    ControllerWorks,
     CreateClaim,
     CreatePods,
     DecideClaim,
@@ -35,6 +36,7 @@ from tests.dra.engine.simulation.moves import (
     TimePasses,
 )
 from tests.dra.engine.simulation.objects import TWO_DEVICES, Device, PodShape
+from tests.dra.engine.simulation.requests import RequestOutcome
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 from tests.dra.engine.simulation.write_checker import ControllerWriteChecker
@@ -59,6 +61,34 @@ BOUND_ELSEWHERE_AFTER_A_RESTORED_BACKUP = histories.History(
     ),
 )
 """The judge's fault: the kubelet of the first node kept the sandbox of a pod that was bound to another one."""
+
+DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED = histories.History(
+    setting=Setting(
+        devices=TWO_DEVICES,
+        list_size=(6, 2),
+        policy=ALONGSIDE,
+        binding_seconds=10.0,
+        stock=True,
+        second_scheduler=True,
+        lags=(20.0, 3.0, 0.0, 80.0, 80.0, 3.0),
+    ),
+    moves=(
+        ChangeJob(name="train", how="created"),
+        CreateClaim(name="a", reserved_for="train"),
+        ControllerWorks(outcome=RequestOutcome.REFUSED),
+        CreatePods(shape=A),
+        SchedulerWorks(),
+        ControllerWorks(),
+        ControllerWorks(outcome=RequestOutcome.LOST),
+        ChangeClaim(name="a", how="deleted"),
+        ChangeJob(name="train", how="replaced"),
+        Restart(what="writer"),
+        CreatePods(shape=PodShape(claims=("a", "b"))),
+        ChangePods(how="ended"),
+        StockControllerWorks(),
+    ),
+)
+"""The uid of the new Job was recorded beside the entry of the old one, which the next decision took off."""
 
 A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
     setting=Setting(devices=TWO_DEVICES, policy=ALONGSIDE, stock=True, lags=(0.1, 80.0, 80.0, 20.0, 0.0, 3.0)),
@@ -260,3 +290,7 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
     without(monkeypatch)
     with pytest.raises(Violation):
         histories.play_history(history)
+
+
+def test_a_claim_under_deletion_is_decided_once_though_its_workload_is_replaced():
+    histories.play_history(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED)

@@ -225,6 +225,13 @@ def test_a_claim_whose_recorded_uid_is_not_checked_yet_is_kept():
     assert of_type(plan, LookUpWorkload)
 
 
+def test_a_claim_under_deletion_records_no_uid():
+    """The list may hold the entry of a predecessor of that name; found by machine seed 878428243."""
+    of = claim(workload=UNTOLD, deleting=True, list=[msgspec.structs.replace(JOB, uid=uid("predecessor"))])
+    notes = of_type(decided(view(of, finished("a"), workload=PRESENT)), PatchMetadata)
+    assert workload_reservations.RESOLVED_UID not in {key for note in notes for key, _ in note.annotations}
+
+
 # Rules 7 and 12: keep or release
 
 
