@@ -126,9 +126,9 @@ async def list_too(namespace: Namespace, claim: str, *more: Json) -> Json:
     return await namespace.patch_status(CLAIMS, claim, {"reservedFor": [*more]}, kind="strategic-merge-patch")
 
 
-async def unlist(namespace: Namespace, claim: str, uid: str) -> Json:
-    """Remove one entry, as the scheduler's Unreserve and the owners of workloads do."""
-    gone = {"reservedFor": [{"$patch": "delete", "uid": uid}]}
+async def unlist(namespace: Namespace, claim: str, *uids: str) -> Json:
+    """Remove entries, as the scheduler's Unreserve and the owners of workloads do."""
+    gone = {"reservedFor": [{"$patch": "delete", "uid": uid} for uid in uids]}
     return await namespace.patch_status(CLAIMS, claim, gone, kind="strategic-merge-patch")
 
 

@@ -1,7 +1,8 @@
 """Pods behind Kueue's gates, seen late: no device is taken from a pod that uses it, whatever order watches have.
 
 A pod that the pods watch still shows behind a foreign gate may already be listed and bound. Whoever takes it for one
-that waits frees its devices, and the next claim gets them, too.
+that waits frees its devices, and the next claim gets them, too. Both write the same list of gates, each with a version
+that it has read: no write of ours may put a gate back, or take away another one than ours.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import pytest
 from tests.cluster import fake_nodes
 from tests.scenarios import objects
 from tests.scenarios.audit import assert_no_device_was_doubled, assert_pods_kept_their_devices
+from tests.scenarios.beside.gates import assert_gates_only_leave
+from tests.scenarios.beside.kueue import Kueue, queued
 from tests.scenarios.claims import allocated, finished
 from tests.scenarios.conftest import ALONE, SOUND_NODES, StartController, StartProxy
 from tests.scenarios.eventually import eventually
 from tests.scenarios.faults import Fault, Kind
-from tests.scenarios.kueue import Kueue, queued
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, PODS
@@ -91,9 +93,15 @@ async def test_no_device_is_used_twice_behind_foreign_gates(
             saying="all devices are free",
         )
 
+    assert_gates_only_leave(seen)
     assert_no_device_was_doubled(claims)
     served = sum(assert_pods_kept_their_devices(claims.only(name), seen, name) for name in sorted(claims.names()))
     assert served == len(pods)
     assert proxy.faults.met[Kind.LATE] > 0
-    print(f"\n{target.mode}: {served} pods, {len(claims.names())} claims, {kueue.conflicts} conflicts of Kueue", end="")
+    print(
+        f"\n{target.mode}: {served} pods, {len(claims.names())} claims, {kueue.patches.conflicts} conflicts of Kueue",
+        end="",
+    )
+    ours = await controller.metrics()
+    assert not {series for series in ours if 'resource="pods"' in series and 'status="422"' in series}, ours
     await controller.is_ready()
