@@ -34,8 +34,8 @@ SLOTS: Final = {Mode.REPLACE: 239, Mode.ALONGSIDE: 255}
 ROUNDS: Final = 3
 """Evictions in a row."""
 
-FREED_WITHIN: Final = 10.0
-"""Seconds from the last eviction until no entry of an evicted pod is in the list."""
+FREED_WITHIN: Final = 30.0
+"""Seconds from the last eviction until no entry of an evicted pod is in the list; on a busy machine, of 300 pods."""
 
 
 @pytest.mark.parametrize(
