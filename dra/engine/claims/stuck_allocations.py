@@ -184,7 +184,12 @@ def _patience(view: ClaimView, first: float) -> float:
 
 
 def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
-    """Return why every scheduler refuses the allocation, whatever the node (KEP-5007)."""
+    """Return why every scheduler refuses the allocation, whatever the node (KEP-5007).
+
+    Where all its nodes were deleted, that is the cause: only then may the list have entries that admit many pods.
+    """
+    if view.usable_nodes.all_deleted:
+        return None
     if claims.has_binding_failure(view.claim):
         return StuckCause.BINDING_FAILED
     allocation = view.allocation
@@ -197,8 +202,8 @@ def _by_placements(view: ClaimView) -> StuckCause | None:
     found = view.placements
     if found is None or found.error:
         return None
-    if found.nodes_deleted and view.usable_nodes.all_deleted:
-        return StuckCause.NODES_DELETED
+    if view.usable_nodes.all_deleted:
+        return StuckCause.NODES_DELETED if found.nodes_deleted else None
     judged = {c.uid for c in _unschedulable(view)}
     if judged & found.fit_here or not judged & found.fit_elsewhere:
         return None

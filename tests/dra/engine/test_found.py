@@ -90,6 +90,25 @@ DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED = histories.History(
 )
 """The uid of the new Job was recorded beside the entry of the old one, which the next decision took off."""
 
+NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND = histories.History(
+    setting=Setting(
+        devices=(Device(name="gpu-0", nodes=("n1", "n2"), conditional=True), TWO_DEVICES[1]),
+        list_size=(7, 2),
+        policy=ALONGSIDE,
+        stock=True,
+    ),
+    moves=(
+        ChangePodGroup(how="created"),
+        CreateClaim(name="a"),
+        CreatePods(shape=PodShape(claims=("a",), gang="gang")),
+        CreatePods(shape=PodShape(claims=("a",), gated_by_another=True)),
+        SchedulerWorks(pace=SchedulerPace(pick=2)),
+        ChangeNode(how="removed", which=5),
+        ChangePod(how="ungated"),
+    ),
+)
+"""The entry of a living PodGroup was taken off because of a device that was not bound in time."""
+
 A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
     setting=Setting(devices=TWO_DEVICES, policy=ALONGSIDE, stock=True, lags=(0.1, 80.0, 80.0, 20.0, 0.0, 3.0)),
     moves=(
@@ -292,5 +311,12 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
         histories.play_history(history)
 
 
-def test_a_claim_under_deletion_is_decided_once_though_its_workload_is_replaced():
-    histories.play_history(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED)
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED, id="deleted-before-its-workload-was-replaced"),
+        pytest.param(NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND, id="node-deleted-before-the-device-was-bound"),
+    ],
+)
+def test_a_history_in_which_a_rule_of_the_engine_was_wrong_breaks_no_invariant(history):
+    histories.play_history(history)
