@@ -7,7 +7,7 @@ that their projects publish, and refuses fields that these lack.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,6 @@ from typing import Final
 import pytest
 import yaml
 
-from tests import remarks
 from tests.cluster import crds
 from tests.scenarios import api as kubernetes
 from tests.scenarios import objects, steps
@@ -38,48 +37,60 @@ pytestmark = [pytest.mark.needs(Capability.COMPONENTS)]
 KEPT_FOR: Final = 0.5
 """Seconds for which a claim is watched in each state: a release by mistake takes a fifth."""
 
-BURST: Final = 5
+BURST: Final = 4
 """Pairs of statuses, finished and unfinished, that an operator writes as fast as the API server takes them."""
 
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 
 STRICTLY: Final = {"fieldValidation": "Strict"}
 """Makes the API server refuse fields that a schema lacks, which it drops otherwise."""
 
 
-@pytest.fixture(scope="module", params=PROJECTS, ids=str)
-def project(request: pytest.FixtureRequest, target: Target) -> Iterator[Project]:
-    """One project, whose CRDs the API server has as long as its tests run."""
-    found: Project = request.param
-    try:
-        definitions = found.definitions()
-    except crds.NotAvailableError as error:
-        remarks.remark(request.config, f"SKIPPED: release rules on the CRDs of {found}: {error}")
-        pytest.skip(f"{found}: {error}")
-    asyncio.run(_define(definitions, target))
+@pytest.fixture(scope="module")
+def served(target: Target) -> Iterator[dict[str, bytes]]:
+    """CRDs that the API server has, by name; all of them go after the module, since this takes seconds for each."""
+    found: dict[str, bytes] = {}
     yield found
-    asyncio.run(_take_away(definitions, target))
+    asyncio.run(_take_away_all(found, target))
 
 
-async def _define(definitions: Mapping[str, bytes], target: Target) -> None:
-    """Create CRDs instead of those that a killed run has left, and wait until the API server serves their kinds."""
-    await _take_away(definitions, target)
+@pytest.fixture(scope="module", params=PROJECTS, ids=str)
+def chosen(request: pytest.FixtureRequest) -> Project:
+    """One project; pytest runs all tests of a project after one another, so that CRDs of one name change seldom."""
+    found: Project = request.param
+    return found
+
+
+@pytest.fixture
+async def project(chosen: Project, api: Api, served: dict[str, bytes]) -> Project:
+    """One project, whose CRDs the API server has."""
+    try:
+        definitions = chosen.definitions()
+    except crds.NotAvailableError as error:
+        pytest.skip(f"{chosen}: {error}")
+    missing = {name: definition for name, definition in definitions.items() if served.get(name) != definition}
+    await _take_away(missing, api)  # those of another project, or of a run that was killed
+    for name, definition in missing.items():
+        served[name] = definition
+        await api.request("POST", CRDS.path(), definition, content_type="application/yaml")
+    for name in missing:
+        await eventually(
+            partial(api.get, CRDS, name),
+            until=lambda crd: condition(crd, "Established") == "True",
+            saying=f"{name} is served",
+        )
+    return chosen
+
+
+async def _take_away_all(names: Iterable[str], target: Target) -> None:
     async with kubernetes.connect(target.admin) as api:
-        for definition in definitions.values():
-            await api.request("POST", CRDS.path(), definition, content_type="application/yaml")
-        for name in definitions:
-            await eventually(
-                partial(api.get, CRDS, name),
-                until=lambda crd: condition(crd, "Established") == "True",
-                saying=f"{name} is served",
-            )
+        await _take_away(names, api)
 
 
-async def _take_away(definitions: Iterable[str], target: Target) -> None:
-    async with kubernetes.connect(target.admin) as api:
-        await asyncio.gather(*(api.delete(CRDS, name) for name in definitions))
-        for name in definitions:
-            await eventually(partial(api.find, CRDS, name), until=lambda crd: crd is None, saying=f"{name} is gone")
+async def _take_away(names: Iterable[str], api: Api) -> None:
+    await asyncio.gather(*(api.delete(CRDS, name) for name in names))
+    for name in names:
+        await eventually(partial(api.find, CRDS, name), until=lambda crd: crd is None, saying=f"{name} is gone")
 
 
 @pytest.mark.modes(Mode.REPLACE)
@@ -94,7 +105,7 @@ async def test_the_kinds_are_called_as_their_crds_have_it(project: Project, api:
 
 
 @pytest.mark.modes(Mode.REPLACE)
-@pytest.mark.parametrize("project", [each for each in PROJECTS if each.example], indirect=True, ids=str)
+@pytest.mark.parametrize("chosen", [each for each in PROJECTS if each.example], indirect=True, ids=str)
 async def test_an_example_fits_the_kinds_own_crd(project: Project, namespace: Namespace) -> None:
     assert project.example is not None
     (operator,) = [each for each in project.operators if each.resource.plural == f"{project.example.name}s"]
@@ -134,7 +145,7 @@ async def test_a_workload_names_a_claim_where_its_schema_has_room(project: Proje
 
 
 @pytest.mark.modes(Mode.REPLACE)
-@pytest.mark.usefixtures("controller")
+@pytest.mark.usefixtures("project", "controller")
 async def test_a_claim_is_kept_until_its_workload_has_finished(project: Project, namespace: Namespace) -> None:
     lives = [(operator, end) for operator in project.operators for end in operator.finished or ["deleted"]]
     devices = await namespace.offer_devices(len(lives))
@@ -147,14 +158,14 @@ async def test_a_claim_is_kept_until_its_workload_has_finished(project: Project,
 
 
 @pytest.mark.modes(Mode.REPLACE)
-@pytest.mark.usefixtures("controller")
+@pytest.mark.usefixtures("project", "controller")
 async def test_an_operator_that_toggles_frees_no_claim_under_pods(project: Project, namespace: Namespace) -> None:
     await _frees_no_claim_under_pods(project, namespace)
 
 
 @pytest.mark.modes(Mode.ALONGSIDE)
-@pytest.mark.parametrize("project", [CUT_DOWN], indirect=True, ids=str)
-@pytest.mark.usefixtures("controller")
+@pytest.mark.parametrize("chosen", [CUT_DOWN], indirect=True, ids=str)
+@pytest.mark.usefixtures("project", "controller")
 async def test_an_operator_that_toggles_beside_the_stock_controller_frees_no_claim_under_pods(
     project: Project, namespace: Namespace
 ) -> None:
