@@ -118,7 +118,7 @@ def take_off_all_gates(put: SetAttribute) -> None:
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
-    *map(from_engine, engine.MUTATIONS),
+    *map(from_engine, (*engine.MUTATIONS, engine.forget_the_entered_marker)),
     prune_unstarted_pods,
     release_while_pods_use_it,
     trust_the_watch,

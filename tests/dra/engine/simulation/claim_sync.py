@@ -32,7 +32,7 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
-from dra.model.nodes import Node, selected_node_names
+from dra.model.nodes import Node, are_all_deleted, selected_node_names
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
@@ -315,6 +315,7 @@ class ClaimSync:
             pods=frozenset(action.pods),
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),
+            nodes_deleted=are_all_deleted(selector, existing=names),
             unbindable_nominations=frozenset(unbindable),
         )
         self._claim_cache.observe_placements(self._key, answer)
