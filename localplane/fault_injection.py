@@ -99,6 +99,8 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     after: bool = False
     """Whether the fault hits the answer, after the server has processed the request (delay, error, lost, crash)."""
     seconds: float = 1.0
+    closed_after: float | None = None
+    """Seconds after which a silent watch is closed, as by a client that pings; null: its client closes the watch."""
     revisions: int = 10
 
     @property
@@ -355,7 +357,11 @@ class FaultyHandler:
                         case Fault.BREAK:
                             raise Unreachable(request.path, "connection lost: reset by peer", outcome_unknown=True)
                         case Fault.SILENCE:
-                            await asyncio.get_running_loop().create_future()  # until the client closes the watch
+                            if rule.closed_after is None:
+                                await asyncio.get_running_loop().create_future()  # until the client closes the watch
+                            else:
+                                await asyncio.sleep(rule.closed_after)
+                            return
                         case _:
                             pass
                 yield block

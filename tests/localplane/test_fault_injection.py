@@ -260,6 +260,12 @@ async def test_a_watch_falls_silent():
             await frames(way, count=10)
 
 
+async def test_a_silent_watch_is_closed_after_a_while_if_its_client_pings():
+    way = Way(FaultRule(fault=Fault.SILENCE, nth=3, closed_after=45.0))
+    async with asyncio.timeout(46):
+        assert await frames(way, count=10) == ["ADDED"] * 6
+
+
 async def test_a_watch_may_be_refused():
     way = Way(FaultRule(fault=Fault.REFUSED))
     with pytest.raises(Unreachable):

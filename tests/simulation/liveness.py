@@ -74,13 +74,11 @@ def remaining_writes(system: "SimulatedSystem", *, now: float) -> str:
 def _only_rotates_slots(system: "SimulatedSystem", *, since: float) -> bool:
     """Whether nothing but slots of lists that are too short change hands, each of them once a minute at most."""
     written = [entry for entry in reversed(system.write_log.entries[-200:]) if entry.at >= since]
-    full = sum(len(claim.entries) >= system.initial_state.list_size[0] - 2 for claim in system.safety.claims.values())
+    size, headroom = system.initial_state.list_size
+    # Beside waiting pods one more slot stays free, for the guard.
+    full = sum(len(claim.entries) >= size - headroom - 1 for claim in system.safety.claims.values())
     of_ours = all(entry.actor.startswith("controller") for entry in written)
-    return (
-        of_ours
-        and len(written) <= 2 * full * system.initial_state.list_size[0]
-        and system.initial_state.list_size != DEFAULT_LIST_SIZE
-    )
+    return of_ours and len(written) <= 2 * full * size and system.initial_state.list_size != DEFAULT_LIST_SIZE
 
 
 def unmet_expectation(system: "SimulatedSystem") -> str:

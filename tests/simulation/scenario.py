@@ -35,6 +35,10 @@ ARRIVALS: Final = 40.0
 LONG: Final = 120.0
 """Seconds within which everything else happens."""
 
+KUBELET_WATCH_OUTAGE: Final = 45.0
+"""Seconds after which a kubelet closes a dead connection: client-go pings after 30 s, and waits for 15 s. The engine
+counts on it (`dra.engine.claims.view.NODE_MONITOR_GRACE`)."""
+
 _DEVICES: Final = (
     (("gpu-0", ("n1", "n2", "n3")),),
     (("gpu-0", ("n1", "n2")),),
@@ -238,6 +242,8 @@ class _ScenarioDraft:
                 rule = msgspec.structs.replace(rule, seconds=seconds)
             elif rule.fault in {Fault.ERROR, Fault.LOST, Fault.CRASH}:
                 rule = msgspec.structs.replace(rule, after=self._maybe(0.5))
+            elif rule.fault is Fault.SILENCE and component == "nodes":
+                rule = msgspec.structs.replace(rule, closed_after=KUBELET_WATCH_OUTAGE)
             self._add(InjectFault(at=self._when(0.0, LONG), rule=rule))
 
     def _draw_kills(self) -> None:
