@@ -39,14 +39,16 @@ class ClaimEvents:
         self._published: dict[Key, dict[_State, Instant]] = {}
 
     def publish(self, key: Key, reasons: Iterable[Reason], *, now: Instant) -> None:
-        """Report the states of the claim that are new, from the reasons of a decision."""
+        """Report the reasons of a decision on the claim that are new; an effect is reported each time."""
         before = self._published.get(key, {})
         current: dict[_State, Instant] = {}
         for reason in reasons:
             words = tuple(value for _, value in reason.arguments if isinstance(value, str))
             state = (reason.code, reason.subject.uid, words)
             published_at = before.get(state)
-            if published_at is None or now - published_at >= REPEAT_AFTER:
+            if reason.done:
+                self.record(reason)
+            elif published_at is None or now - published_at >= REPEAT_AFTER:
                 self.record(reason)
                 current[state] = now
             else:
@@ -55,12 +57,6 @@ class ClaimEvents:
             self._published[key] = current
         else:
             self._published.pop(key, None)
-
-    def publish_done(self, reasons: Iterable[Reason]) -> None:
-        """Report the effects of a write that succeeded, each time: no later decision has a reason for the effect."""
-        for reason in reasons:
-            if reason.done:
-                self.record(reason)
 
     def forget(self, key: Key) -> None:
         """Forget the published reasons of a claim that is gone."""

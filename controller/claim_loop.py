@@ -142,22 +142,28 @@ class ClaimLoop:
             plan = self._defer_deallocation(plan, view)
             if conflicts and view is not None:
                 plan = without_precondition(plan, view, self._policy)
+            publish = partial(self._publish, key, plan)
             try:
-                await self._writer.apply(
-                    plan, view=view, on_status_written=partial(self._events.publish_done, plan.reasons)
-                )
+                await self._writer.apply(plan, view=view, on_status_written=publish)
             except Conflict:  # the writer has read the claim again; after the last attempt the queue retries
                 conflicts += 1
                 if conflicts > CONFLICTS_MAX:
                     raise
                 continue
             rounds -= 1
-            now = self._clock.now()
-            self._events.publish(key, (reason for reason in plan.reasons if not reason.done), now=now)
+            if not plan.writes_status:
+                publish()
             self._queue.add_at(key, plan.wake_at)
             if not plan.claim_writes:
                 break
         return max_cost
+
+    def _publish(self, key: Key, plan: ClaimPlan) -> None:
+        """Publish the reasons of a plan, once its status is written: a reason may report the effect of that write.
+
+        A later write of the plan may fail, and no later decision has a reason for the effect.
+        """
+        self._events.publish(key, plan.reasons, now=self._clock.now())
 
     def _decide(self, key: Key) -> tuple[ClaimView | None, ClaimPlan]:
         now = self._clock.now()

@@ -60,8 +60,8 @@ def test_a_state_that_persists_is_told_again_before_its_event_expires(publisher,
 
 
 def test_what_was_done_is_told_each_time(publisher, told):
-    for _ in range(2):
-        publisher.publish_done([reason(Code.WORKLOAD_RELEASED, done=True), reason()])
+    for now in (0.0, 1.0):
+        publisher.publish(KEY, [reason(Code.WORKLOAD_RELEASED, done=True)], now=now)
     assert told.codes == [Code.WORKLOAD_RELEASED] * 2
 
 

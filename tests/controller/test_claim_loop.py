@@ -26,6 +26,8 @@ class Writes:
     def __init__(self, clock):
         self.plans = []
         self.failures = []
+        self.later_failures = []
+        """Failures of a plan's metadata, after its status was written."""
         self.flows = set()
         self._clock = clock
 
@@ -35,8 +37,10 @@ class Writes:
             self.flows.add(reconcile_id.get())
             if self.failures:
                 raise self.failures.pop(0)
-            if any(isinstance(write, SetReservedFor | AddEntries | Deallocate) for write in plan.claim_writes):
+            if plan.writes_status:
                 on_status_written()
+            if self.later_failures:
+                raise self.later_failures.pop(0)
 
     @property
     def when(self):
@@ -169,6 +173,14 @@ async def test_what_failed_is_decided_again(world, writes, told, loop_of, failur
     async with running(loop_of(), when[-1] + 0.001):
         assert writes.when[: len(when)] == pytest.approx(when)
     assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+
+
+async def test_an_effect_is_told_although_a_later_write_of_its_plan_fails(world, writes, told, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.later_failures = [error(Conflict)]
+    async with running(loop_of(), 0.06):
+        assert told.codes[:1] == [Code.WORKLOAD_ENTERED]
 
 
 async def test_who_is_overtaken_enters_the_workload_whatever_the_version(world, writes, loop_of):

@@ -130,3 +130,8 @@ class ClaimPlan(Struct, frozen=True):
     def claim_writes(self) -> tuple[ClaimWrite, ...]:
         """Return the writes of the claim itself: a chain, each on the resourceVersion of the write before."""
         return tuple(a for a in self.actions if isinstance(a, SetReservedFor | AddEntries | Deallocate | PatchMetadata))
+
+    @property
+    def writes_status(self) -> bool:
+        """Return whether a write changes the status of the claim; no plan has more than one such write."""
+        return any(not isinstance(write, PatchMetadata) for write in self.claim_writes)
