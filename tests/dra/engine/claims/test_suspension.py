@@ -90,6 +90,13 @@ def test_an_entry_that_goes_before_the_allocation_takes_its_annotations_along():
     assert dict(of_type(plan, PatchMetadata)[0].annotations) == dict.fromkeys(MARKS)
 
 
+@pytest.mark.parametrize("left", ["guard", FOREIGN], ids=["guard", "foreign"])
+def test_the_annotations_go_also_if_the_process_ended_between_the_two_writes(left):
+    """Otherwise the resumed workload would count as released by its owner."""
+    plan = decided(view(of_job("release", list=[left]), workload=SUSPENDED))
+    assert dict(of_type(plan, PatchMetadata)[0].annotations) == dict.fromkeys(MARKS)
+
+
 def test_the_resumed_workload_is_entered_again_for_the_same_allocation():
     of = claim(workload=JOB, list=["guard"])
     assert "jobs/train" in listed(decided(view(of, started("a"), workload=PRESENT)))
