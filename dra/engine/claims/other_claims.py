@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import Consumer, Stage
-from dra.engine.claims.scheduling_gates import opener_turn_ends_at
+from dra.engine.claims.scheduling_gates import openers_with_turn
 from dra.engine.claims.window import UNLISTED
 from dra.engine.instants import Instant
 from dra.model.meta import Key
@@ -38,5 +38,5 @@ def waits_for_other_claim(consumer: Consumer, key: Key, *, records: Mapping[Key,
 
 def _another_opens(record: ClaimState, consumer: Consumer, *, now: Instant) -> bool:
     """Return whether an opener outside the pod's gang has its turn; the pods of a gang open a claim together."""
-    openers = (c for c in record.stages[Stage.WAITING].values() if not c.gang or c.gang != consumer.gang)
-    return any(opener_turn_ends_at(c) > now for c in openers)
+    openers = openers_with_turn(record.stages[Stage.WAITING].values(), now=now)
+    return any(not c.gang or c.gang != consumer.gang for c in openers)

@@ -83,7 +83,7 @@ def _openers(
     no node for the opener, up to `DEMAND_MAX` pods follow at once: an autoscaler that saw one pod would add a node for
     one pod.
     """
-    having_turn = [c for c in waiting if opener_turn_ends_at(c) > now]
+    having_turn = openers_with_turn(waiting, now=now)
     if having_turn:
         gangs = {c.gang for c in having_turn if c.gang}
         return tuple(c for c in free if c.gang in gangs), max(map(opener_turn_ends_at, having_turn))
@@ -97,8 +97,23 @@ def _openers(
     return together, now + OPENER_TURN
 
 
+def openers_with_turn(waiting: Iterable[Consumer], *, now: Instant) -> tuple[Consumer, ...]:
+    """Return the ungated waiting pods for which other pods wait.
+
+    The turn of a gang is that of the pod that has waited longest: a pod that joins the gang later does not extend it,
+    or a gang that gets one pod after the other would keep its turn for ever.
+    """
+    first: dict[str, Consumer] = {}
+    for consumer in waiting:
+        opener = consumer.gang or consumer.uid
+        known = first.setdefault(opener, consumer)
+        if (consumer.stage_since, -opener_turn_ends_at(consumer)) < (known.stage_since, -opener_turn_ends_at(known)):
+            first[opener] = consumer
+    return tuple(c for c in first.values() if opener_turn_ends_at(c) > now)
+
+
 def opener_turn_ends_at(consumer: Consumer) -> Instant:
-    """Return when an ungated waiting pod stops being the opener that other pods wait for."""
+    """Return when the turn of an ungated waiting pod ends, if the pod is an opener."""
     if consumer.unschedulable_since is not None:
         return consumer.unschedulable_since + OPENER_TURN
     return consumer.stage_since + BIND_HORIZON

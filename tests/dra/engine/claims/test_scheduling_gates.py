@@ -198,6 +198,17 @@ def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
             id="not-once-the-turn-of-its-gang-is-over",
         ),
         pytest.param(
+            [
+                waiting("o", gang_annotation="g", stage_since=NOON - BIND_HORIZON),
+                waiting("p", gang_annotation="g", stage_since=NOON - 1.0),
+                gated("a"),
+                gated("b", gang_annotation="g"),
+            ],
+            ["a"],
+            OPENER_TURN,
+            id="late-pods-do-not-extend-the-turn-of-their-gang",
+        ),
+        pytest.param(
             [gated("a", gates=(SCHEDULING_GATE, FOREIGN_GATE)), gated("b")],
             ["b"],
             OPENER_TURN,
