@@ -7,12 +7,12 @@ that is left to do is to remove such annotations; where there are none, no Node 
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from dra.engine.claims.kept_nodes import KeptNodes
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, Instant
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, Forbidden, NotFound
@@ -27,7 +27,31 @@ WORKERS: Final = 4
 RETRY: Final = (0.2, 60.0)
 """Seconds, minimum and maximum, before a failed write of a Node is retried."""
 
+PROMPT_WRITES: Final = 2
+"""Number of writes of one Node that are made without a pause: the annotations are set, and removed."""
+
+PAUSE: Final = (1.0, 60.0)
+"""Seconds, minimum and maximum, between further writes of one Node: another party may undo each of them."""
+
+CALM: Final = 300.0
+"""Seconds after the last write of a Node from which on its writes are prompt again."""
+
+_ANY_NODE: Final = ""
+"""Key of the backoff after a refusal, which concerns all Nodes."""
+
 _log: Final = logging.getLogger(__name__)
+
+
+class _NodeWrites(NamedTuple):
+    """The writes of one Node in a row."""
+
+    number: int = 0
+    last: Instant = -NEVER
+
+    def paused_until(self) -> Instant:
+        """Return when the Node may be written again."""
+        further = self.number - PROMPT_WRITES
+        return -NEVER if further < 0 else self.last + min(PAUSE[0] * 2.0 ** min(further, 16), PAUSE[1])
 
 
 class NodeAnnotator:
@@ -52,7 +76,11 @@ class NodeAnnotator:
         self._queue: WorkQueue[str] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[str] = ItemBackoff()
         self._is_refused = False
-        """Whether the last write was refused: one log line about the missing permission is enough for all nodes."""
+        """Whether the last write was refused: the missing permission is logged once, and tried with one node."""
+
+        self._refused_until: Instant = -NEVER
+        self._writes: dict[str, _NodeWrites] = {}
+        """The latest writes of each Node."""
 
     def enqueue_dirty(self) -> None:
         """Enqueue the nodes whose annotations are to be changed."""
@@ -73,11 +101,11 @@ class NodeAnnotator:
     async def _process_item(self, name: str) -> Instant | None:
         """Write the annotations of one node; return when the node is due again after a failure."""
         try:
-            await self.reconcile(name)
+            again = await self.reconcile(name)
         except ApiError as error:
             delay = self._retries.next_delay(name, RETRY)
             # After a conflict the watch delivers the version that the next attempt decides on.
-            level = logging.DEBUG if isinstance(error, Conflict | Forbidden) else logging.WARNING
+            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
             _log.log(level, "node %s: annotations not written, retrying in %.1f s: %s", name, delay, error)
             return self._clock.now() + delay
         except Exception:  # noqa: BLE001 - one node must not stop all others
@@ -86,14 +114,34 @@ class NodeAnnotator:
             self._metrics.failures.inc()
             return self._clock.now() + delay
         self._retries.forget(name)
+        return again
+
+    async def reconcile(self, name: str) -> Instant | None:
+        """Write the annotations of one node, unless they are right; return when to try again, and raise ApiError."""
+        node = self._nodes.get(("", name))
+        if node is None:
+            self._writes.pop(name, None)
+            return None
+        changes = self._kept.changes(node)
+        if not changes or (self._is_refused and not self._kept.is_enabled):
+            return None
+        now = self._clock.now()
+        writes = self._writes.get(name, _NodeWrites())
+        if now >= writes.last + CALM:
+            writes = _NodeWrites()
+        until = max(writes.paused_until(), self._refused_until)
+        if now < until:
+            return until
+        if self._is_refused:
+            self._refused_until = now + RETRY[1]  # the other nodes wait for the outcome of this write
+        if not await self._write(node, changes):
+            return self._refused_until if self._kept.is_enabled else None
+        self._writes[name] = _NodeWrites(writes.number + 1, self._clock.now())
+        _log.info("node %s: %s autoscalers", name, "kept from" if self._kept.is_kept(name) else "no longer kept from")
         return None
 
-    async def reconcile(self, name: str) -> None:
-        """Write the annotations of one node, unless they are right; raise ApiError."""
-        node = self._nodes.get(("", name))
-        changes = self._kept.changes(node) if node is not None else {}
-        if node is None or not changes or (self._is_refused and not self._kept.is_enabled):
-            return
+    async def _write(self, node: Node, changes: Mapping[str, str | None]) -> bool:
+        """Write changes of a node's annotations; return False if the permission is missing, and raise ApiError."""
         try:
             await self._client.merge_patch(
                 NODES,
@@ -104,14 +152,14 @@ class NodeAnnotator:
                 timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
             )
         except NotFound:
-            return
+            return True
         except Forbidden as error:
-            self._log_refusal(name, error)
-            if self._kept.is_enabled:
-                raise
-            return
-        self._is_refused = False
-        _log.info("node %s: %s autoscalers", name, "kept from" if self._kept.is_kept(name) else "no longer kept from")
+            self._log_refusal(node.metadata.name, error)
+            self._refused_until = self._clock.now() + self._retries.next_delay(_ANY_NODE, RETRY)
+            return False
+        self._is_refused, self._refused_until = False, -NEVER
+        self._retries.forget(_ANY_NODE)
+        return True
 
     def _log_refusal(self, name: str, error: Forbidden) -> None:
         if self._is_refused:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from controller.leadership import Leadership
-from controller.node_annotations import RETRY, NodeAnnotator
+from controller.node_annotations import CALM, PAUSE, RETRY, NodeAnnotator
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.nodes import Node
 from tests.controller.cluster import NODES, Cluster
@@ -172,3 +172,35 @@ async def test_an_internal_error_is_counted_and_stops_no_other_node(cluster, wor
         await asyncio.sleep(2 * RETRY[0])
         assert metrics.failures._value.get() == 1
         assert annotations(cluster) == OURS
+
+
+async def test_a_party_that_removes_the_annotations_each_time_meets_ever_longer_pauses(cluster, world, annotating):
+    cluster.put(NODES, "", "n1")
+    world.observe_claim(KEPT, now=NOON)
+    async with annotating() as loop:
+        for _ in range(6000):  # ten minutes
+            if annotations(cluster):
+                cluster.objects[NODE]["metadata"]["annotations"] = {}
+                world.kept_nodes.observe_node(msgspec.convert(cluster.objects[NODE], Node))
+                loop.enqueue_dirty()
+            await asyncio.sleep(0.1)
+        assert len(cluster.writes()) <= 2 + 6 + 10, "prompt writes, growing pauses, then one a minute"
+        await asyncio.sleep(PAUSE[1])
+        assert annotations(cluster) == OURS
+        before = len(cluster.writes())
+        await asyncio.sleep(CALM)
+        world.forget_claim(KEY, KEPT.metadata.uid)
+        loop.enqueue_dirty()
+        await asyncio.sleep(0.1)
+        assert len(cluster.writes()) == before + 1, "prompt again"
+
+
+async def test_a_missing_permission_is_tried_with_one_node_at_a_time(cluster, world, annotating):
+    names = [f"n{number}" for number in range(1, 6)]
+    for name in names:
+        cluster.put(NODES, "", name)
+    world.observe_claim(claim(workload=JOB, list=[JOB], allocation=allocation(nodes=names)), now=NOON)
+    cluster.answer["PATCH"] = refusal(403, "Forbidden")
+    async with annotating():
+        await asyncio.sleep(600)
+        assert len([each for each in cluster.requests if each.method == "PATCH"]) <= 2 * 4 + 9 + 10

@@ -329,6 +329,7 @@ def test_the_controller_annotates_nodes(before, kept):
             "set itself",
             id="marks-that-of-a-person",
         ),
+        pytest.param({}, node({KEPT_NODE: DO_NOT_DISRUPT}), "set itself", id="marks-what-a-person-may-set-later"),
     ],
 )
 def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, text):

@@ -96,7 +96,7 @@ class KeptNodes:
         """Return whether a node is to be kept from autoscalers."""
         return self.is_enabled and node in self._claims
 
-    def is_needed(self, node: str) -> bool:
+    def has_kept_claims(self, node: str) -> bool:
         """Return whether a claim is kept on a node, whether nodes are annotated or not."""
         return node in self._claims
 

@@ -64,7 +64,7 @@ def _node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:
     unread = any(gap.resource.startswith("resourceclaims") for gap in cluster.snapshot.gaps)
     if cluster.snapshot.namespace is not None or unread:
         return  # claims of other namespaces may be kept on the node
-    if left and not cluster.claim_cache.kept_nodes.is_needed(node.metadata.name):
+    if left and not cluster.claim_cache.kept_nodes.has_kept_claims(node.metadata.name):
         name, uid = node.metadata.name, node.metadata.uid
         yield node_problem(ProblemCode.NODE_STAYS_ANNOTATED, name=name, uid=uid, annotations=", ".join(left))
 

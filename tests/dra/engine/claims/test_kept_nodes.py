@@ -155,7 +155,7 @@ def test_where_nodes_are_not_annotated_what_is_left_is_removed_and_nothing_else_
     told(world, node("n1"), node("n2", annotations=OURS))
     assert world.kept_nodes.dirty == {"n2"}
     assert world.kept_nodes.changes(node("n1", annotations=OURS)) == GONE
-    assert world.kept_nodes.is_needed("n1")
+    assert world.kept_nodes.has_kept_claims("n1")
 
 
 def test_nothing_is_left_of_nodes_and_claims_that_are_gone(world):
