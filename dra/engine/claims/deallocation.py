@@ -96,8 +96,8 @@ def _horizon(view: ClaimView, consumer: Consumer) -> float:
 def _revocation_horizon(view: ClaimView, consumer: Consumer, cause: StuckCause) -> float:
     """Return the seconds for which a cycle that saw the pod's entry may still bind the pod to the revoked allocation.
 
-    A nomination to a node on which the pod cannot be bound hides no cycle. The evidence is as fresh as that for the
-    cause, which is read live right before the deallocation.
+    A nomination usually extends that time to `SLOW_BIND_HORIZON`; a nomination to a node that cannot take the pod does
+    not. The evidence is as fresh as that for the cause, which is read live right before the deallocation.
     """
     known = view.placements.unbindable_nominations if view.placements is not None else ()
     if cause in NEEDS_EVIDENCE and (consumer.uid, consumer.nominated) in known:

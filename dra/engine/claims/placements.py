@@ -192,10 +192,12 @@ class PlacementSearch:
         return list(found.values())
 
     def _unbindable_nominations(self) -> Iterator[tuple[Uid, str]]:
-        """Yield the nominations to nodes on which no binding cycle can be under way.
+        """Yield the nominations to nodes on which no binding cycle is expected to be under way.
 
         A binding cycle has chosen a node that the allocation reaches, and on which the pod fits. A node that is not
-        ready, cordoned or tainted by now proves nothing: a cycle may have begun before, and goes on.
+        ready, cordoned or tainted by now proves nothing: a cycle may have begun before, and goes on. The exception that
+        remains is a cycle that a plugin holds back while its node is deleted, or filled by pods of another scheduler:
+        such a pod is bound and does not start (docs/explanation/guarantees.md).
         """
         selector = self._allocation.node_selector
         named = nodes.selected_node_names(selector) if selector is not None else None

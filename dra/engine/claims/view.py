@@ -197,7 +197,7 @@ class Placements(Struct, frozen=True):
     """Whether the allocation names its nodes, and no Node object of these names exists."""
 
     unbindable_nominations: frozenset[tuple[Uid, str]] = frozenset()
-    """Pods with the node of their nomination, if no binding cycle can bind the pod there: the node does not exist, the
+    """Pods with the node of their nomination, if no binding cycle is expected there: the node does not exist, the
     allocation does not name the node, or the node has no room for the pod."""
 
     lost_device: str = ""
