@@ -48,9 +48,10 @@ class CompiledRule:
 
         Raises RuleError where the evaluator has no result.
         """
-        return self._holds(_activation(content))
+        return self.holds_for(_activation(content))
 
-    def _holds(self, data: Any) -> bool:  # noqa: ANN401 - cel.Activation
+    def holds_for(self, data: Any) -> bool:  # noqa: ANN401 - cel.Activation
+        """Report whether the rule is true for an object that `activation` has converted. Raises RuleError likewise."""
         try:
             answer = evaluate_raw(self._compiled, data)
         except EvaluationError as error:
@@ -88,10 +89,10 @@ class WorkloadRules(NamedTuple):
         the workload counts as not suspended.
         """
         data = _activation(content)
-        if self.finished is not None and self.finished._holds(data):  # noqa: SLF001 - a rule of this module
+        if self.finished is not None and self.finished.holds_for(data):
             return WorkloadLifecycle(finished=True)
         try:
-            suspended = self.suspended is not None and self.suspended._holds(data)  # noqa: SLF001 - likewise
+            suspended = self.suspended is not None and self.suspended.holds_for(data)
         except RuleError:
             suspended = False
         return WorkloadLifecycle(suspended=suspended)

@@ -13,6 +13,7 @@ from localplane.fault_injection import Fault, FaultRule
 from tests.dra.engine.simulation.list_limits import DEFAULT_LIST_SIZE
 from tests.simulation.beside import Beside
 from tests.simulation.disruptions import Disruptions
+from tests.simulation.initial_state import InitialState
 from tests.simulation.operations import (
     CrashSandbox,
     CreateClaim,
@@ -27,7 +28,6 @@ from tests.simulation.operations import (
     KillProcess,
     Operation,
 )
-from tests.simulation.simulated_cluster import InitialState
 
 ARRIVALS: Final = 40.0
 """Seconds within which claims, Jobs and pods come."""

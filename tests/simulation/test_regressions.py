@@ -4,6 +4,7 @@ import pytest
 
 from localplane.fault_injection import Fault, FaultRule
 from tests.simulation.autoscaler import NODE_ADDED, NODE_WITH_CLAIM_DELETED, NodeGroup
+from tests.simulation.initial_state import InitialState
 from tests.simulation.kueue import JOB_RESUMED, PODS_ADMITTED
 from tests.simulation.operations import (
     Backup,
@@ -19,7 +20,6 @@ from tests.simulation.operations import (
 )
 from tests.simulation.runner import run_scenario
 from tests.simulation.scenario import Scenario
-from tests.simulation.simulated_cluster import InitialState
 
 ONE_GPU = InitialState(devices=(("gpu-0", ("n1", "n2", "n3")),))
 
