@@ -59,12 +59,11 @@ class RecordingDriver:
         """Nothing runs there any more."""
         self._prepared.pop(node, None)
 
-    def forget_orphans(self, *, silent_nodes: Collection[str]) -> None:
-        """Kubelets start anew: what has no pod any more is ended before anything else, where they can."""
-        for node, prepared in self._prepared.items():
-            if node not in silent_nodes:
-                for device in [device for device, holder in prepared.items() if not self._is_used(node, holder)]:
-                    del prepared[device]
+    def forget_orphans(self, node: str) -> None:
+        """A kubelet has started anew and hears of the API server: what has no pod is ended before anything else."""
+        prepared = self._prepared.get(node, {})
+        for device in [device for device, holder in prepared.items() if not self._is_used(node, holder)]:
+            del prepared[device]
 
     def _is_knowable(self, node: str, holder: ClaimIdentity) -> bool:
         """Whether anybody could have known: of a pod that is there, or that was removed while its containers ran on."""

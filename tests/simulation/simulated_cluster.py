@@ -99,6 +99,8 @@ class SimulatedSystem:
         self.driver = RecordingDriver(self)
         self.silent_nodes: dict[str, float] = {}
         """Nodes that are silent, and since when."""
+        self._restarted_in_silence: set[str] = set()
+        """Silent nodes whose kubelets have started anew: they end what has no pod once they hear of the API server."""
         self.effects: Counter[str] = Counter()
         """How often each kind of operation has had an effect."""
         self.kubelets: Kubelets | None = None
@@ -188,7 +190,9 @@ class SimulatedSystem:
         )
         for name in (*self.silent_nodes, *(self.autoscaler.absent() if self.autoscaler is not None else ())):
             self.kubelets.silence(name)
-        self.driver.forget_orphans(silent_nodes=self.silent_nodes)
+        self._restarted_in_silence |= self.silent_nodes.keys()
+        for node in self.safety.nodes.keys() - self.silent_nodes.keys():
+            self.driver.forget_orphans(node)
         await self.kubelets.run()
 
     def _labels(self, node: str) -> dict[str, str]:
@@ -363,10 +367,10 @@ class SimulatedSystem:
         self.note(f"node {name} is {how} ({seconds:g} s)")
         match how:
             case "silent":
-                self.silent_nodes[name] = self.clock.now()
+                since = self.silent_nodes[name] = self.clock.now()
                 if self.kubelets is not None:
                     self.kubelets.silence(name)
-                self.later(NODE_MONITOR_GRACE_PERIOD, lambda: self._mark_node_unknown(name))
+                self.later(NODE_MONITOR_GRACE_PERIOD, lambda: self._mark_node_unknown(name, since))
                 self.later(seconds, lambda: self._resume_node(name))
             case "rebooted":
                 return self._reboot_node(name)
@@ -477,15 +481,20 @@ class SimulatedSystem:
     def later(self, seconds: float, act: Callable[[], Any]) -> None:
         self._loop.call_later(seconds, lambda: self._loop.create_task(act()))
 
-    async def _mark_node_unknown(self, name: str) -> None:
-        """Let the node controller tell that a kubelet is silent, if it has been for long enough."""
-        since = self.silent_nodes.get(name)
-        if since is not None and self.clock.now() - since >= NODE_MONITOR_GRACE_PERIOD:
+    async def _mark_node_unknown(self, name: str, since: float) -> None:
+        """Let the node controller tell that a kubelet is silent, if it still is since then.
+
+        A comparison of the seconds would miss a grace period that is rounded down.
+        """
+        if self.silent_nodes.get(name) == since:
             await self._report_node(name, ready="Unknown")
 
     async def _resume_node(self, name: str) -> None:
         if self.silent_nodes.pop(name, None) is not None:
             await self._report_node(name, ready="True")
+            if name in self._restarted_in_silence:
+                self._restarted_in_silence.discard(name)
+                self.driver.forget_orphans(name)
             if self.kubelets is not None:
                 self.kubelets.resume(name)
 
