@@ -91,9 +91,10 @@ def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan
     if desired.annotations or desired.finalizers is not None or desired.owners is not None:
         # After the status: an annotation must never claim an entry that was not made.
         marks = tuple(desired.annotations.items())
-        actions.append(
-            PatchMetadata(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
+        metadata = PatchMetadata(
+            claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners
         )
+        actions.insert(len(desired.lookups) if desired.allocated and desired.metadata_first else len(actions), metadata)
     if desired.deleted:
         actions.append(DeleteClaim(claim=view.key, uid=view.claim.metadata.uid))
     actions.extend(scheduling_gates.ungate_action(c) for c in desired.ungate)

@@ -61,6 +61,9 @@ class Desired(Struct, frozen=True):
     urgent: bool = False
     """Whether the list is written at once instead of in a batch."""
 
+    metadata_first: bool = False
+    """Whether annotations are written before the list: an annotation must not outlive the entry that it records."""
+
     annotations: Mapping[str, str | None] = _NO_ANNOTATIONS
     finalizers: tuple[str, ...] | None = None
     owners: tuple[OwnerReference, ...] | None = None

@@ -154,21 +154,15 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
     if desired.workload_over and not view.entries and not view.unfinished:  # left behind by a failed binding
         return desired.replace(released=True)
     if view.entered_before:
-        return _respect_release(view, reference, desired.replace(released=True))
+        desired = desired.replace(released=True)
+        if not desired.workload_over:  # else this controller removed the entry, and a foreign entry keeps the claim
+            desired = desired.with_reasons(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
+        return desired
     comes = reference.uid and not desired.workload_over and not view.claim.metadata.deleting
     if comes and _is_in_use(view, now) and _has_room(view):
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         return desired.replace(workload=reference).with_reasons(entered)
     return desired
-
-
-def _respect_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
-    """Keep the entry away that was removed; while the workload may use the claim, its owner has removed the entry."""
-    if desired.suspended:
-        return _without_entry_annotations(view, desired)
-    if desired.workload_over:  # this controller removed the entry, and a foreign entry keeps the claim
-        return desired
-    return desired.with_reasons(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
 
 
 def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
@@ -219,18 +213,11 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
         return desired.replace(workload=entry).with_reasons(waits)
     released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=desired.workload_over)
     if desired.suspended:
-        desired = _without_entry_annotations(view, desired)
+        # The annotations go first: with them, a missing entry means that the owner has released the claim. If the
+        # second write were lost, the resumed workload would never be entered again for the same allocation.
+        stale = workload_reservations.annotation_removals(view.claim, uid_too=False)
+        desired = desired.replace(annotations={**desired.annotations, **stale}, metadata_first=True)
     return desired.replace(urgent=True).with_reasons(released)
-
-
-def _without_entry_annotations(view: ClaimView, desired: Desired) -> Desired:
-    """Remove the annotations of the entry of a suspended workload, also if an earlier write of this kind was lost.
-
-    With these annotations, the missing entry would mean that the owner has released the claim, and the resumed workload
-    would not be entered again for the same allocation.
-    """
-    stale = workload_reservations.annotation_removals(view.claim, uid_too=False)
-    return desired.replace(annotations={**desired.annotations, **stale})
 
 
 def _reconcile_former(view: ClaimView, desired: Desired) -> Desired:

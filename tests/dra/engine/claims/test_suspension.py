@@ -12,6 +12,7 @@ from dra.model.workload_reservations import WHEN_SUSPENDED
 from tests.dra.engine.examples import (
     FOREIGN,
     JOB,
+    KEY,
     PRESENT,
     claim,
     codes,
@@ -85,16 +86,15 @@ def test_the_uid_of_a_suspended_workload_stays_after_its_release():
 
 def test_an_entry_that_goes_before_the_allocation_takes_its_annotations_along():
     of = of_job("release", list=[JOB, FOREIGN])
-    plan = decided(view(of, finished("a"), workload=SUSPENDED))
-    assert of_type(plan, SetReservedFor)[0].entries == (FOREIGN,)
-    assert dict(of_type(plan, PatchMetadata)[0].annotations) == dict.fromkeys(MARKS)
+    first, second = decided(view(of, finished("a"), workload=SUSPENDED)).claim_writes
+    assert dict(first.annotations) == dict.fromkeys(MARKS), "if only this is written, the entry is still there"
+    assert second == SetReservedFor(claim=KEY, entries=(FOREIGN,))
 
 
-@pytest.mark.parametrize("left", ["guard", FOREIGN], ids=["guard", "foreign"])
-def test_the_annotations_go_also_if_the_process_ended_between_the_two_writes(left):
-    """Otherwise the resumed workload would count as released by its owner."""
-    plan = decided(view(of_job("release", list=[left]), workload=SUSPENDED))
-    assert dict(of_type(plan, PatchMetadata)[0].annotations) == dict.fromkeys(MARKS)
+def test_an_entry_that_its_owner_has_removed_stays_away_after_the_suspension():
+    of = of_job("release", list=[FOREIGN])
+    assert not decided(view(of, workload=SUSPENDED)).claim_writes
+    assert Code.WORKLOAD_ENTERED not in codes(decided(view(of, started("a"), workload=PRESENT)))
 
 
 def test_the_resumed_workload_is_entered_again_for_the_same_allocation():
