@@ -59,6 +59,11 @@ class RecordingDriver:
         """Nothing runs there any more."""
         self._prepared.pop(node, None)
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes on which devices were prepared; the API server may have forgotten some of them."""
+        return frozenset(self._prepared)
+
     def forget_orphans(self, node: str) -> None:
         """A kubelet has started anew and hears of the API server: what has no pod is ended before anything else."""
         prepared = self._prepared.get(node, {})

@@ -191,7 +191,7 @@ class SimulatedSystem:
         for name in (*self.silent_nodes, *(self.autoscaler.absent() if self.autoscaler is not None else ())):
             self.kubelets.silence(name)
         self._restarted_in_silence |= self.silent_nodes.keys()
-        for node in self.safety.nodes.keys() - self.silent_nodes.keys():
+        for node in sorted(self.driver.nodes - self.silent_nodes.keys()):
             self.driver.forget_orphans(node)
         await self.kubelets.run()
 
