@@ -87,7 +87,7 @@ async def node(tmp_path, version):
         await each.close()
 
 
-async def becomes(read, value, *, within=2.0):
+async def becomes(read, value, *, within=30.0):
     """Wait until a cgroup has CPUs."""
     deadline = time.monotonic() + within
     while read() != value:
