@@ -254,7 +254,7 @@ MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (3, "lost nodes", lambda c, _: ChangeNode(how=c.choice(("lost", "back")), which=_which(c))),
     (2, "silent nodes", lambda c, _: ChangeNode(how=c.choice(("silent", "back")), which=_which(c))),
     (2, "labels", lambda c, _: ChangeNode(how="relabelled", which=_which(c))),
-    (2, "removed nodes", lambda c, _: ChangeNode(how=c.choice(("removed", "added", "added")), which=_which(c))),
+    (6, "removed nodes", lambda c, _: ChangeNode(how=c.choice(("removed", "added", "added")), which=_which(c))),
     (4, "autoscaler", lambda c, _: ScaleDown(how=c.choice(("condemned", "condemned", "spared")), which=_which(c))),
     (60, "removed nodes", lambda _, __: CollectPods()),
     (5, "templates", lambda _, __: CollectClaims()),
