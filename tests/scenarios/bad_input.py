@@ -178,6 +178,9 @@ def entry(resource: str, name: str, *, group: str = "", uid: str | None = None) 
     return {"apiGroup": group, **made} if group else made
 
 
+SUSPENDED: Final = "KeptWhileSuspended"
+"""Told of a claim that stays allocated for the Job, which is suspended."""
+
 FREED: Final = ("Deallocated",)
 VANISHED: Final = ("PodsVanished",)
 """Nobody has seen the listed pod: it may have been deleted by force, and run for minutes. The devices follow later."""
@@ -277,9 +280,13 @@ LISTS: Final = (
     ),
     Row(name="foreign-entry-with-the-claims-uid", play=_uid_of_the_claim, told=KEPT),
     Row(name="foreign-entries-all-slots", play=_full_of_strangers, told=KEPT),
-    Row(name="workload-of-another-uid", play=_workload_of_another_uid, told=FREED),
-    Row(name="workload-under-another-kind", play=_workload_under_another_kind),
-    Row(name="mark-of-another-allocation", play=listing(reserved_for=JOB, entered="0123456789abcdef")),
+    Row(name="workload-of-another-uid", play=_workload_of_another_uid, told=(*FREED, SUSPENDED)),
+    Row(name="workload-under-another-kind", play=_workload_under_another_kind, told=(SUSPENDED,)),
+    Row(
+        name="mark-of-another-allocation",
+        play=listing(reserved_for=JOB, entered="0123456789abcdef"),
+        told=(SUSPENDED,),
+    ),
     Row(name="device-of-another", play=_device_of_another, told=("DeviceHeldTwice",)),
     Row(name="finalizer-taken-off", play=_finalizer_by_hand, told=VANISHED, modes=REPLACE),
     Row(name="finalizer-foreign", play=_deleted_with_a_foreign_finalizer, told=VANISHED, modes=REPLACE),
