@@ -117,3 +117,11 @@ RESERVATIONS: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "reserva
 NODE_TOPOLOGIES: Final = Resource(
     "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )
+POD_MIGRATION_JOBS: Final = Resource(
+    "scheduling.koordinator.sh", "v1alpha1", "podmigrationjobs", "PodMigrationJob", namespaced=False
+)
+POD_DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
+POD_UNAVAILABLE_BUDGETS: Final = Resource(
+    "policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget", namespaced=True
+)
+"""OpenKruise's budgets, which also count pods whose containers restart."""

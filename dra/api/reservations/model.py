@@ -10,28 +10,22 @@ counts as an absent field everywhere, as in Go.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import (
-    AliasGenerator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, StrictBool, StrictStr, ValidationError, WithJsonSchema
 
+from dra.api.object_fields import (
+    Duration,
+    FreeFormObject,
+    Labels,
+    LenientModel,
+    ObjectReference,
+    ResourceQuantities,
+    StrictModel,
+    Timestamp,
+)
 from dra.api.parameters.opaque import validation_message
-from dra.api.reservations import durations
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -42,69 +36,6 @@ PLURAL: Final = "reservations"
 
 class MalformedReservationError(ValueError):
     """An object is no valid Reservation; the text contains its name and the paths of the wrong fields."""
-
-
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=AliasGenerator(alias=to_camel),
-        populate_by_name=True,
-        use_attribute_docstrings=True,  # for kubectl explain
-        defer_build=True,  # most importers read no Reservation, and building takes 40 ms
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _absent(cls, given: object) -> object:
-        return {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else given
-
-
-class _LenientModel(_StrictModel):
-    """A model of what machines write: unknown fields, as of newer versions, are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-def _parse_duration(given: object) -> object:
-    if isinstance(given, int) and not isinstance(given, bool):
-        raise ValueError("a number is not a duration; add a unit, for example 24h, 90m, 1h30m or 0s")  # noqa: TRY004 - pydantic's
-    return durations.parse_duration(given) if isinstance(given, str) else given
-
-
-def _parse_timestamp(given: object) -> object:
-    if isinstance(given, str):
-        text = given[:64]
-        try:
-            given = datetime.fromisoformat(given)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a time, for example 2026-11-21T15:00:00Z") from None
-    if isinstance(given, datetime) and given.tzinfo is None:
-        raise ValueError("has no time zone; write, for example, 2026-11-21T15:00:00Z")
-    return given.astimezone(UTC) if isinstance(given, datetime) else given
-
-
-Duration = Annotated[
-    StrictInt,
-    BeforeValidator(_parse_duration),
-    PlainSerializer(durations.format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "maxLength": 64}),
-]
-"""Nanoseconds; in documents a text such as 1h30m."""
-
-Timestamp = Annotated[
-    datetime,
-    BeforeValidator(_parse_timestamp),
-    PlainSerializer(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-
-Quantity = Annotated[StrictStr | StrictInt, WithJsonSchema({"x-kubernetes-int-or-string": True})]
-ResourceQuantities = Mapping[StrictStr, Quantity]
-Labels = Mapping[StrictStr, StrictStr]
-FreeFormObject = Annotated[
-    Mapping[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-]
 
 
 class AllocatePolicy(StrEnum):
@@ -149,19 +80,7 @@ class ReservationPhase(StrEnum):
     """Part of the schema, never set."""
 
 
-class ObjectReference(_LenientModel):
-    """A reference to an object; in an owner, empty fields are not compared."""
-
-    kind: StrictStr = ""
-    namespace: StrictStr = ""
-    name: StrictStr = ""
-    uid: StrictStr = ""
-    api_version: StrictStr = ""
-    resource_version: StrictStr = ""
-    field_path: StrictStr = ""
-
-
-class ReservationControllerReference(_StrictModel):
+class ReservationControllerReference(StrictModel):
     """The workload whose pods are owners; it may not exist yet, so neither uid nor apiVersion is required."""
 
     api_version: StrictStr = ""
@@ -173,7 +92,7 @@ class ReservationControllerReference(_StrictModel):
     namespace: StrictStr = ""
 
 
-class LabelSelectorRequirement(_StrictModel):
+class LabelSelectorRequirement(StrictModel):
     """One requirement of a label selector (``matchExpressions[]``)."""
 
     key: StrictStr = ""
@@ -181,14 +100,14 @@ class LabelSelectorRequirement(_StrictModel):
     values: tuple[StrictStr, ...] = ()
 
 
-class LabelSelector(_StrictModel):
+class LabelSelector(StrictModel):
     """The labels that a pod must have; pods of all namespaces match."""
 
     match_labels: Labels = {}
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
-class ReservationOwner(_StrictModel):
+class ReservationOwner(StrictModel):
     """A description of pods that may use the reservation; all parts that are given must match."""
 
     object: ObjectReference | None = None
@@ -196,7 +115,7 @@ class ReservationOwner(_StrictModel):
     label_selector: LabelSelector | None = None
 
 
-class ReservationTaint(_StrictModel):
+class ReservationTaint(StrictModel):
     """Repels pods that do not tolerate the taint in their reservation affinity."""
 
     key: StrictStr
@@ -208,14 +127,14 @@ class ReservationTaint(_StrictModel):
         return f"{{{self.key}: {self.value}}}"
 
 
-class PreAllocationPolicy(_StrictModel):
+class PreAllocationPolicy(StrictModel):
     """The way in which a reservation is placed over running pods."""
 
     mode: PreAllocationMode = PreAllocationMode.DEFAULT
     enable_multiple: StrictBool = False
 
 
-class ReservationSpec(_StrictModel):
+class ReservationSpec(StrictModel):
     """The capacity to reserve, its owners, and its lifetime."""
 
     template: FreeFormObject
@@ -248,7 +167,7 @@ class ReservationSpec(_StrictModel):
     taints: Annotated[tuple[ReservationTaint, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
-class ReservationCondition(_LenientModel):
+class ReservationCondition(LenientModel):
     """A condition of a reservation (``conditions[]``)."""
 
     type: StrictStr
@@ -259,7 +178,7 @@ class ReservationCondition(_LenientModel):
     last_transition_time: Timestamp | None = None
 
 
-class ReservationStatus(_LenientModel):
+class ReservationStatus(LenientModel):
     """The observed state of a reservation."""
 
     phase: Annotated[ReservationPhase, BeforeValidator(lambda given: given or ReservationPhase.PENDING)] = (
@@ -281,7 +200,7 @@ class ReservationStatus(_LenientModel):
         return next((each for each in self.conditions if each.type == kind), None)
 
 
-class ReservationMetadata(_LenientModel):
+class ReservationMetadata(LenientModel):
     """The fields of ``metadata`` that are read."""
 
     name: StrictStr = ""
@@ -293,7 +212,7 @@ class ReservationMetadata(_LenientModel):
     annotations: Labels = {}
 
 
-class Reservation(_LenientModel):
+class Reservation(LenientModel):
     """A reservation of capacity on a node for pods that need not exist yet."""
 
     metadata: ReservationMetadata = ReservationMetadata()
@@ -310,8 +229,3 @@ def parse_reservation(content: Mapping[str, Any]) -> Reservation:
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
         text = f"reservation {name or '?'}: {validation_message(error, Reservation, root='')}"
         raise MalformedReservationError(text) from error
-
-
-def to_document(part: BaseModel) -> dict[str, Any]:
-    """Return a part of an object as in the API, without empty fields and defaults."""
-    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)

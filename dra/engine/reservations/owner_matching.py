@@ -19,10 +19,10 @@ match and must still be checked; a reservation that is not found cannot match.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
+from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import (
     LabelSelector,
     LabelSelectorRequirement,
-    ObjectReference,
     ReservationControllerReference,
     ReservationOwner,
 )

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from dra.api.reservations.durations import SECOND
+from dra.api.durations import SECOND
 from dra.api.reservations.model import Reservation, ReservationCondition, ReservationPhase, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
 

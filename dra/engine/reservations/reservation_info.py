@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.object_fields import ObjectReference
 from dra.api.reservations import validation, well_known
 from dra.api.reservations.model import (
     AllocatePolicy,
-    ObjectReference,
     PreAllocationMode,
     PreAllocationPolicy,
     Reservation,

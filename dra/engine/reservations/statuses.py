@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from dra.api.object_fields import ObjectReference, ResourceQuantities
 from dra.api.reservations.model import (
-    ObjectReference,
     Reservation,
     ReservationPhase,
     ReservationStatus,
-    ResourceQuantities,
 )
 from dra.engine.instants import WallTime
 from dra.engine.reservations import pod_requests, reservation_info

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from dra.api.reservations import durations
+from dra.api import durations
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl import resource_table

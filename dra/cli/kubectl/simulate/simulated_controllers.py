@@ -14,8 +14,9 @@ import msgspec
 from controller.extender import verbs
 from controller.extender.protocol import MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
-from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, to_document
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.claims import claim_holders
 from dra.engine.claims.claim_cache import ClaimCache

@@ -2,13 +2,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from dra.api.object_fields import to_document
 from dra.api.reservations.model import (
     AllocatePolicy,
     MalformedReservationError,
     ReservationPhase,
     ReservationStatus,
     parse_reservation,
-    to_document,
 )
 from tests.dra.api.reservations.manifests import manifest
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dra.api.reservations.model import ReservationPhase, to_document
+from dra.api.object_fields import to_document
+from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
 from dra.engine.reservations.phases import (
     TERMINAL_PHASES,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.api.reservations.durations import SECOND, MalformedDurationError, format_duration, parse_duration
+from dra.api.durations import SECOND, MalformedDurationError, format_duration, parse_duration
 
 HOUR = 3600 * SECOND
 

@@ -1,0 +1,1 @@
+"""The descheduler process: migrations of pods (PodMigrationJobs)."""

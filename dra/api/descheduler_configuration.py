@@ -1,0 +1,137 @@
+"""The configuration file of ``dra-reserve descheduler``. The fields of `MigrationControllerArgs` are Koordinator's."""
+
+from typing import Annotated, Final, Self
+
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from dra.api.configuration import ConfigurationSection, Endpoint, LeaderElection, Logging
+from dra.api.migration.model import EvictionPolicy, MigrationMode
+from dra.api.object_fields import Duration
+
+IntOrPercent = StrictInt | Annotated[StrictStr, Field(pattern=r"^[0-9]{1,9}%$")]
+"""A number of pods, or a percentage of a workload's replicas such as ``10%``."""
+
+MINUTE: Final = 60 * 10**9
+
+
+class ObjectLimiter(ConfigurationSection):
+    """The maximum number of pods of one workload that are evicted within a window of time."""
+
+    duration: Duration = 5 * MINUTE
+    """Length of the window; 0s means no limit."""
+
+    max_migrating: IntOrPercent | None = None
+    """Maximum evictions in a window; null means `maxMigratingPerWorkload`."""
+
+
+class ObjectLimiters(ConfigurationSection):
+    """Limits on the rate of evictions, by object."""
+
+    workload: ObjectLimiter = ObjectLimiter()
+
+
+class NamespaceFilter(ConfigurationSection):
+    """The namespaces whose pods may be migrated; at most one of the lists may be given."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.include and self.exclude:
+            raise ValueError("give include or exclude, not both")
+        return self
+
+
+class MigrationControllerArgs(ConfigurationSection):
+    """The limits and defaults of migrations."""
+
+    default_job_mode: MigrationMode = MigrationMode.RESERVATION_FIRST
+    """Mode of jobs without one."""
+
+    default_job_ttl: Annotated[Duration, Field(alias="defaultJobTTL", ge=0)] = 5 * MINUTE
+    """Time to live of jobs without one; 0s means unlimited."""
+
+    scheduler_names: tuple[str, ...] = ("koord-scheduler", "default-scheduler")
+    """Schedulers that place Reservations: those that call the extender, or, with placeholders that yield, all."""
+
+    unschedulable_seconds: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds for which a Reservation may be unschedulable until its job fails."""
+
+    eviction_policy: EvictionPolicy = EvictionPolicy.EVICTION
+    """Request that ends the pod: Eviction, Delete or SoftEviction."""
+
+    evict_qps: Annotated[float, Field(gt=0, alias="evictQPS")] = 10.0
+    """Maximum evictions per second, on average."""
+
+    evict_burst: Annotated[int, Field(ge=1)] = 1
+    """Maximum evictions at once."""
+
+    max_migrating_globally: Annotated[int, Field(ge=0)] | None = None
+    """Maximum migrations at once; null or 0 means unlimited."""
+
+    max_migrating_per_namespace: Annotated[int, Field(ge=0)] | None = None
+    """Maximum migrations of one namespace's pods at once; null or 0 means unlimited."""
+
+    max_migrating_per_node: Annotated[int, Field(ge=0)] | None = 2
+    """Maximum migrations away from one node at once; null or 0 means unlimited."""
+
+    max_migrating_per_workload: IntOrPercent | None = None
+    """Maximum migrations of one workload's pods at once; null: 10 % of more than 10 replicas, 2 of 4 to 10, else 1."""
+
+    max_unavailable_per_workload: IntOrPercent | None = None
+    """Maximum pods of one workload that are not ready, terminating or migrating at once; null: as for
+    `maxMigratingPerWorkload`."""
+
+    skip_check_expected_replicas: bool = False
+    """Migrate pods of workloads whose replicas equal 1, or a limit per workload."""
+
+    object_limiters: ObjectLimiters = ObjectLimiters()
+    evict_failed_bare_pods: bool = False
+    """Whether failed pods without a controller may be evicted (mode EvictDirectly)."""
+
+    evict_all_bare_pods: bool = False
+    """Whether pods without a controller may be evicted (mode EvictDirectly)."""
+
+    evict_local_storage_pods: bool = False
+    """Whether pods with emptyDir or hostPath volumes may be evicted; their data is lost."""
+
+    evict_system_critical_pods: bool = False
+    """Whether pods of the system's priority classes may be evicted."""
+
+    ignore_pvc_pods: bool = False
+    """Whether pods with persistent volume claims are not evicted."""
+
+    priority_threshold: int | None = None
+    """Pods of this priority or above are not evicted."""
+
+    label_selector: dict[str, str] | None = None
+    """Labels that a pod must have to be evicted."""
+
+    namespaces: NamespaceFilter = NamespaceFilter()
+
+
+class DeschedulerLeaderElection(LeaderElection):
+    """The Lease that keeps two replicas from acting at the same time."""
+
+    name: str = "dra-reserve-descheduler"
+
+
+class DeschedulerConfiguration(ConfigurationSection):
+    """The configuration of the descheduler; all fields have defaults."""
+
+    migration: MigrationControllerArgs = MigrationControllerArgs()
+    """Limits and defaults of migrations."""
+
+    qps: Annotated[float, Field(gt=0)] = 100.0
+    """Maximum API requests per second, on average."""
+
+    burst: Annotated[int, Field(ge=1)] = 200
+    """Maximum API requests at once."""
+
+    leader_election: DeschedulerLeaderElection = DeschedulerLeaderElection()
+    probes: Endpoint | None = Endpoint(port=8085)
+    metrics: Endpoint | None = Endpoint(port=8084)
+    """Null: metrics are not served."""
+
+    logging: Logging = Logging()

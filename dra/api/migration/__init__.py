@@ -1,0 +1,1 @@
+"""PodMigrationJobs, Koordinator's kind: what users write, and the CustomResourceDefinition."""

@@ -1,0 +1,42 @@
+"""The labels and annotations that concern migrations. The keys are Koordinator's and the community descheduler's."""
+
+from typing import Final
+
+_GROUP: Final = "scheduling.koordinator.sh"
+
+# On PodMigrationJobs.
+ANNOTATION_PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
+"""Annotation, written by the descheduler: ``true`` once the job may begin."""
+ANNOTATION_JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
+"""Annotation: the descheduler that created the job; absent on a job that a person created."""
+ANNOTATION_EVICT_REASON: Final = "koordinator.sh/evict-reason"
+"""Annotation: the reason of the eviction, for Events."""
+ANNOTATION_EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"
+"""Annotation: the component that asked for the eviction, for Events."""
+
+# On PodMigrationJobs and pods.
+LABEL_EVICT_POLICY: Final = "koordinator.sh/evict-policy"
+"""Label: the policy of the eviction, instead of the configured one; a job's label takes precedence over a pod's."""
+
+# On pods.
+EVICTION_COST: Final = f"{_GROUP}/eviction-cost"
+"""Annotation or label: pods with a lower cost are evicted first; 2147483647 forbids the eviction. The annotation takes
+precedence."""
+ANNOTATION_POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+"""Annotation: pods with a lower cost are deleted first when a ReplicaSet is scaled down."""
+ANNOTATION_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+"""Annotation: the pod may be evicted although a rule about evictable pods forbids the eviction."""
+ANNOTATION_SOFT_EVICTION: Final = f"{_GROUP}/soft-eviction"
+"""Annotation, written instead of an eviction: asks the pod's owner to end the pod."""
+LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
+"""Label: Koordinator's priority class."""
+LABEL_QOS_CLASS: Final = "koordinator.sh/qosClass"
+"""Label: Koordinator's QoS class."""
+
+# On Reservations that a job created.
+LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"
+"""Label: the component that created the Reservation."""
+CREATED_BY: Final = "dra-reserve-descheduler"
+
+MAX_EVICTION_COST: Final = 2**31 - 1
+"""The cost of a pod that must not be evicted."""

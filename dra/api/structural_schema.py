@@ -1,0 +1,80 @@
+"""Structural schemas of custom resources, generated from the pydantic models that describe the kinds.
+
+References are resolved, optional fields are not nullable, and each path may have a default and additions, such as CEL
+rules.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+SchemaNode = dict[str, Any]
+
+PRESERVE_UNKNOWN_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
+VALIDATIONS: Final = "x-kubernetes-validations"
+_KEPT_KEYWORDS: Final = (
+    *("type", "format", "enum", "description", "required", "minItems", "maxItems", "maxLength"),
+    *(PRESERVE_UNKNOWN_FIELDS, "x-kubernetes-int-or-string"),
+)
+
+
+def validation_rule(rule: str, message: str) -> SchemaNode:
+    """Return one CEL rule; the message begins with the error, since the API server puts the field's path before it."""
+    return {"rule": rule, "message": message}
+
+
+def printer_column(name: str, path: str, text: str = "", *, kind: str = "string", wide: bool = False) -> SchemaNode:
+    """Return a column of ``kubectl get``; a `wide` column needs ``-o wide``."""
+    column = {"name": name, "type": kind, "jsonPath": path}
+    return column | ({"description": text} if text else {}) | ({"priority": 1} if wide else {})
+
+
+def openapi_schema(
+    model: type[BaseModel], *, defaults: Mapping[str, Any], overlays: Mapping[str, SchemaNode]
+) -> SchemaNode:
+    """Return the structural schema of a kind.
+
+    `defaults` and `overlays` map paths such as ``spec.owners[].object`` to the default and to additions.
+    """
+    described = model.model_json_schema(by_alias=True)
+    found = _Generator(described.get("$defs", {}), defaults, overlays).structural(described, "")
+    found["properties"]["metadata"] = {"type": "object"}
+    return {
+        **found,
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, **found["properties"]},
+    }
+
+
+class _Generator:
+    """One model's definitions, defaults and additions, by path."""
+
+    def __init__(self, named: SchemaNode, defaults: Mapping[str, Any], overlays: Mapping[str, SchemaNode]) -> None:
+        self._named = named
+        self._defaults = defaults
+        self._overlays = overlays
+
+    def structural(self, given: SchemaNode, path: str) -> SchemaNode:
+        if "$ref" in given:
+            rest = {key: value for key, value in given.items() if key != "$ref"}
+            given = self._named[given["$ref"].rpartition("/")[2]] | rest
+        if "anyOf" in given:  # optional: absent, not null
+            (wanted,) = (each for each in given["anyOf"] if each.get("type") != "null")
+            outer = {key: value for key, value in given.items() if key not in ("anyOf", "default")}
+            return self.structural(wanted | outer, path)
+        found: SchemaNode = {key: given[key] for key in _KEPT_KEYWORDS if key in given}
+        if path in self._defaults:
+            found["default"] = self._defaults[path]
+        if "properties" in given:
+            found["properties"] = {
+                name: self.structural(each, f"{path}.{name}" if path else name)
+                for name, each in given["properties"].items()
+            }
+        elif isinstance(others := given.get("additionalProperties"), dict):
+            found["additionalProperties"] = self.structural(others, f"{path}{{}}")
+        if "items" in given:
+            found["items"] = self.structural(given["items"], f"{path}[]")
+        found |= self._overlays.get(path, {})
+        if "description" in found:
+            found["description"] = " ".join(found["description"].replace("`", "").split())
+        return found

@@ -1,0 +1,1 @@
+"""Migrations: which PodMigrationJobs may begin (arbitration), and the next step of each."""

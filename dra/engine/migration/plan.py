@@ -1,0 +1,89 @@
+"""The actions of a migration: what `decide` wants written, in order."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from dra.api.migration.model import EvictionPolicy
+from dra.engine.instants import NEVER, WallTime
+from dra.engine.migration.reasons import MigrationReason
+from dra.model.event_type import EventType
+from dra.model.meta import Key, Struct, Uid
+
+
+class MigrationEvent(Struct, frozen=True):
+    """An Event, recorded once the write that it reports has succeeded; on the job, or on the evicted pod."""
+
+    reason: MigrationReason
+    message: str
+    type: EventType = EventType.NORMAL
+
+
+class PatchJob(Struct, frozen=True):
+    """Patch metadata and spec of the job, on condition that the resourceVersion is the one that was decided on."""
+
+    body: Mapping[str, Any]
+
+
+class PatchJobStatus(Struct, frozen=True):
+    """Patch the status of the job, on condition that the resourceVersion is the one that was decided on."""
+
+    body: Mapping[str, Any]
+    events: tuple[MigrationEvent, ...] = ()
+
+
+class ReadPod(Struct, frozen=True):
+    """Read a pod live: its whole template is needed, or the watch does not show the pod."""
+
+    key: Key
+
+
+class ReadReservation(Struct, frozen=True):
+    """Read a Reservation live that the watch does not show."""
+
+    name: str
+
+
+class CreateReservation(Struct, frozen=True):
+    """Create the Reservation of the job; one that exists by this name is the job's already."""
+
+    manifest: Mapping[str, Any]
+
+
+class EvictPod(Struct, frozen=True):
+    """End the pod, on condition of its uid.
+
+    Before the request, the pod and the Reservation are read live: the pod must have this uid and not be terminating,
+    and the Reservation must still be free for its replacement.
+    """
+
+    key: Key
+    uid: Uid
+    policy: EvictionPolicy
+    delete_options: Mapping[str, Any]
+    reservation: str = ""
+    """Name of the Reservation that must be Available; empty in mode EvictDirectly."""
+    reason: str = ""
+    """Reason of the eviction, for the Event on the pod."""
+
+
+class DeleteReservation(Struct, frozen=True):
+    """Delete the Reservation that the job created, on condition of its uid."""
+
+    name: str
+    uid: Uid
+
+
+class DeleteJob(Struct, frozen=True):
+    """Delete the job: it ended long enough ago."""
+
+
+MigrationAction: TypeAlias = (
+    PatchJob | PatchJobStatus | ReadPod | ReadReservation | CreateReservation | EvictPod | DeleteReservation | DeleteJob
+)
+
+
+class MigrationPlan(Struct, frozen=True):
+    """The actions for a job, and when to decide again."""
+
+    actions: tuple[MigrationAction, ...] = ()
+    wake_at: WallTime = NEVER

@@ -1,0 +1,75 @@
+"""A PodMigrationJob with everything that one decision about it reads, and the pods that migrations read."""
+
+from typing import Any
+
+from dra.api.migration.model import PodMigrationJob
+from dra.api.reservations.model import Reservation
+from dra.model.meta import Key, Struct, Uid
+from dra.model.pods import Pod, PodSpec, PodStatus, Volume
+from dra.model.scheduling import DEFAULT_SCHEDULER
+
+
+class MigrationVolume(Volume, frozen=True):
+    """``spec.volumes[]`` of a Pod: the kinds that concern evictions have a field."""
+
+    empty_dir: dict[str, object] | None = None
+    host_path: dict[str, object] | None = None
+
+
+class MigrationPodSpec(PodSpec, frozen=True):
+    """``spec`` of a Pod, with the fields that migrations read."""
+
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority_class_name: str = ""
+    volumes: list[MigrationVolume] | None = None  # type: ignore[assignment]  # lists are invariant; nobody appends
+
+
+class MigrationPodStatus(PodStatus, frozen=True):
+    """``status`` of a Pod, with the fields that migrations read."""
+
+    qos_class: str = ""
+
+
+class MigrationPod(Pod, frozen=True):
+    """A Pod with all fields that migrations read."""
+
+    spec: MigrationPodSpec = MigrationPodSpec()
+    status: MigrationPodStatus = MigrationPodStatus()
+
+
+class ClaimReach(Struct, frozen=True):
+    """The nodes that a claim named by a pod (``resourceClaimName``) can be used on."""
+
+    key: Key
+    exists: bool = True
+    pinned_node: str = ""
+    """The only node that the claim's allocation can be used on; empty if not allocated or on several nodes."""
+    other_nodes: bool = True
+    """Whether a node other than the pod's can use the allocation; True for a claim without an allocation."""
+
+
+class JobView(Struct, frozen=True):
+    """A job with everything that a decision about it reads."""
+
+    job: PodMigrationJob
+    pod: MigrationPod | None = None
+    """The pod of ``spec.podRef``, by its name; its uid may be another than ``spec.podRef.uid``."""
+    pod_gone: bool = False
+    """Whether a live read showed that no pod of the name exists."""
+    pod_template: dict[str, Any] | None = None
+    """Metadata and spec of the pod as the API has them; None if not read yet (`ReadPod` reads them)."""
+    claims: tuple[ClaimReach, ...] = ()
+    """The claims that the pod names, when `pod_template` is given."""
+    reservation: Reservation | None = None
+    """The Reservation that ``spec.reservationOptions.reservationRef`` names, or else the one named by the job's uid."""
+    reservation_gone: bool = False
+    """Whether a live read showed that the Reservation does not exist."""
+    bound_pod: MigrationPod | None = None
+    """The pod that ``status.currentOwners`` of the Reservation names first."""
+    bound_pod_gone: bool = False
+    create_error: str = ""
+    """Error of the API server when the Reservation was to be created; empty if there was none."""
+    evict_error: str = ""
+    """Error of the API server for the last eviction, which will be tried again; empty if there was none."""
+    evicted: Uid = Uid("")
+    """Uid of the pod that this process evicted, or seen ending by a live read; empty if none."""
