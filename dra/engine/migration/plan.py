@@ -19,20 +19,23 @@ class MigrationEvent(Struct, frozen=True):
 
 
 class PatchJob(Struct, frozen=True):
-    """Patch metadata and spec of the job, on condition that the resourceVersion is the one that was decided on."""
+    """Patch metadata and spec of the job, on condition of the resourceVersion that was decided on (in the body)."""
 
     body: Mapping[str, Any]
 
 
 class PatchJobStatus(Struct, frozen=True):
-    """Patch the status of the job, on condition that the resourceVersion is the one that was decided on."""
+    """Patch the status of the job, on condition of the resourceVersion that was decided on (in the body)."""
 
     body: Mapping[str, Any]
     events: tuple[MigrationEvent, ...] = ()
 
 
 class ReadPod(Struct, frozen=True):
-    """Read a pod live: its whole template is needed, or the watch does not show the pod."""
+    """Read a pod live: its whole template is needed, or the watch does not show the pod.
+
+    The answer fills `pod` and `pod_template`, or `bound_pod`, or says that the pod is gone.
+    """
 
     key: Key
 
@@ -67,10 +70,15 @@ class EvictPod(Struct, frozen=True):
 
 
 class DeleteReservation(Struct, frozen=True):
-    """Delete the Reservation that the job created, on condition of its uid."""
+    """Delete the Reservation that the job created, on condition of its uid and resourceVersion.
+
+    The status names an owner pod before the pod is bound, so the resourceVersion proves that no pod uses the
+    Reservation.
+    """
 
     name: str
     uid: Uid
+    resource_version: str
 
 
 class DeleteJob(Struct, frozen=True):
@@ -87,3 +95,8 @@ class MigrationPlan(Struct, frozen=True):
 
     actions: tuple[MigrationAction, ...] = ()
     wake_at: WallTime = NEVER
+
+
+def act(action: MigrationAction | None, *, wake_at: WallTime = NEVER) -> MigrationPlan:
+    """Return the plan with one action; without an action the job waits."""
+    return MigrationPlan(actions=() if action is None else (action,), wake_at=wake_at)

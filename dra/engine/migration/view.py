@@ -1,9 +1,13 @@
 """A PodMigrationJob with everything that one decision about it reads, and the pods that migrations read."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from dra.api.migration.model import PodMigrationJob
+from pydantic import ValidationError
+
+from dra.api.migration.model import PodMigrationJob, PodMigrationJobMetadata, PodMigrationJobSpec, PodMigrationJobStatus
 from dra.api.reservations.model import Reservation
+from dra.engine.instants import WallTime
 from dra.model.meta import Key, Struct, Uid
 from dra.model.pods import Pod, PodSpec, PodStatus, Volume
 from dra.model.scheduling import DEFAULT_SCHEDULER
@@ -52,6 +56,8 @@ class JobView(Struct, frozen=True):
     """A job with everything that a decision about it reads."""
 
     job: PodMigrationJob
+    parse_error: str = ""
+    """Fields of the job that cannot be read; then `job` is an `unreadable_job`, whose spec is empty."""
     pod: MigrationPod | None = None
     """The pod of ``spec.podRef``, by its name; its uid may be another than ``spec.podRef.uid``."""
     pod_gone: bool = False
@@ -65,11 +71,24 @@ class JobView(Struct, frozen=True):
     reservation_gone: bool = False
     """Whether a live read showed that the Reservation does not exist."""
     bound_pod: MigrationPod | None = None
-    """The pod that ``status.currentOwners`` of the Reservation names first."""
+    """The pod of ``status.podRef`` of the job, or else the pod that the Reservation's ``currentOwners`` names first."""
     bound_pod_gone: bool = False
+    """Whether a live read showed that this pod does not exist."""
     create_error: str = ""
     """Error of the API server when the Reservation was to be created; empty if there was none."""
     evict_error: str = ""
     """Error of the API server for the last eviction, which will be tried again; empty if there was none."""
+    evict_failed_at: WallTime = 0.0
+    """When the last eviction failed."""
     evicted: Uid = Uid("")
     """Uid of the pod that this process evicted, or seen ending by a live read; empty if none."""
+
+
+def unreadable_job(content: Mapping[str, Any]) -> PodMigrationJob:
+    """Return a job whose spec cannot be read, with an empty spec; its status stays if that can be read."""
+    try:
+        status = PodMigrationJobStatus.model_validate(content.get("status") or {}, by_alias=True, by_name=False)
+    except ValidationError:
+        status = PodMigrationJobStatus()
+    metadata = PodMigrationJobMetadata.model_validate(content.get("metadata") or {}, by_alias=True, by_name=False)
+    return PodMigrationJob(metadata=metadata, spec=PodMigrationJobSpec(), status=status)

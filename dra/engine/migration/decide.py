@@ -1,0 +1,157 @@
+"""The next step of a PodMigrationJob: a pure function of what is observed.
+
+A plan has at most one action, and everything that a later decision needs is in the API by then. So a job continues the
+same way after a crash between any two writes, and an action whose effect is not visible yet is planned again: each is
+harmless when repeated (names are uids, patches have a resourceVersion, evictions and deletions a uid).
+
+Order of a migration with a Reservation: pin the pod's uid, begin (phase Running), create the Reservation and refer to
+it (`reserving`), evict the pod once the Reservation is Available, and wait for the pod that uses it (`evicting`). Two
+writes come before what they announce: condition Eviction before the eviction, phase Failed before the deletion of the
+Reservation.
+
+The time to live counts from the creation, also while the job is paused or waits for arbitration. Each failure leads to
+the deletion of a Reservation that the job created and no pod uses. (Koordinator stops the time of paused jobs, and
+deletes after timeouts only.)
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.descheduler_configuration import MINUTE, MigrationControllerArgs
+from dra.api.durations import SECOND, format_duration
+from dra.api.migration.model import MigrationMode, MigrationPhase, PodMigrationJob
+from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
+from dra.engine.instants import NEVER, WallTime
+from dra.engine.migration import evicting, reserving
+from dra.engine.migration.conditions import FALSE, report_failure, report_running, report_waiting, spec_write
+from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, ReadPod, act
+from dra.engine.migration.pod_state import PodState, pod_state
+from dra.engine.migration.reasons import MigrationReason
+from dra.engine.migration.reservation_fit import is_used
+from dra.engine.migration.reservation_manifest import is_created_by
+from dra.engine.migration.view import JobView
+from dra.model.meta import Uid
+
+ENDED_PHASES: Final = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
+
+RETENTION: Final = 5 * MINUTE
+"""Nanoseconds for which an ended job stays beyond its time to live, so that users can read its status."""
+RETENTION_WITHOUT_TTL: Final = 30 * MINUTE
+"""Nanoseconds after its creation for which an ended job without a time to live stays."""
+
+
+def decide(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    """Return the next action for a job, and when to decide again."""
+    job = view.job
+    if job.metadata.deletion_timestamp is not None:
+        return act(_delete_unused_reservation(view))
+    if job.status.phase in ENDED_PHASES:
+        return _clean_up(view, args=args, now=now)
+    if view.parse_error:
+        return act(report_failure(job, MigrationReason.INVALID, view.parse_error, now=now))
+    deadline = timeout(job, args=args)
+    if deadline <= now:
+        return act(report_failure(job, MigrationReason.TIMEOUT, _timeout_message(view, args=args), now=now))
+    plan = _next_step(view, args=args, now=now)
+    return msgspec.structs.replace(plan, wake_at=min(plan.wake_at, deadline))
+
+
+def has_passed_arbitration(job: PodMigrationJob) -> bool:
+    """Return whether a job may begin."""
+    return job.metadata.annotations.get(ANNOTATION_PASSED_ARBITRATION) == "true"
+
+
+def effective_ttl(job: PodMigrationJob, *, args: MigrationControllerArgs) -> int:
+    """Return the time to live of a job in nanoseconds; 0 means unlimited."""
+    return args.default_job_ttl if job.spec.ttl is None else job.spec.ttl
+
+
+def effective_mode(job: PodMigrationJob, *, args: MigrationControllerArgs) -> MigrationMode:
+    """Return the mode of a job."""
+    return job.spec.mode or args.default_job_mode
+
+
+def timeout(job: PodMigrationJob, *, args: MigrationControllerArgs) -> WallTime:
+    """Return when an unfinished job fails."""
+    return _after_creation(job, effective_ttl(job, args=args) or None)
+
+
+def _after_creation(job: PodMigrationJob, nanoseconds: int | None) -> WallTime:
+    created = job.metadata.creation_timestamp
+    return NEVER if created is None or nanoseconds is None else created.timestamp() + nanoseconds / SECOND
+
+
+def _next_step(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    if view.job.status.phase is MigrationPhase.PENDING:
+        return _begin(view, args=args, now=now)
+    if effective_mode(view.job, args=args) is MigrationMode.EVICT_DIRECTLY:
+        return evicting.evict_directly(view, args=args, now=now)
+    if evicting.has_evicted(view):
+        return evicting.follow_replacement(view, now=now)
+    if reserving.has_node(view):
+        return evicting.evict(view, args=args, now=now)
+    return reserving.reserve(view, args=args, now=now, ttl=effective_ttl(view.job, args=args))
+
+
+def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    job = view.job
+    given = job.spec.pod_ref
+    if not given.namespace or not given.name:
+        text = "spec.podRef: namespace and name are required"
+        return act(report_failure(job, MigrationReason.INVALID_POD_REF, text, now=now))
+    state = pod_state(view)
+    if state is PodState.UNSEEN:
+        return act(ReadPod(key=(given.namespace, given.name)))
+    if state is PodState.GONE or view.pod is None:
+        return act(report_failure(job, MigrationReason.MISSING_POD, reserving.missing_pod_message(view), now=now))
+    if not has_passed_arbitration(job):
+        paused = job.spec.paused
+        text = "spec.paused is true; the time to live goes on"
+        return act(report_waiting(job, MigrationReason.PAUSED, text, now=now) if paused else None)
+    if job.spec.paused:
+        return act(None)
+    pins: dict[str, Any] = {}
+    if not given.uid:
+        pins["podRef"] = {"uid": view.pod.metadata.uid}
+    if job.spec.ttl is None:
+        pins["ttl"] = format_duration(args.default_job_ttl)
+    if job.spec.mode is None:  # a changed default must not change how a job that has begun goes on
+        pins["mode"] = args.default_job_mode.value
+    return act(spec_write(job, pins) if pins else report_running(job, now=now))
+
+
+def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:
+    ttl = format_duration(effective_ttl(view.job, args=args))
+    waiting = next((each for each in reversed(view.job.status.conditions) if each.status == FALSE), None)
+    if waiting is None:
+        rest = "; it waited for arbitration" if view.job.status.phase is MigrationPhase.PENDING else ""
+        return f"the job has not ended within its ttl of {ttl}{rest}"
+    return (
+        f"the job has not ended within its ttl of {ttl}; {waiting.type} is False: {waiting.message or waiting.reason}"
+    )
+
+
+def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    job = view.job
+    if job.status.phase is not MigrationPhase.SUCCEEDED and (unused := _delete_unused_reservation(view)):
+        return act(unused)
+    ttl = effective_ttl(job, args=args)
+    due = _after_creation(job, ttl + RETENTION if ttl else RETENTION_WITHOUT_TTL)
+    moments = [
+        moment for each in job.status.conditions if (moment := each.last_probe_time or each.last_transition_time)
+    ]
+    if moments:  # a job without a time to live may have taken longer, and ended only now
+        due = max(due, max(moments).timestamp() + RETENTION / SECOND)
+    return act(DeleteJob(), wake_at=due) if due <= now else MigrationPlan(wake_at=due)
+
+
+def _delete_unused_reservation(view: JobView) -> DeleteReservation | None:
+    """Return the deletion of the Reservation that the job created; None if a pod uses it, or the user supplied it."""
+    found = view.reservation
+    if found is None or not is_created_by(view.job, found.metadata.name) or is_used(found):
+        return None
+    meta = found.metadata
+    if meta.deletion_timestamp is not None:
+        return None
+    return DeleteReservation(name=meta.name, uid=Uid(meta.uid), resource_version=meta.resource_version)

@@ -1,0 +1,35 @@
+"""The devices of a pod, as far as they prevent its migration (rule 11).
+
+The template of the Reservation has the pod's ``resourceClaims``. Claims from templates are generated and allocated for
+the Reservation, on the new node, and handed over to the replacement. A claim by name exists once: where its allocation
+is bound to the old node, no other node can run the replacement. Claims of a PodGroup, and those that the scheduler
+creates for extended resources, are never held by a Reservation.
+"""
+
+from dra.engine.migration.view import ClaimReach, MigrationPod
+
+
+def claims_refusal(pod: MigrationPod, claims: tuple[ClaimReach, ...]) -> str:
+    """Return why the devices of a pod prevent its migration, and what to do; empty if they do not."""
+    name = f"pod {'/'.join(pod.metadata.key)}"
+    if (extended := pod.status.extended_resource_claim_status) is not None:
+        return (
+            f"{name}: uses devices as extended resources (claim {extended.resource_claim_name}), which no Reservation "
+            "holds; let its workload request the devices by a ResourceClaimTemplate"
+        )
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name and pod.spec.resource_claims:
+        return (
+            f"{name}: its claims belong to PodGroup {group.pod_group_name}, and no Reservation holds the claims of a "
+            "group; migrate the group as a whole, by its workload"
+        )
+    for claim in claims:
+        if not claim.exists:
+            return f"{name}: claim {'/'.join(claim.key)} does not exist; create the claim, or delete the pod"
+        if not claim.other_nodes:
+            where = f" on node {claim.pinned_node}" if claim.pinned_node else ""
+            return (
+                f"{name}: claim {'/'.join(claim.key)} is allocated{where}, and no other node can use its devices; "
+                "let the workload request devices by a ResourceClaimTemplate, or end all pods of the claim first"
+            )
+    return ""

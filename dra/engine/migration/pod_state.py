@@ -1,0 +1,45 @@
+"""The state of the pod that a job migrates.
+
+A pod that the watch does not show proves nothing: only a live read shows that the pod is gone, or another pod of the
+same name.
+"""
+
+from enum import StrEnum
+
+from dra.engine.migration.view import JobView
+from dra.model.meta import Uid
+
+
+class PodState(StrEnum):
+    """The state of the pod that a job migrates."""
+
+    UNSEEN = "Unseen"
+    """The watch does not show the pod; a live read has to."""
+    PRESENT = "Present"
+    TERMINATING = "Terminating"
+    """Being deleted, by an eviction or by another client."""
+    FAILED = "Failed"
+    """The containers have ended with an error; a workload replaces such a pod."""
+    FINISHED = "Finished"
+    """The containers have ended as they should; nothing is left to migrate."""
+    GONE = "Gone"
+
+
+def pod_state(view: JobView) -> PodState:
+    """Return the state of the pod that a job migrates."""
+    pod, wanted = view.pod, view.job.spec.pod_ref.uid
+    if view.pod_gone or (wanted and template_uid(view) not in ("", wanted)):
+        return PodState.GONE
+    if pod is None:
+        return PodState.UNSEEN
+    if wanted and pod.metadata.uid != wanted:
+        return PodState.GONE
+    if pod.metadata.deleting:
+        return PodState.TERMINATING
+    return {"Failed": PodState.FAILED, "Succeeded": PodState.FINISHED}.get(pod.status.phase, PodState.PRESENT)
+
+
+def template_uid(view: JobView) -> Uid:
+    """Return the uid of the pod that was read live; empty if none was."""
+    metadata = (view.pod_template or {}).get("metadata") or {}
+    return Uid(metadata.get("uid") or "")

@@ -1,0 +1,153 @@
+"""The Reservation that a job creates: room for the pod that replaces the migrated pod, on another node.
+
+The name is the job's uid, so there is at most one, however often and by whichever replica it is created. The job is the
+controller of its Reservation: the garbage collector deletes the Reservation with the job.
+
+A template of the user (``spec.reservationOptions.template``) is the base, and its gaps are filled from the pod. Fixed
+are the name, ``allocateOnce`` and the exclusion of the pod's node: without those a job could evict a pod for nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dra.api.durations import format_duration
+from dra.api.migration import model as migration_model
+from dra.api.migration import well_known
+from dra.api.migration.model import PodMigrationJob
+from dra.api.reservations import model as reservation_model
+from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED, LABEL_RESERVATION_ORDER
+from dra.engine.instants import WallTime
+from dra.model.meta import Uid
+
+_OWN_PREFIX: Final = "reserve.dra/"
+_DROPPED_ANNOTATIONS: Final = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",  # as large as the object itself
+        "kubernetes.io/config.hash",  # these four make a pod a static one
+        "kubernetes.io/config.mirror",
+        "kubernetes.io/config.seen",
+        "kubernetes.io/config.source",
+        ANNOTATION_RESERVATION_ALLOCATED,  # written by the scheduler
+    }
+)
+_DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralContainers"})
+"""Fields of a pod's spec that describe this pod alone, not its replacement."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def reservation_manifest(
+    job: PodMigrationJob, pod: Mapping[str, Any], *, ttl: int, pending: bool, now: WallTime
+) -> dict[str, Any]:
+    """Return the Reservation that a job creates.
+
+    `pod` is the pod as in the API, `ttl` the job's time to live in nanoseconds (0: unlimited), `pending` is whether the
+    pod has no node yet: then the Reservation is for this very pod.
+    """
+    given = job.spec.reservation_options.template if job.spec.reservation_options else None
+    metadata, spec = _mapping(given, "metadata"), dict(_mapping(given, "spec"))
+    lifetime = {} if "ttl" in spec or "expires" in spec else {"ttl": format_duration(ttl)}
+    return {
+        "apiVersion": reservation_model.API_VERSION,
+        "kind": reservation_model.KIND,
+        "metadata": {
+            "name": job.metadata.uid,
+            "labels": {
+                LABEL_RESERVATION_ORDER: str(int(now * 1000)),
+                **_mapping(metadata, "labels"),
+                well_known.LABEL_CREATED_BY: well_known.CREATED_BY,
+            },
+            "annotations": dict(_mapping(metadata, "annotations")),
+            "ownerReferences": [
+                {
+                    "apiVersion": migration_model.API_VERSION,
+                    "kind": migration_model.KIND,
+                    "name": job.metadata.name,
+                    "uid": job.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            **spec,
+            **lifetime,
+            "template": _template(_mapping(spec, "template"), pod),
+            "owners": spec.get("owners") or _owners(pod, pending=pending),
+            "allocateOnce": True,
+        },
+    }
+
+
+def controller_reference(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the owner reference of a pod's controller; None for a pod without a controller."""
+    references = _mapping(pod, "metadata").get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
+
+
+def _owners(pod: Mapping[str, Any], *, pending: bool) -> list[dict[str, Any]]:
+    metadata, controller = _mapping(pod, "metadata"), controller_reference(pod)
+    if pending or controller is None:
+        return [{"object": {name: metadata[name] for name in ("uid", "name", "namespace") if metadata.get(name)}}]
+    reference = {name: controller[name] for name in ("apiVersion", "kind", "name", "uid") if controller.get(name)}
+    return [{"controller": {**reference, "controller": True, "namespace": metadata.get("namespace", "")}}]
+
+
+def _template(given: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod template of the Reservation: the user's, with gaps filled from the pod."""
+    metadata = _mapping(pod, "metadata")
+    of_pod = {
+        "namespace": metadata.get("namespace", ""),
+        "labels": _retained(_mapping(metadata, "labels")),
+        "annotations": _retained(_mapping(metadata, "annotations")),
+    }
+    spec = _mapping(given, "spec") or {
+        name: value for name, value in _mapping(pod, "spec").items() if name not in _DROPPED_FIELDS
+    }
+    node = _mapping(pod, "spec").get("nodeName") or ""
+    return {
+        **given,
+        "metadata": {**of_pod, **_mapping(given, "metadata")},
+        "spec": {**spec, "affinity": exclude_node(node, _mapping(spec, "affinity"))} if node else dict(spec),
+    }
+
+
+def _retained(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return labels or annotations that describe the replacement, too."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in _DROPPED_ANNOTATIONS and not name.startswith(_OWN_PREFIX)
+    }
+
+
+def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an affinity that excludes a node as well, in each of its required node selector terms."""
+    of_nodes = _mapping(affinity, "nodeAffinity")
+    terms = _mapping(of_nodes, _REQUIRED).get("nodeSelectorTerms")
+    other = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    required = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), other]} if isinstance(term, Mapping) else term
+        for term in (terms if isinstance(terms, list) and terms else [{}])
+    ]
+    return {**affinity, "nodeAffinity": {**of_nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
+
+
+def is_created_by(job: PodMigrationJob, name: str) -> bool:
+    """Return whether a Reservation of the given name is the one that a job creates, not one that the user supplied."""
+    return bool(name) and name == job.metadata.uid
+
+
+def created_reference(job: PodMigrationJob, uid: Uid) -> dict[str, str]:
+    """Return the reference of a job to the Reservation that it created."""
+    return {
+        "apiVersion": reservation_model.API_VERSION,
+        "kind": reservation_model.KIND,
+        "name": job.metadata.uid,
+        "uid": uid,
+    }
+
+
+def _mapping(given: object, field: str) -> Mapping[str, Any]:
+    """Return a field that has to be an object; empty if it is absent or of another type."""
+    found = given.get(field) if isinstance(given, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,217 @@
+"""The first half of a migration: the Reservation of a job, until it has a node.
+
+A pod that ends meanwhile fails the job: nothing has been evicted, and room for its replacement is not held yet.
+"""
+
+from typing import Final
+
+from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.object_fields import ObjectReference
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.engine.instants import WallTime
+from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, spec_write
+from dra.engine.migration.plan import CreateReservation, MigrationEvent, MigrationPlan, ReadPod, ReadReservation, act
+from dra.engine.migration.pod_state import PodState, pod_state
+from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
+from dra.engine.migration.refusals import policy_refusal, reservation_refusal
+from dra.engine.migration.reservation_fit import is_used, misfit
+from dra.engine.migration.reservation_manifest import created_reference, is_created_by, reservation_manifest
+from dra.engine.migration.view import JobView
+from dra.engine.reservations.lifecycle import CLAIMS_UNSUPPORTED_MESSAGE
+from dra.engine.reservations.phases import CONDITION_SCHEDULED
+from dra.model.event_type import EventType
+from dra.model.meta import Uid
+
+_CREATED: Final = MigrationConditionType.RESERVATION_CREATED
+_SCHEDULED: Final = MigrationConditionType.RESERVATION_SCHEDULED
+_PLACED_PHASES: Final = frozenset({ReservationPhase.AVAILABLE, ReservationPhase.SUCCEEDED})
+
+
+def has_node(view: JobView) -> bool:
+    """Return whether the job has reported the node of its Reservation."""
+    return is_true(view.job, _SCHEDULED)
+
+
+def reservation_reference(view: JobView) -> ObjectReference | None:
+    """Return the job's reference to its Reservation; None if there is none yet."""
+    options = view.job.spec.reservation_options
+    given = options.reservation_ref if options is not None else None
+    return given if given is not None and given.name else None
+
+
+def missing_pod_message(view: JobView) -> str:
+    """Return the message about a pod that is gone."""
+    given = view.job.spec.pod_ref
+    uid = f" with uid {given.uid}" if given.uid else ""
+    return f'Pod "{given.namespace}/{given.name}"{uid} does not exist'
+
+
+def reserve(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl: int) -> MigrationPlan:
+    """Return the next action until the Reservation has a node."""
+    job, found, reference = view.job, view.reservation, reservation_reference(view)
+    if found is None and reference is not None:
+        return _missing_reservation(view, reference, now=now)
+    if found is None:
+        return _create(view, args=args, now=now, ttl=ttl)
+    if reference is None:
+        changes = {"reservationOptions": {"reservationRef": created_reference(job, Uid(found.metadata.uid))}}
+        return act(spec_write(job, changes))
+    if (lost := lost_reservation(view, now=now)) is not None:
+        return lost
+    if not is_true(job, _CREATED):
+        return _accept(view, found, args=args, now=now)
+    return _await_node(view, found, args=args, now=now)
+
+
+def lost_reservation(view: JobView, *, now: WallTime) -> MigrationPlan | None:
+    """Return the plan for a Reservation that is gone, replaced, being deleted or expired; None for any other."""
+    reference, found = reservation_reference(view), view.reservation
+    if reference is None:
+        return None
+    if found is None:
+        return _missing_reservation(view, reference, now=now)
+    meta, reason, text = found.metadata, MigrationReason.MISSING_RESERVATION, ""
+    if reference.uid and reference.uid != meta.uid:
+        text = f'Reservation "{meta.name}" with uid {reference.uid} does not exist; its name belongs to another one'
+    elif meta.deletion_timestamp is not None and not is_used(found):
+        text = f'Reservation "{meta.name}" is being deleted'
+    elif found.status.phase is ReservationPhase.FAILED:
+        ready = found.status.condition("Ready")
+        cause = f": {ready.message}" if ready is not None and ready.message else ""
+        reason, text = MigrationReason.RESERVATION_EXPIRED, f'Reservation "{meta.name}" has expired{cause}'
+    return act(report_failure(view.job, reason, text, now=now)) if text else None
+
+
+def _missing_reservation(view: JobView, reference: ObjectReference, *, now: WallTime) -> MigrationPlan:
+    if not view.reservation_gone:
+        return act(ReadReservation(name=reference.name))
+    text = f'Reservation "{reference.name}" does not exist'
+    return act(report_failure(view.job, MigrationReason.MISSING_RESERVATION, text, now=now))
+
+
+def is_for_pending_pod(view: JobView) -> bool:
+    """Return whether the Reservation is for the job's own pod, which has no node yet: then nothing is evicted."""
+    job, pod = view.job, view.pod
+    if job.status.condition(MigrationConditionType.POD_SCHEDULED) is not None:
+        return True
+    owners = view.reservation.spec.owners if view.reservation is not None else ()
+    uid = job.spec.pod_ref.uid
+    if uid and any(owner.object is not None and owner.object.uid == uid for owner in owners):
+        return True
+    return pod is not None and not pod.spec.node_name
+
+
+def unmovable(view: JobView, *, now: WallTime) -> MigrationPlan | None:
+    """Return the plan for a pod that cannot be migrated now, before its Reservation has a node; None if it can."""
+    job, state = view.job, pod_state(view)
+    given = job.spec.pod_ref
+    match state:
+        case PodState.UNSEEN:
+            return act(ReadPod(key=(given.namespace, given.name)))
+        case PodState.GONE:
+            return act(report_failure(job, MigrationReason.MISSING_POD, missing_pod_message(view), now=now))
+        case PodState.TERMINATING:
+            text = f'Pod "{given.namespace}/{given.name}" is being deleted already'
+        case PodState.FAILED | PodState.FINISHED:
+            text = f'Pod "{given.namespace}/{given.name}" has ended: nothing is left to migrate'
+        case PodState.PRESENT:
+            return None
+    return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
+
+
+def _create(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl: int) -> MigrationPlan:
+    job = view.job
+    if (stop := _stop(view, args=args, now=now)) is not None:
+        return stop
+    if view.create_error:
+        return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, view.create_error, now=now))
+    template = view.pod_template or {}
+    pending = is_for_pending_pod(view)
+    manifest = reservation_manifest(job, template, ttl=ttl, pending=pending, now=now)
+    try:
+        text = misfit(parse_reservation(manifest), template, pending=pending)
+    except MalformedReservationError as error:
+        text = f"spec.reservationOptions.template: {error}"
+        return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, text, now=now))
+    if text:
+        return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
+    return act(CreateReservation(manifest=manifest))
+
+
+def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan | None:
+    """Return the plan for a job that must not take a Reservation, or not yet; None if it may."""
+    job = view.job
+    if (stop := unmovable(view, now=now)) is not None:
+        return stop
+    if job.spec.paused:
+        return act(None)
+    pod = view.pod
+    if pod is None or view.pod_template is None:
+        return act(ReadPod(key=(job.spec.pod_ref.namespace, job.spec.pod_ref.name)))
+    options = job.spec.reservation_options
+    given = options.template.get("spec") if options is not None and options.template is not None else None
+    has_owners = reservation_reference(view) is not None or bool(isinstance(given, dict) and given.get("owners"))
+    text = policy_refusal(job, pod, args=args) or reservation_refusal(
+        pod, view.pod_template, view.claims, args=args, has_owners=has_owners
+    )
+    return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now)) if text else None
+
+
+def _accept(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    """Return the plan that takes a Reservation into use: the job's own, or a supplied one that suits the pod."""
+    job, name = view.job, found.metadata.name
+    step = Step(type=_CREATED)
+    if is_created_by(job, name):
+        event = MigrationEvent(
+            reason=MigrationReason.RESERVATION_CREATED, message=f'Successfully create Reservation "{name}"'
+        )
+        return act(report_step(job, step, now=now, event=event))
+    if (stop := _stop(view, args=args, now=now)) is not None:
+        return stop
+    text = unsuitable(view, found)
+    if text:
+        return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
+    return act(report_step(job, step, now=now))
+
+
+def unsuitable(view: JobView, found: Reservation) -> str:
+    """Return why the replacement of a pod cannot use the Reservation; empty if it can. The pod has been read live."""
+    name, old_node = found.metadata.name, view.pod.spec.node_name if view.pod is not None else ""
+    if old_node and found.status.node_name == old_node:
+        return f'Reservation "{name}" is on node "{old_node}", where the Pod runs already'
+    if is_used(found):
+        return f'Reservation "{name}" is already bound by another Pod'
+    return misfit(found, view.pod_template or {}, pending=is_for_pending_pod(view))
+
+
+def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+    job, name, status = view.job, found.metadata.name, found.status
+    if status.phase in _PLACED_PHASES and status.node_name:
+        event = MigrationEvent(
+            reason=MigrationReason.RESERVATION_SCHEDULED,
+            message=f'Assigned Reservation "{name}" to node "{status.node_name}"',
+        )
+        old_node = view.pod.spec.node_name if view.pod is not None else ""
+        if old_node == status.node_name and pod_state(view) is PodState.PRESENT and not is_for_pending_pod(view):
+            return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, unsuitable(view, found), now=now))
+        return act(report_step(job, Step(type=_SCHEDULED, node_name=status.node_name), now=now, event=event))
+    if pod_state(view) is not PodState.TERMINATING and (stop := unmovable(view, now=now)) is not None:
+        return stop
+    scheduled = status.condition(CONDITION_SCHEDULED)
+    if scheduled is None or scheduled.status != "False":
+        return act(None)
+    text = scheduled.message or scheduled.reason
+    due = _since_creation(view, found) + args.unschedulable_seconds
+    if due <= now or scheduled.message == CLAIMS_UNSUPPORTED_MESSAGE:  # the mode does not change while it waits
+        text = f'Reservation "{name}" cannot be scheduled: {text}'
+        return act(report_failure(job, MigrationReason.UNSCHEDULABLE, text, now=now))
+    step = Step(type=_SCHEDULED, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)
+    event = MigrationEvent(reason=MigrationReason.UNSCHEDULABLE, message=text, type=EventType.WARNING)
+    return act(report_step(job, step, now=now, event=event), wake_at=due)
+
+
+def _since_creation(view: JobView, found: Reservation) -> WallTime:
+    """Return when the job began to wait for the Reservation: its creation, or later for a supplied one."""
+    created = view.job.status.condition(_CREATED)
+    moments = [found.metadata.creation_timestamp, created.last_transition_time if created is not None else None]
+    return max((each.timestamp() for each in moments if each is not None), default=0.0)
