@@ -11,6 +11,7 @@ from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.messages.texts import Guidance
+from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
@@ -49,6 +50,9 @@ def page() -> str:
                 for why, each in REJECTION_GUIDANCE.items()
             ],
         ),
+        "## Of PodMigrationJobs\n",
+        "Reasons of conditions, failures and Events.\n",
+        _guidance_table(MIGRATION_REASON_GUIDANCE.items()),
         "## Of the kubelet plugin\n",
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",

@@ -10,6 +10,8 @@ from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE, CpuFailureReason
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import IMPAIRMENTS, Impairment
+from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
+from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
@@ -21,6 +23,7 @@ SETS = {
     ProblemCode: PROBLEM_GUIDANCE,
     ReservationReason: RESERVATION_REASON_GUIDANCE,
     RejectionReason: REJECTION_GUIDANCE,
+    MigrationReason: MIGRATION_REASON_GUIDANCE,
     Impairment: IMPAIRMENTS,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
 }
