@@ -34,14 +34,14 @@ class PatchJobStatus(Struct, frozen=True):
 class ReadPod(Struct, frozen=True):
     """Read a pod live: its whole template is needed, or the watch does not show the pod.
 
-    The answer fills `pod` and `pod_template`, or `bound_pod`, or says that the pod is gone.
+    The answer fills `pod` and `pod_template`, or `bound_pod`; if the pod is gone, `pod_gone` or `bound_pod_gone`.
     """
 
     key: Key
 
 
 class ReadReservation(Struct, frozen=True):
-    """Read a Reservation live that the watch does not show."""
+    """Read a Reservation live that the watch does not show; the answer fills `reservation` or `reservation_gone`."""
 
     name: str
 

@@ -17,6 +17,7 @@ from dra.engine.migration.refusals import policy_refusal, reservation_refusal
 from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.reservation_manifest import created_reference, is_created_by, reservation_manifest
 from dra.engine.migration.view import JobView
+from dra.engine.reservations import reservation_info
 from dra.engine.reservations.lifecycle import CLAIMS_UNSUPPORTED_MESSAGE
 from dra.engine.reservations.phases import CONDITION_SCHEDULED
 from dra.model.event_type import EventType
@@ -75,7 +76,7 @@ def lost_reservation(view: JobView, *, now: WallTime) -> MigrationPlan | None:
         text = f'Reservation "{meta.name}" with uid {reference.uid} does not exist; its name belongs to another one'
     elif meta.deletion_timestamp is not None and not is_used(found):
         text = f'Reservation "{meta.name}" is being deleted'
-    elif found.status.phase is ReservationPhase.FAILED:
+    elif found.status.phase is ReservationPhase.FAILED and not found.status.current_owners:
         ready = found.status.condition("Ready")
         cause = f": {ready.message}" if ready is not None and ready.message else ""
         reason, text = MigrationReason.RESERVATION_EXPIRED, f'Reservation "{meta.name}" has expired{cause}'
@@ -129,11 +130,14 @@ def _create(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl:
     pending = is_for_pending_pod(view)
     manifest = reservation_manifest(job, template, ttl=ttl, pending=pending, now=now)
     try:
-        text = misfit(parse_reservation(manifest), template, pending=pending)
+        made = parse_reservation(manifest)
+        text = reservation_info.from_reservation(made).parse_error
     except MalformedReservationError as error:
-        text = f"spec.reservationOptions.template: {error}"
-        return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, text, now=now))
+        text = str(error)
     if text:
+        text = f"spec.reservationOptions.template: {text}"
+        return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, text, now=now))
+    if text := misfit(made, template, pending=pending):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
     return act(CreateReservation(manifest=manifest))
 

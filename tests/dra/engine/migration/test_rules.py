@@ -156,6 +156,20 @@ FORBIDDEN, MISSING = ("Failed", "ForbiddenMigratePod"), ("Failed", "MissingPod")
             id="template-with-an-unknown-field",
         ),
         pytest.param(
+            by_template(owners=[{"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}]),
+            None,
+            ("Failed", "FailedCreateReservation"),
+            "spec.reservationOptions.template: spec.owners[0].labelSelector.matchExpressions[0].operator",
+            id="template-with-an-invalid-selector",
+        ),
+        pytest.param(
+            job(),
+            [pod(spec={"containers": [{"name": "c"}]})],
+            FORBIDDEN,
+            "has none of the resources that the pod requests",
+            id="pod-without-requests",
+        ),
+        pytest.param(
             job(**supplied()), None, ("Failed", "MissingReservation"), '"kept" does not exist', id="no-such-reservation"
         ),
     ],
@@ -325,7 +339,7 @@ class TestFailureDeletesTheReservation:
                 reserved,
                 lambda w: w.reject(CLAIMS_UNSUPPORTED_MESSAGE),
                 ("Failed", "Unschedulable"),
-                id="mode-alongside",
+                id="alongside",
             ),
             pytest.param(
                 held, lambda w: w.pods["web-a"]["status"].update(phase="Succeeded"), FORBIDDEN, id="pod-finished"

@@ -119,6 +119,8 @@ class World:
         """Forget what only the process knew."""
         self.templates: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
+        self.hidden: set[str] = set()
+        """Pods that the watch does not show yet."""
         self.gone_reservations: set[str] = set()
         self.known_create_error = self.known_evict_error = ""
         self.evict_failed_at = 0.0
@@ -162,7 +164,7 @@ class World:
         )
 
     def _pod(self, name):
-        found = self.pods.get(name)
+        found = None if name in self.hidden else self.pods.get(name)
         return msgspec.convert(found, MigrationPod, strict=False) if found else None
 
     def plan(self) -> actions.MigrationPlan:
@@ -199,6 +201,7 @@ class World:
                 if name in self.pods:
                     self.templates[name] = {part: self.pods[name][part] for part in ("metadata", "spec")}
                     self.gone.discard(name)
+                    self.hidden.discard(name)
                 else:
                     self.gone.add(name)
             case actions.ReadReservation(name=name):

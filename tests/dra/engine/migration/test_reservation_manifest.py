@@ -1,0 +1,116 @@
+import pytest
+
+from dra.api.durations import SECOND
+from dra.api.migration.model import parse_pod_migration_job
+from dra.api.reservations.model import parse_reservation
+from dra.engine.migration.reservation_manifest import exclude_node, reservation_manifest
+from dra.engine.reservations import reservation_info
+from tests.dra.engine.migration.world import CONTROLLER, JOB_UID, NOON, OLD_NODE, job, pod
+
+NOT_THERE = {"key": "metadata.name", "operator": "NotIn", "values": [OLD_NODE]}
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def made(of=None, *, template=None, pending=False, ttl=300):
+    options = {} if template is None else {"reservationOptions": {"template": template}}
+    parsed = parse_pod_migration_job(job(spec=options))
+    return reservation_manifest(parsed, of or pod(), ttl=ttl * SECOND, pending=pending, now=NOON)
+
+
+def test_the_reservation_is_the_jobs():
+    metadata = made()["metadata"]
+    assert metadata["name"] == JOB_UID
+    assert metadata["labels"] == {
+        "scheduling.koordinator.sh/reservation-order": "1800000000000",
+        "app.kubernetes.io/created-by": "dra-reserve-descheduler",
+    }
+    assert metadata["ownerReferences"] == [
+        {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "PodMigrationJob",
+            "name": "migration",
+            "uid": JOB_UID,
+            "controller": True,
+        }
+    ]
+
+
+def test_the_reservation_is_for_one_pod_of_the_workload():
+    spec = made()["spec"]
+    assert spec["owners"] == [{"controller": {**CONTROLLER, "namespace": "default"}}]
+    assert (spec["allocateOnce"], spec["ttl"]) == (True, "5m0s")
+
+
+def test_the_template_is_the_pod_without_what_describes_this_pod_alone():
+    given = pod(
+        metadata={
+            "labels": {"reserve.dra/inside": "x"},
+            "annotations": {
+                "a": "b",
+                "kubectl.kubernetes.io/last-applied-configuration": "{}",
+                "scheduling.koordinator.sh/reservation-allocated": "{}",
+            },
+            "managedFields": [{}],
+        },
+        spec={"ephemeralContainers": [{}], "priorityClassName": "high"},
+    )
+    template = made(given)["spec"]["template"]
+    assert template["metadata"] == {"namespace": "default", "labels": {"app": "web"}, "annotations": {"a": "b"}}
+    assert template["spec"].keys() == {"schedulerName", "containers", "priorityClassName", "affinity"}
+
+
+def test_the_reservation_can_be_read():
+    parsed = parse_reservation(made())
+    assert reservation_info.from_reservation(parsed).parse_error == ""
+
+
+@pytest.mark.parametrize(
+    ("required", "wanted"),
+    [
+        pytest.param(None, [{"matchFields": [NOT_THERE]}], id="no-affinity"),
+        pytest.param([], [{"matchFields": [NOT_THERE]}], id="no-terms"),
+        pytest.param(
+            [{"matchExpressions": [ZONE]}, {"matchFields": [ZONE]}],
+            [{"matchExpressions": [ZONE], "matchFields": [NOT_THERE]}, {"matchFields": [ZONE, NOT_THERE]}],
+            id="each-term",
+        ),
+    ],
+)
+def test_each_required_term_excludes_the_pods_node(required, wanted):
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+    affinity = {"podAntiAffinity": {"x": []}, "nodeAffinity": dict(preferred)}
+    if required is not None:
+        affinity["nodeAffinity"][REQUIRED] = {"nodeSelectorTerms": required}
+    found = exclude_node(OLD_NODE, affinity)
+    assert found["nodeAffinity"] == {**preferred, REQUIRED: {"nodeSelectorTerms": wanted}}
+    assert found["podAntiAffinity"] == {"x": []}
+
+
+def test_a_template_of_the_user_is_the_base_and_its_gaps_are_filled():
+    owners = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
+    given = {
+        "metadata": {
+            "name": "mine",
+            "labels": {"team": "a", "scheduling.koordinator.sh/reservation-order": "7"},
+            "annotations": {"x": "y"},
+        },
+        "spec": {"owners": owners, "allocateOnce": False, "expires": "2027-02-01T00:00:00Z", "unschedulable": False},
+    }
+    found = made(template=given)
+    assert found["metadata"]["name"] == JOB_UID
+    assert found["metadata"]["labels"]["team"] == "a"
+    assert found["metadata"]["labels"]["scheduling.koordinator.sh/reservation-order"] == "7"
+    assert found["metadata"]["annotations"] == {"x": "y"}
+    assert found["spec"]["owners"] == owners
+    assert found["spec"]["allocateOnce"] is True
+    assert "ttl" not in found["spec"]
+    assert found["spec"]["template"]["spec"]["containers"] == pod()["spec"]["containers"]
+
+
+def test_a_pod_template_of_the_user_excludes_the_pods_node_too():
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+    template = made(template={"spec": {"template": {"spec": {"containers": containers}}}})["spec"]["template"]
+    assert template["spec"]["containers"] == containers
+    assert template["spec"]["affinity"] == exclude_node(OLD_NODE, {})
+    assert template["metadata"]["namespace"] == "default"
