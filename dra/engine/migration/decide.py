@@ -5,7 +5,8 @@ same way after a crash between any two writes, and an action whose effect is not
 harmless when repeated (names are uids, patches have a resourceVersion, evictions and deletions a uid).
 
 Order of a migration with a Reservation: pin the pod's uid, begin (phase Running), create the Reservation and refer to
-it (`reserving`), evict the pod once the Reservation is Available, and wait for the pod that uses it (`evicting`). Two
+it (`reserving`), evict the pod once the Reservation is Available (`evicting`), and wait for the pod that uses the
+Reservation (`replacement`). Two
 writes come before what they announce: condition Eviction before the eviction, phase Failed before the deletion of the
 Reservation.
 
@@ -23,7 +24,7 @@ from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.migration import evicting, reserving
+from dra.engine.migration import evicting, replacement, reserving
 from dra.engine.migration.conditions import FALSE, report_failure, report_running, report_waiting, spec_write
 from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, pod_state
@@ -88,7 +89,7 @@ def _next_step(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -
     if effective_mode(view.job, args=args) is MigrationMode.EVICT_DIRECTLY:
         return evicting.evict_directly(view, args=args, now=now)
     if evicting.has_evicted(view):
-        return evicting.follow_replacement(view, now=now)
+        return replacement.follow_replacement(view, now=now)
     if reserving.has_node(view):
         return evicting.evict(view, args=args, now=now)
     return reserving.reserve(view, args=args, now=now, ttl=effective_ttl(view.job, args=args))
@@ -102,7 +103,7 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
         return act(report_failure(job, MigrationReason.INVALID_POD_REF, text, now=now))
     state = pod_state(view)
     if state is PodState.UNSEEN:
-        return act(ReadPod(key=(given.namespace, given.name)))
+        return act(ReadPod(key=view.pod_key))
     if state is PodState.GONE or view.pod is None:
         return act(report_failure(job, MigrationReason.MISSING_POD, reserving.missing_pod_message(view), now=now))
     if not has_passed_arbitration(job):

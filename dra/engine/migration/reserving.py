@@ -108,7 +108,7 @@ def unmovable(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     given = job.spec.pod_ref
     match state:
         case PodState.UNSEEN:
-            return act(ReadPod(key=(given.namespace, given.name)))
+            return act(ReadPod(key=view.pod_key))
         case PodState.GONE:
             return act(report_failure(job, MigrationReason.MISSING_POD, missing_pod_message(view), now=now))
         case PodState.TERMINATING:
@@ -151,7 +151,7 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
         return act(None)
     pod = view.pod
     if pod is None or view.pod_template is None:
-        return act(ReadPod(key=(job.spec.pod_ref.namespace, job.spec.pod_ref.name)))
+        return act(ReadPod(key=view.pod_key))
     options = job.spec.reservation_options
     given = options.template.get("spec") if options is not None and options.template is not None else None
     has_owners = reservation_reference(view) is not None or bool(isinstance(given, dict) and given.get("owners"))

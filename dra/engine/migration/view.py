@@ -83,6 +83,11 @@ class JobView(Struct, frozen=True):
     evicted: Uid = Uid("")
     """Uid of the pod that this process evicted, or seen ending by a live read; empty if none."""
 
+    @property
+    def pod_key(self) -> Key:
+        """The namespace and name in ``spec.podRef``."""
+        return (self.job.spec.pod_ref.namespace, self.job.spec.pod_ref.name)
+
 
 def unreadable_job(content: Mapping[str, Any]) -> PodMigrationJob:
     """Return a job whose spec cannot be read, with an empty spec; its status stays if that can be read."""

@@ -616,6 +616,19 @@ class TestReplacement:
         assert outcome(world) == MISSING
         assert list(world.reservations) == [JOB_UID]
 
+    def test_of_the_same_name_is_awaited_while_the_watch_still_shows_the_evicted_pod(self):
+        world = evicted(World())
+        new = pod("web-a", uid="uid-next", node="", created=NOON)
+        world.add(new)
+        world.bind("web-a")
+        world.settle()
+        world.pods["web-a"] = pod("web-a")
+        assert world.status["podRef"]["uid"] == "uid-next"
+        assert isinstance(world.step(), ReadPod)
+        world.pods["web-a"] = new
+        world.ready("web-a")
+        assert outcome(world) == ("Succeeded", "")
+
     def test_a_pod_that_finished_counts_as_ready(self):
         world = bound(World())
         world.pods["web-b"]["status"] = {"phase": "Succeeded"}
