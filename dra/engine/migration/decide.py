@@ -135,7 +135,7 @@ def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:
 
 def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
     job = view.job
-    if job.status.phase is not MigrationPhase.SUCCEEDED and (unused := _delete_unused_reservation(view)):
+    if unused := _delete_unused_reservation(view):
         return act(unused)
     ttl = effective_ttl(job, args=args)
     due = _after_creation(job, ttl + RETENTION if ttl else RETENTION_WITHOUT_TTL)

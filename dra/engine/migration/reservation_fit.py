@@ -20,7 +20,6 @@ from dra.engine.reservations.node_usage import ReservationUsage, empty_node
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import Uid
-from dra.model.quantities import PODS
 from dra.model.scheduling import SchedulerPod
 
 _KEEPS_NAMES: Final = "StatefulSet"
@@ -31,7 +30,7 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
     """Return why the replacement of a pod cannot use a Reservation; empty if it can.
 
     `pod` is the pod as in the API. With `pending` the pod itself is to use the Reservation. Whether the Reservation has
-    a node yet does not matter, nor whether a pod uses it already (`is_used`).
+    a node yet does not matter; the caller has checked that no pod uses it (`is_used`).
     """
     try:
         replacement = _replacement(pod, pending=pending)
@@ -40,14 +39,13 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
     info = reservation_info.from_reservation(reservation)
     if info.parse_error:
         return f'Reservation "{info.name}" has invalid fields: {info.parse_error}'
-    info = msgspec.structs.replace(
-        reservation_info.assign_node(info, node=info.node or "?"), current_owners=frozenset()
-    )
+    info = reservation_info.assign_node(info, node=info.node or "?")
     rejection = filters.check_eligibility(info, replacement, node_labels={}, new_owner_count=0)
     if rejection is not None:
         return f'Reservation "{info.name}" {rejection.text.removeprefix(_SUBJECT)}'
-    names = frozenset(name for name in replacement.amounts if name != PODS or info.reserves_pods)
-    alone = msgspec.structs.replace(info, policy=AllocatePolicy.RESTRICTED, restricted_resources=names)
+    alone = msgspec.structs.replace(
+        info, policy=AllocatePolicy.RESTRICTED, restricted_resources=frozenset(replacement.amounts)
+    )
     usage = ReservationUsage(info=alone)
     lacking = (
         msgspec.structs.replace(each, named=True)

@@ -512,6 +512,22 @@ class TestEviction:
         world.settle()
         assert world.condition("Eviction") == ("True", "EvictComplete")
 
+    def test_a_pod_that_is_being_deleted_before_the_reservation_has_a_node_is_awaited(self):
+        world = reserved(World())
+        world.pods["web-a"]["metadata"]["deletionTimestamp"] = timestamp(NOON)
+        assert world.settle() == []
+        world.end()
+        assert outcome(world) == MISSING
+
+    def test_a_live_read_counts_more_than_the_watch(self):
+        world = World()
+        while not world.job["spec"]["podRef"].get("uid"):
+            world.step()
+        shown, world.pods["web-a"] = world.pods["web-a"], pod(uid="uid-next")
+        world.apply(ReadPod(key=("default", "web-a")))
+        world.pods["web-a"] = shown
+        assert outcome(world) == MISSING
+
     def test_a_refused_eviction_is_reported_once_and_tried_again_after_three_seconds(self):
         world = held(World())
         text = 'Failed evict Pod "default/web-a" caused by too many requests'
@@ -533,6 +549,9 @@ class TestEviction:
         world.place()
         world.settle()
         del world.pods["web-a"]["metadata"]["deletionTimestamp"]
+        assert world.settle() == []
+        world.bind("web-b")
+        world.now += 60
         assert world.settle() == []
 
     def test_a_reservation_that_another_pod_took_forbids_the_eviction(self):
@@ -610,6 +629,13 @@ class TestReplacement:
         text = f'Bind Pod "default/sibling" in Reservation "{JOB_UID}", which was made for the replacement of Pod'
         assert any(message.startswith(text) for _, message in world.events)
 
+    def test_that_has_ended_unseen_fails_the_job(self):
+        world = evicted(World())
+        world.bind()
+        world.reservation["status"]["currentOwners"] = []
+        assert outcome(world) == MISSING
+        assert "has ended already" in world.status["message"]
+
     def test_a_pod_that_ends_before_it_is_ready_fails_the_job(self):
         world = bound(World())
         world.end("web-b")
@@ -670,6 +696,13 @@ class TestPendingPod:
         world.ready("web-a")
         assert outcome(world) == ("Succeeded", "")
         assert world.evictions == []
+
+    def test_may_be_bound_before_the_node_of_its_reservation_is_reported(self):
+        world = reserved(World(pods=[pod(node="")]))
+        world.place()
+        world.bind("web-a")
+        world.ready("web-a")
+        assert outcome(world) == ("Succeeded", "")
 
     def test_that_is_deleted_fails_the_job(self):
         world = self.waiting()
