@@ -13,6 +13,9 @@ SchemaNode = dict[str, Any]
 
 PRESERVE_UNKNOWN_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
 VALIDATIONS: Final = "x-kubernetes-validations"
+DURATION_PATTERN: Final = "^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|ms|s|m|h))+$|^[+]?0$"
+"""A duration of Go that is not negative, as a regular expression."""
+
 _KEPT_KEYWORDS: Final = (
     *("type", "format", "enum", "description", "required", "minItems", "maxItems", "maxLength"),
     *(PRESERVE_UNKNOWN_FIELDS, "x-kubernetes-int-or-string"),
@@ -30,12 +33,19 @@ def printer_column(name: str, path: str, text: str = "", *, kind: str = "string"
     return column | ({"description": text} if text else {}) | ({"priority": 1} if wide else {})
 
 
+def described_schema(model: type[BaseModel], *, overlays: Mapping[str, SchemaNode]) -> SchemaNode:
+    """Return the structural schema of a model that is part of a kind, without defaults; paths begin at the model."""
+    described = model.model_json_schema(by_alias=True)
+    return _Generator(described.get("$defs", {}), {}, overlays).structural(described, "")
+
+
 def openapi_schema(
     model: type[BaseModel], *, defaults: Mapping[str, Any], overlays: Mapping[str, SchemaNode]
 ) -> SchemaNode:
     """Return the structural schema of a kind.
 
-    `defaults` and `overlays` map paths such as ``spec.owners[].object`` to the default and to additions.
+    `defaults` and `overlays` map paths such as ``spec.owners[].object`` to the default and to additions; an addition of
+    None removes a keyword.
     """
     described = model.model_json_schema(by_alias=True)
     found = _Generator(described.get("$defs", {}), defaults, overlays).structural(described, "")
@@ -75,6 +85,7 @@ class _Generator:
         if "items" in given:
             found["items"] = self.structural(given["items"], f"{path}[]")
         found |= self._overlays.get(path, {})
+        found = {key: value for key, value in found.items() if value is not None}
         if "description" in found:
             found["description"] = " ".join(found["description"].replace("`", "").split())
         return found

@@ -8,20 +8,29 @@ from typing import Any, Final
 
 import yaml
 
-from dra.api.reservations import crd, model
+from dra.api.migration import crd as migration_crd
+from dra.api.reservations import crd as reservation_crd
 
 CRDS_FOLDER: Final = Path(__file__).parents[2] / "crds"
 
 _HEADER: Final = "# Made by `python -m dra.cli.crd_manifests` from dra/api; change the model there, not this file.\n"
 
 
+class _PlainDumper(yaml.SafeDumper):
+    """A dumper without aliases, which kubectl diff and people would have to resolve."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+        return True
+
+
 def manifests() -> dict[str, str]:
     """Return the manifests as file name → content."""
-    found: dict[str, dict[str, Any]] = {f"{model.PLURAL}.{model.GROUP}.yaml": crd.custom_resource_definition()}
-    return {
-        name: _HEADER + yaml.safe_dump(each, sort_keys=False, width=120, allow_unicode=True)
-        for name, each in found.items()
-    }
+    found = (reservation_crd.custom_resource_definition(), migration_crd.custom_resource_definition())
+    return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from dra.api.reservations.model import GROUP, KIND, PLURAL, VERSION, Reservation
 from dra.api.structural_schema import (
+    DURATION_PATTERN,
     PRESERVE_UNKNOWN_FIELDS,
     VALIDATIONS,
     SchemaNode,
@@ -29,8 +30,7 @@ _DEFAULTS: Final = {
 }
 
 
-DURATION_PATTERN: Final = "^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|ms|s|m|h))+$|^[+]?0$"
-_SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
+SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
     "spec.ttl": {
         VALIDATIONS: [
             validation_rule(
@@ -131,7 +131,7 @@ def custom_resource_definition() -> SchemaNode:
                     "served": True,
                     "storage": True,
                     "schema": {
-                        "openAPIV3Schema": openapi_schema(Reservation, defaults=_DEFAULTS, overlays=_SCHEMA_OVERLAYS)
+                        "openAPIV3Schema": openapi_schema(Reservation, defaults=_DEFAULTS, overlays=SCHEMA_OVERLAYS)
                     },
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [
