@@ -21,6 +21,7 @@ class RolePurpose(StrEnum):
     EVICTION = "dra-reserve-eviction"  # configuration: deviceTaintEviction
     GENERATION = "dra-reserve-generation"  # mode replace only
     NODES = "dra-reserve-node-annotations"  # configuration: annotateNodes
+    MIGRATION = "dra-reserve-descheduler"  # of the descheduler, which has an account of its own
 
 
 class PolicyRule(msgspec.Struct, frozen=True):
@@ -51,6 +52,7 @@ SERVICE_ACCOUNT: Final = "dra-reserve-controller"
 LEASE_NAME: Final = "dra-reserve-controller"
 
 _DRA: Final = "resource.k8s.io"
+_KOORDINATOR: Final = "scheduling.koordinator.sh"
 
 CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
     RolePurpose.CLAIMS: (
@@ -81,6 +83,21 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
     ),
     RolePurpose.NODES: (PolicyRule("", ("nodes",), ("patch",)),),
+    RolePurpose.MIGRATION: (
+        PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("get", "list", "watch", "patch", "delete")),
+        PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("migrate",)),  # only deploy/descheduler/admission.yaml checks it
+        PolicyRule(_KOORDINATOR, ("podmigrationjobs/status",), ("patch",)),
+        PolicyRule(_KOORDINATOR, ("reservations",), ("get", "list", "watch", "create", "delete")),
+        PolicyRule("", ("pods",), ("get", "list", "watch", "patch", "delete")),
+        PolicyRule("", ("pods/eviction",), ("create",)),
+        PolicyRule("policy", ("poddisruptionbudgets",), ("list", "watch")),
+        PolicyRule("policy.kruise.io", ("podunavailablebudgets",), ("list", "watch")),
+        PolicyRule("apps", ("replicasets", "statefulsets"), ("get",)),
+        PolicyRule("", ("replicationcontrollers",), ("get",)),
+        PolicyRule("batch", ("jobs",), ("get",)),
+        PolicyRule(_DRA, ("resourceclaims",), ("get",)),
+        PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
+    ),
 }
 """Rules that apply in all namespaces."""
 
