@@ -11,6 +11,7 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
+from dra.api.descheduler_configuration import MigrationControllerArgs
 
 JsonObject = dict[str, Any]
 Labels = dict[str, str]
@@ -202,6 +203,30 @@ class Reservations(ChartSection):
     extender: SchedulerExtender = SchedulerExtender()
 
 
+class Descheduler(ChartSection):
+    """The descheduler, which carries PodMigrationJobs out: capacity is reserved elsewhere before a pod is evicted."""
+
+    enabled: bool = False
+    """Install the CRD, its policies and the descheduler; needs `reservations`."""
+    migration: MigrationControllerArgs = MigrationControllerArgs()
+    """Limits and defaults of migrations; deploy/descheduler/config.yaml explains each field."""
+    replicas: Annotated[int, Field(ge=0, le=10)] = 2
+    """One replica acts; the others take over when the lease is free."""
+    resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
+    """No CPU limit: a leader that is throttled loses its lease."""
+    priority_class_name: str = "system-cluster-critical"
+    """A migration under way must end: the replacement waits for its capacity."""
+    node_selector: Labels = {}
+    tolerations: list[JsonObject] = []
+    affinity: JsonObject = {}
+    topology_spread_constraints: list[JsonObject] = [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ]
+    """Constraints without a labelSelector get the descheduler's."""
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+
+
 class WorkloadResource(ChartSection):
     """A kind that claims are reserved for, besides the kinds in deploy/kustomize/base/workload-rights.yaml."""
 
@@ -259,6 +284,7 @@ class ChartValues(ChartSection):
     controller: ControllerValues = ControllerValues()
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
     reservations: Reservations = Reservations()
+    descheduler: Descheduler = Descheduler()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}

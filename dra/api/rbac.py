@@ -85,7 +85,9 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
     RolePurpose.NODES: (PolicyRule("", ("nodes",), ("patch",)),),
     RolePurpose.MIGRATION: (
         PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("get", "list", "watch", "patch", "delete")),
-        PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("migrate",)),  # only deploy/descheduler/admission.yaml checks it
+        PolicyRule(
+            _KOORDINATOR, ("podmigrationjobs",), ("migrate",)
+        ),  # only deploy/descheduler/admission.yaml checks it
         PolicyRule(_KOORDINATOR, ("podmigrationjobs/status",), ("patch",)),
         PolicyRule(_KOORDINATOR, ("reservations",), ("get", "list", "watch", "create", "delete")),
         PolicyRule("", ("pods",), ("get", "list", "watch", "patch", "delete")),

@@ -39,6 +39,24 @@ PODS: Final = {
     "podLabels": {"team": "hpc"},
     "podAnnotations": {"example.com/scrape": "yes"},
 }
+MIGRATION: Final = {
+    "defaultJobTTL": "1h",
+    "schedulerNames": ["other-scheduler"],
+    "unschedulableSeconds": 2.5,
+    "evictQPS": 0.5,
+    "evictBurst": 5,
+    "maxMigratingGlobally": 100,
+    "maxMigratingPerNamespace": 10,
+    "maxMigratingPerNode": 0,
+    "maxMigratingPerWorkload": "20%",
+    "maxUnavailablePerWorkload": 3,
+    "objectLimiters.workload.duration": "0s",
+    "objectLimiters.workload.maxMigrating": 1,
+    "priorityThreshold": 1000,
+    "labelSelector": {"migrate": "yes"},
+    "namespaces.include": [],
+    "namespaces.exclude": ["kube-system"],
+}
 
 FILLED: Final[Mapping[str, Any]] = {
     "image.repository": "registry.example.com:5000/hpc/dra-reserve",
@@ -70,6 +88,10 @@ FILLED: Final[Mapping[str, Any]] = {
     "reservations.extender.nodeName": "control-plane-1",
     **{f"reservations.extender.{name}": value for name, value in PODS.items()},
     "reservations.extender.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
+    "descheduler.replicas": 1,
+    **{f"descheduler.{name}": value for name, value in PODS.items()},
+    "descheduler.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
+    **{f"descheduler.migration.{name}": value for name, value in MIGRATION.items()},
     "workloads": [{"group": "ray.io", "resource": "rayjobs"}, {"resource": "things"}],
     "networkPolicy.metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     "networkPolicy.schedulerFrom": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from dra.api.configuration import ControllerConfiguration
+from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -20,6 +21,7 @@ UNKNOWN_TO_KUSTOMIZE: Final = {"DeviceClass", "ValidatingAdmissionPolicy", "Vali
 BOOKKEEPING: Final = ("app.kubernetes.io/", "helm.sh/")
 CONFIG: Final = "controller-config"
 EXTENDER_CONFIG: Final = "extender-config"
+DESCHEDULER_CONFIG: Final = "descheduler-config"
 
 Json = dict[str, Any]
 Identity = tuple[str, str, str]
@@ -49,13 +51,16 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
             if "serve" in given:
                 obj["metadata"]["name"] = EXTENDER_CONFIG
                 obj["data"] = ExtenderConfiguration.model_validate(given)
+            elif "migration" in given:
+                obj["metadata"]["name"] = DESCHEDULER_CONFIG
+                obj["data"] = DeschedulerConfiguration.model_validate(given)
             else:
                 obj["metadata"]["name"] = CONFIG
                 read = ControllerConfiguration.model_validate(given)
                 obj["data"] = read.model_copy(update={"mode": None})  # the argument has the last word
         if obj["kind"] in RUNS:
-            extends = obj["metadata"]["name"] == "dra-reserve-extender"
-            _sort(obj["spec"]["template"], config=EXTENDER_CONFIG if extends else CONFIG)
+            configs = {"dra-reserve-extender": EXTENDER_CONFIG, "dra-reserve-descheduler": DESCHEDULER_CONFIG}
+            _sort(obj["spec"]["template"], config=configs.get(obj["metadata"]["name"], CONFIG))
         for part in ("matchConditions", "mutations", "variables", "validations"):  # folded texts may end in a newline
             for each in obj.get("spec", {}).get(part, []):
                 each.update({name: text.strip() for name, text in each.items() if isinstance(text, str)})

@@ -16,6 +16,7 @@ import yaml
 from deploy.helm import schema
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
+from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.cli.main import main
 from tests.cluster import binaries, charts
 from tests.commands import unknown_commands
@@ -65,7 +66,7 @@ def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == chart["version"] == project["version"]
-    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations"):
+    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations", "descheduler"):
         (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
         assert image == {"name": "dra-reserve", "newTag": project["version"]}
 
@@ -93,6 +94,7 @@ def test_the_chart_has_the_version_of_the_package():
             set(),
             id="reservations-without-extender",
         ),
+        pytest.param("descheduler", {"descheduler": {"enabled": True}}, set(), id="descheduler"),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
@@ -126,6 +128,8 @@ def test_helm_finds_nothing_to_say_about_it():
         pytest.param({"policies": {"gates": True}}, "'gates' not allowed", id="no-such-policy"),
         pytest.param({"reservations": {"extender": {"bindSeconds": 9}}}, "maximum", id="bind-after-the-scheduler"),
         pytest.param({"config": {"reservations": True}}, "'reservations' not allowed", id="reservations-elsewhere"),
+        pytest.param({"descheduler": {"migration": {"evictQPS": 0}}}, "exclusive", id="no-evictions"),
+        pytest.param({"descheduler": {"migration": {"maxMigrating": 1}}}, "'maxMigrating' not allowed", id="no-such-limit"),
         pytest.param({"image": {"digest": "latest"}}, "pattern", id="no-digest"),
         pytest.param({"config": {"leaderElection": {"enabled": False}}}, "replicas: more than 1", id="two-at-once"),
         pytest.param(
@@ -241,7 +245,6 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
-        pytest.param("CustomResourceDefinition", lambda v: v["reservations"]["enabled"], id="reservations"),
         pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"], id="gate"),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
@@ -252,6 +255,32 @@ def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
         (True, True),
         (False, False),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [
+        pytest.param("reservations.scheduling.koordinator.sh", "reservations", id="reservations"),
+        pytest.param("podmigrationjobs.scheduling.koordinator.sh", "descheduler", id="migrations"),
+    ],
+)
+def test_a_definition_is_there_when_its_kind_is_asked_for(name, section):
+    for values, objects in renderings():
+        found = [obj for obj in objects if obj["metadata"]["name"] == name]
+        assert bool(found) is values[section]["enabled"]
+        assert all(obj["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for obj in found)
+
+
+def test_the_configuration_of_the_descheduler_is_one():
+    for values, objects in renderings():
+        found = [
+            obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("ConfigMap", "dra-reserve-descheduler")
+        ]
+        assert bool(found) is values["descheduler"]["enabled"]
+        for each in found:
+            configuration = DeschedulerConfiguration.model_validate(yaml.safe_load(each["data"]["config.yaml"]))
+            assert configuration.leader_election.namespace == "elsewhere"
+            assert configuration.migration.eviction_policy == values["descheduler"]["migration"]["evictionPolicy"]
 
 
 def test_what_is_answered_to_owners_of_any_namespace_follows_the_values():

@@ -16,16 +16,22 @@ from dra.api.rbac import (
     permissions,
 )
 
-FOLDER = Path(__file__).parents[3] / "deploy" / "kustomize"
-DOCUMENTS = [
-    each for path in sorted(FOLDER.rglob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each is not None
-]
+DEPLOY = Path(__file__).parents[3] / "deploy"
+
+
+def documents(folder):
+    files = sorted((DEPLOY / folder).rglob("*.yaml"))
+    return [each for path in files for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+DOCUMENTS = documents("kustomize")
+WITH_THE_DESCHEDULER = [*DOCUMENTS, *documents("descheduler")]
 
 
 def granted(kind, name):
     rules = [
         rule
-        for each in DOCUMENTS
+        for each in WITH_THE_DESCHEDULER
         if each.get("kind") == kind and each["metadata"]["name"] == name
         for rule in each.get("rules") or ()
     ]
