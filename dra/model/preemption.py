@@ -45,6 +45,9 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
     """``status`` of a PodDisruptionBudget, which the disruption controller writes."""
 
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
     """Name of a pod → time of its eviction; ``disruptionsAllowed`` counts such a pod already."""
 

@@ -1,7 +1,6 @@
 """Implements ``kubectl dra release`` and ``kubectl dra wait``."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
@@ -232,35 +232,12 @@ def _unmet_reasons(plan: ClaimPlan, name: str) -> str:
     return "; ".join(texts) or f"claim {name}: cannot be released now"
 
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class _DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
-    """A duration such as ``90``, ``30s``, ``5m`` or ``1h``, as kubectl accepts it."""
-
-    name = "DURATION"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the duration in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a valid duration; use a form like 30s or 5m", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
-
-
 def _claim_name(what: str, name: str | None) -> str:
     """Return the name of the claim on the command line."""
     return str(parse_resource_args(what, name, among=("claim",))[1])
 
 
-class _DryRunCommand(click.Command):
-    """A command that accepts ``--dry-run`` without a value; the next word is then not its value."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, ["--dry-run=client" if each == "--dry-run" else each for each in args])
-
-
-@click.command(cls=_DryRunCommand)
+@click.command(cls=DryRunCommand)
 @click.argument("what", metavar="claim", type=KindParam(("claim",)))
 @click.argument("name", required=False, type=NameParam())
 @cluster_options
@@ -269,7 +246,7 @@ class _DryRunCommand(click.Command):
 )
 @click.option(
     "--timeout",
-    type=_DurationParam(),
+    type=DurationParam(),
     default="240s",
     show_default=True,
     help="Length of time to wait before giving up.",
@@ -333,7 +310,7 @@ def release(  # noqa: PLR0913 - one for each option
 )
 @click.option(
     "--timeout",
-    type=_DurationParam(),
+    type=DurationParam(),
     default="30s",
     show_default=True,
     help="Length of time to wait before giving up.",

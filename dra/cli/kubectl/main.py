@@ -46,6 +46,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra explain claim train -n ml",
         "kubectl dra why pod/train-0 -n ml",
         "kubectl dra explain device gpu.example.com/node-1/gpu-0",
+        "kubectl dra explain migration web-1-0a1b2c3d",
         "kubectl dra explain claim train -n ml -o jsonpath='{.next}'",
         "kubectl dra explain reason WorkloadNotFound",
     ),
@@ -74,6 +75,12 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra reserve web --cpu 2 -l app=web -n shop --dry-run=client -o yaml",
     ),
     "release": ("kubectl dra release claim train -n ml --dry-run", "kubectl dra release claim train -n ml"),
+    "migrate": (
+        "kubectl dra migrate pod/web-1 -n shop",
+        "kubectl dra migrate node/node-1 --dry-run",
+        "kubectl dra migrate node/node-1 --cordon --timeout 30m",
+    ),
+    "migrations": ("kubectl dra migrations", "kubectl dra migrations -o wide -w"),
     "wait": ("kubectl dra wait claim train -n ml --for=released --timeout=5m",),
     "bundle": ("kubectl dra bundle --file cluster.tgz", "kubectl dra explain claim train -n ml --from cluster.tgz"),
     "preflight": (
@@ -130,6 +137,14 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.reservations.reservation_list:reservations",
         "Display Reservations with their node, usage, owners and expiration.",
     ),
+    "migrate": (
+        "dra.cli.kubectl.migrate:migrate",
+        "Migrate a pod, or all pods of a node, to other nodes without losing capacity.",
+    ),
+    "migrations": (
+        "dra.cli.kubectl.migrations.migration_list:migrations",
+        "Display PodMigrationJobs with their pods, nodes and steps.",
+    ),
     "release": (
         "dra.cli.kubectl.claim_commands:release",
         "Release the devices of a claim; you confirm that no pod uses the claim.",
@@ -154,9 +169,9 @@ COMMANDS: Final[LazySubcommands] = {
 }
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "audit"),
+    "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit"),
     "Planning commands": ("simulate",),
-    "Management commands": ("apply", "reserve", "release", "wait"),
+    "Management commands": ("apply", "reserve", "migrate", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
     "Installation commands": ("preflight", "downgrade", "adopt"),
 }
@@ -165,7 +180,9 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
 PROGRAM_NAME: Final = "kubectl dra"
 """Command as users type it, whatever the name of the file that kubectl runs."""
 
-WATCHABLE_COMMANDS: Final = "kubectl dra get claims, kubectl dra get devices and kubectl dra reservations"
+WATCHABLE_COMMANDS: Final = (
+    "kubectl dra get claims, kubectl dra get devices, kubectl dra reservations and kubectl dra migrations"
+)
 """Commands that accept ``-w``."""
 
 

@@ -13,7 +13,7 @@ from dra.cli.kubectl.printers import did_you_mean
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.client import Selection
 from dra.kube.errors import ApiError
-from dra.kube.resources import CLAIMS, NODES, PODS, Resource
+from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, Resource
 from dra.model.meta import PartialObjectMetadata
 
 KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -22,6 +22,7 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "node": ("node", "nodes", "no"),
     "device": ("device", "devices"),
     "reservation": ("reservation", "reservations", "rsv"),
+    "migration": ("migration", "migrations", "podmigrationjob", "podmigrationjobs", "pmj"),
     "reason": ("reason", "reasons"),
 }
 """Kind → the words that users type for it."""
@@ -79,7 +80,12 @@ class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
 COMPLETION_TIMEOUT: Final = 2.0
 """Seconds until completion gives up; a shell that waits longer seems to hang."""
 
-COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {"claim": CLAIMS, "pod": PODS, "node": NODES}
+COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {
+    "claim": CLAIMS,
+    "pod": PODS,
+    "node": NODES,
+    "migration": POD_MIGRATION_JOBS,
+}
 
 
 def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis import claims, pods, reservations
+from dra.engine.diagnosis import claims, migrations, pods, reservations
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem, node_problem
 from dra.model.nodes import Node
@@ -17,7 +17,7 @@ _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED}
 
 
 def audit(cluster: ClusterState) -> tuple[Problem, ...]:
-    """Return all problems of claims, of the pods that use them, and of Reservations; the most severe first."""
+    """Return the problems of claims, their pods, Reservations and migrations; the most severe first."""
     found = dict.fromkeys(_all_problems(cluster))
     return tuple(sorted((*_without_controller(cluster, found), *found), key=_by_severity))
 
@@ -56,6 +56,12 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
         yield from _node_problems(cluster, node)
     for reservation in cluster.snapshot.reservations or ():
         yield from reservations.owner_problems(reservation)
+    yield from migrations.problems(
+        migrations.parse_jobs(cluster.snapshot.migrations or ()),
+        descheduler=cluster.snapshot.descheduler,
+        pods=cluster.snapshot.pods,
+        budgets=cluster.snapshot.budgets,
+    )
 
 
 def _node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:

@@ -209,6 +209,23 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Set the namespace: `object.namespace`, also together with `labelSelector`, or `controller.namespace`. To "
         "make the API server reject such owners: `reservations.ownersOfAnyNamespace: Deny` in the chart's values.",
     ),
+    ProblemCode.NO_DESCHEDULER: Guidance(
+        "A PodMigrationJob waits, but no descheduler of dra-reserve is known to run.",
+        "The descheduler is not installed, is scaled to zero, or has no leader: its Lease is absent or expired.",
+        "Start the descheduler: `deploy/descheduler`, or `descheduler.enabled` in the chart's values. It continues "
+        "each job where it stands, as long as the job's ttl has not passed.",
+    ),
+    ProblemCode.MIGRATION_PAUSED: Guidance(
+        "A PodMigrationJob is paused: no further step of the migration is begun.",
+        "`spec.paused` of the job is true. Its ttl goes on.",
+        "Set `spec.paused` to false to continue, or delete the job: `kubectl edit podmigrationjob NAME`.",
+    ),
+    ProblemCode.BUDGET_FORBIDS_MIGRATION: Guidance(
+        "A disruption budget allows no eviction although all pods that it counts are healthy: waiting does not help.",
+        "The budget has `maxUnavailable: 0`, or a `minAvailable` as large as the number of pods.",
+        "The owner of the application decides: one pod more than `minAvailable`, or a budget that allows an eviction. "
+        "Until then the migration waits, and ends with its ttl.",
+    ),
 }
 
 PROBLEM_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {

@@ -99,6 +99,10 @@ class ProblemCode(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     # Reservations.
     OPEN_TO_ALL = "OwnersOfAnyNamespace"
+    # Migrations.
+    NO_DESCHEDULER = "NobodyMigrates"
+    MIGRATION_PAUSED = "MigrationPaused"
+    BUDGET_FORBIDS_MIGRATION = "BudgetForbidsMigration"
 
 
 class ProblemSeverity(StrEnum):
@@ -134,6 +138,7 @@ _INFOS = frozenset(
         ProblemCode.TOMBSTONES,
         ProblemCode.GATED_BY_OTHERS,
         ProblemCode.OPEN_TO_ALL,
+        ProblemCode.MIGRATION_PAUSED,
     }
 )
 
@@ -178,6 +183,11 @@ def node_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) 
 def reservation_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a Reservation, which has no namespace."""
     return _problem(code, "Reservation", ("", name), uid, facts)
+
+
+def migration_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a PodMigrationJob, which has no namespace."""
+    return _problem(code, "PodMigrationJob", ("", name), uid, facts)
 
 
 def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:

@@ -86,5 +86,11 @@ class Snapshot(Struct, frozen=True):
     reservations: tuple[UnstructuredObject, ...] | None = None
     """Koordinator's Reservations; None if the server does not know the kind, or they were not requested."""
 
+    migrations: tuple[UnstructuredObject, ...] | None = None
+    """PodMigrationJobs; None if the server does not know the kind, or they were not requested."""
+
+    descheduler: ControllerLease = ControllerLease()
+    """The Lease of the descheduler."""
+
     workloads: tuple[ReferencedWorkload, ...] = ()
     gaps: tuple[UnreadResource, ...] = ()

@@ -21,6 +21,8 @@ from dra.engine.messages.remedies import Remedy, WeighedChoice
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
+AUDITED: Final = SnapshotScope.ALL | SnapshotScope.MIGRATIONS | SnapshotScope.PREEMPTION
+
 SHOWN_PER_CODE_MAX: Final = 10
 """Maximum number of problems of one code in the table; the exit code and the other formats count all."""
 
@@ -48,11 +50,11 @@ def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle:
     The command checks all namespaces unless -n selects one, and prints a fix for each problem. Exit code: 0 no problem
     of the grade of --fail-on or worse, 1 at least one, 2 error.
     """
-    snapshot = source.read(SnapshotScope.ALL)
+    snapshot = source.read(AUDITED)
     found = judged(ClusterState(snapshot))
     if settle and source.bundle_path is None:
         time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
-        snapshot = source.read(SnapshotScope.ALL)
+        snapshot = source.read(AUDITED)
         again = {_problem_key(problem) for problem in judged(ClusterState(snapshot))}
         found = tuple(problem for problem in found if _problem_key(problem) in again)
     if source.requested_namespace and not source.all_namespaces:

@@ -180,15 +180,20 @@ def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
 
 def controller_text(found: ControllerLease) -> str:
     """Return the state of the controller, as its lease shows it."""
+    return lease_text(found, "controller")
+
+
+def lease_text(found: ControllerLease, process: str) -> str:
+    """Return the state of a process, such as the controller or the descheduler, as its lease shows it."""
     match found.presence:
         case ControllerPresence.RUNNING:
             return f"{found.holder} is running"
         case ControllerPresence.STALE:
-            return f"lease {found.name} was last renewed {found.seconds} s ago: no controller is running"
+            return f"lease {found.name} was last renewed {found.seconds} s ago: no {process} is running"
         case ControllerPresence.ABSENT:
-            return f"no lease {found.name}: no controller is running, or it runs without leader election"
+            return f"no lease {found.name}: no {process} is running, or it runs without leader election"
         case _:
-            return f"lease {found.name or 'of the controller'} cannot be read"
+            return f"lease {found.name or f'of the {process}'} cannot be read"
 
 
 def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Implements ``kubectl dra explain`` and its alias ``why``."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -23,7 +24,7 @@ from dra.engine.diagnosis.pods import PodDiagnosis
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Key
 
-EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reason")
+EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migration", "reason")
 
 
 @click.command()
@@ -47,7 +48,10 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, output: Prin
     if kind == "reservation":
         _print_reservation(source, name, output)
         return
-    snapshot = source.read(SnapshotScope.ALL | SnapshotScope.RESERVATIONS)
+    if kind == "migration":
+        _print_migration(source, name, output)
+        return
+    snapshot = source.read(SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS)
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not print_devices(cluster_state, kind, name, output):
@@ -56,6 +60,8 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, output: Prin
         return
     facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
     more, content = _describe_pod_reservations(snapshot, facts)
+    moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
+    more, content = [*more, *moves], {**content, **data}
     if output.format is OutputFormat.TABLE:
         lines = (
             describer.describe_claim(facts, snapshot)
@@ -85,6 +91,24 @@ def _describe_pod_reservations(
     from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - as above
 
     return reservation_describer.describe_pod_reservations(snapshot, facts.key)
+
+
+def _print_migration(source: SnapshotSource, name: str, output: PrintOptions) -> None:
+    from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
+
+    snapshot = source.read(migration_describer.SCOPE)
+    migration_describer.print_migration(snapshot, name, output, now=source.now(snapshot))
+
+
+def _describe_pod_migrations(
+    snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis, *, now: datetime
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the migrations from and to a pod, as lines and as data; empty for claims."""
+    if not isinstance(facts, PodDiagnosis) or not snapshot.migrations:
+        return [], {}
+    from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
+
+    return migration_describer.describe_pod_migrations(snapshot, facts.key, facts.uid, now=now)
 
 
 def _print_reason(name: str, output: PrintOptions) -> None:

@@ -364,6 +364,22 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.OPEN_TO_ALL: ProblemText(
         "{owners}: no namespace is set, so any user who can create pods in any namespace can use it",
     ),
+    ProblemCode.NO_DESCHEDULER: ProblemText(
+        "is to migrate pod {pod}, but no descheduler is known to run (lease {lease})",
+        WeighedChoice("start the descheduler; to look for it: kubectl get pods -n {space}"),
+    ),
+    ProblemCode.MIGRATION_PAUSED: ProblemText(
+        "is paused, so no step is begun for pod {pod}; its ttl goes on",
+        WeighedChoice("set spec.paused of the job to false to continue: kubectl edit podmigrationjob {name}"),
+    ),
+    ProblemCode.BUDGET_FORBIDS_MIGRATION: ProblemText(
+        "pod {pod} cannot be evicted: disruption budget {budget} requires {desired} healthy pods, {healthy} are, and "
+        "none is to spare",
+        WeighedChoice(
+            "the owner of budget {budget} decides: one more pod, or a budget that allows an eviction; waiting does not "
+            "help"
+        ),
+    ),
 }
 
 ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {

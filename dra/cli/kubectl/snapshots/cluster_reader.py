@@ -29,7 +29,18 @@ from dra.kube.codec import ApiObject
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.lease_rules import Lease
-from dra.kube.resources import CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
+from dra.kube.resources import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    LEASES,
+    NODES,
+    POD_MIGRATION_JOBS,
+    PODS,
+    RESERVATIONS,
+    SLICES,
+    TEMPLATES,
+    Resource,
+)
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, PartialObjectMetadata, UnstructuredObject
@@ -44,6 +55,7 @@ from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
+DESCHEDULER_LEASE_NAME: Final = "dra-reserve-descheduler"
 DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
 
 Found = TypeVar("Found", bound=ApiObject)
@@ -60,8 +72,9 @@ class SnapshotScope(Flag):
     TEMPLATES_AND_LEASE = auto()  # templates, the lease of our controller
     RESERVATIONS = auto()
     PREEMPTION = auto()  # priority classes and disruption budgets
+    MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
-    EVERYTHING = ALL | RESERVATIONS | PREEMPTION
+    EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS
 
 
 class SnapshotReader:
@@ -94,9 +107,7 @@ class SnapshotReader:
                 self._list_namespaced(TEMPLATES, ResourceClaimTemplate)
                 if SnapshotScope.TEMPLATES_AND_LEASE in scope
                 else _no_objects(),
-                self._read_controller_lease(wall.timestamp())
-                if SnapshotScope.TEMPLATES_AND_LEASE in scope
-                else _unknown_lease(),
+                self._read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
                 self._server_version(),
             ),
             asyncio.gather(
@@ -109,11 +120,17 @@ class SnapshotReader:
                 self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget)
                 if SnapshotScope.PREEMPTION in scope
                 else _kind_not_read(),
+                self._list_if_served(POD_MIGRATION_JOBS, UnstructuredObject)
+                if SnapshotScope.MIGRATIONS in scope
+                else _kind_not_read(),
+                self.read_lease((self._lease[0], DESCHEDULER_LEASE_NAME))
+                if SnapshotScope.MIGRATIONS in scope
+                else _unknown_lease(),
             ),
         )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
-        reservations, priorities, budgets = optional_kinds
+        reservations, priorities, budgets, migrations, descheduler = optional_kinds
         workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
         return Snapshot(
             taken=rfc3339(wall),
@@ -130,6 +147,8 @@ class SnapshotReader:
             priorities=tuple(priorities or ()),
             budgets=tuple(budgets or ()),
             reservations=None if reservations is None else tuple(reservations),
+            migrations=None if migrations is None else tuple(migrations),
+            descheduler=descheduler,
             workloads=tuple(workloads),
             gaps=tuple(self._gaps),
         )
@@ -203,12 +222,19 @@ class SnapshotReader:
             pass
         return []
 
-    async def _read_controller_lease(self, now: float) -> ControllerLease:
-        name = "/".join(self._lease)
+    async def _read_controller_lease(self) -> ControllerLease:
+        found = await self.read_lease(self._lease)
+        if found.presence is ControllerPresence.ABSENT:
+            return await self._controller_of_local_plane(found.name)
+        return found
+
+    async def read_lease(self, key: Key) -> ControllerLease:
+        """Return what a Lease shows about its holder."""
+        name, now = "/".join(key), SYSTEM.wall().timestamp()
         try:
-            lease = await self._client.get(LEASES, self._lease, Lease)
+            lease = await self._client.get(LEASES, key, Lease)
         except NotFound:
-            return await self._controller_of_local_plane(name)
+            return ControllerLease(presence=ControllerPresence.ABSENT, name=name)
         except ApiError:
             return ControllerLease(presence=ControllerPresence.UNKNOWN, name=name)
         spec = lease.spec

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
+from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, ReservationOwner
 from dra.api.reservations.model import parse_reservation as as_reservation
@@ -36,6 +38,12 @@ KEPT_LABEL_PREFIXES: Final = (
     well_known.ANNOTATION_NODE_RESERVATION,
 )
 """Prefixes of labels and annotations that concern reservations."""
+
+MIGRATION_ANNOTATION_PREFIXES: Final = (
+    "descheduler.koordinator.sh/passed-arbitration",
+    "koordinator.sh/job-created-by",
+)
+"""Annotations of PodMigrationJobs that rules read."""
 
 MESSAGE_LENGTH_MAX: Final = 500
 """Maximum number of characters kept of a condition's message: the scheduler's messages are shorter."""
@@ -99,6 +107,7 @@ class _SnapshotRedactor:
             priorities=tuple(map(_redact_object, found.priorities)),
             budgets=tuple(map(_redact_object, found.budgets)),
             reservations=None if found.reservations is None else tuple(map(self._reservation, found.reservations)),
+            migrations=None if found.migrations is None else tuple(map(_redact_migration, found.migrations)),
         )
 
     def _claim(self, claim: ResourceClaim) -> ResourceClaim:
@@ -199,6 +208,31 @@ class _SnapshotRedactor:
         known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
         content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
         return UnstructuredObject(metadata=metadata, content=content)
+
+
+def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
+    """Return a PodMigrationJob without the template of its Reservation and without its DeleteOptions."""
+    metadata = _redact_metadata(found.metadata, prefixes=MIGRATION_ANNOTATION_PREFIXES)
+    head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
+    content = {**head, "metadata": msgspec.to_builtins(metadata)}
+    try:
+        job = parse_pod_migration_job(found.content)
+    except MalformedPodMigrationJobError:  # the content may be anything, so none of it is kept
+        return UnstructuredObject(metadata=metadata, content=content)
+    known = to_document(job)
+    spec = {key: value for key, value in known["spec"].items() if key in {"paused", "ttl", "mode", "podRef"}}
+    reference = (known["spec"].get("reservationOptions") or {}).get("reservationRef")
+    if reference:
+        spec["reservationOptions"] = {"reservationRef": reference}
+    status = {
+        key: value
+        for key, value in (known.get("status") or {}).items()
+        if key in {"phase", "status", "reason", "message", "nodeName", "podRef", "conditions"}
+    }
+    for each in (status, *status.get("conditions", ())):
+        if "message" in each:
+            each["message"] = each["message"][:MESSAGE_LENGTH_MAX]
+    return UnstructuredObject(metadata=metadata, content=content | {"spec": spec, "status": status})
 
 
 def _redact_metadata(

@@ -65,6 +65,7 @@ ARGUMENTS = {
     "release": ["claim", "c"],
     "reserve": ["r", "--cpu=1", "--owner=pod/p"],
     "wait": ["claim/c"],
+    "migrate": ["pod/p"],
 }
 """What a command cannot do without."""
 

@@ -5,7 +5,7 @@ import pytest
 
 from dra.cli.kubectl.resource_args import parse_resource_args
 
-ALL = ("claim", "pod", "node", "device", "reservation", "reason")
+ALL = ("claim", "pod", "node", "device", "reservation", "migration", "reason")
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ ALL = ("claim", "pod", "node", "device", "reservation", "reason")
         (("po", "a"), ("pod", "a")),
         (("device/gpu.example.com/node-1/gpu-0", None), ("device", "gpu.example.com/node-1/gpu-0")),
         (("rsv", "a"), ("reservation", "a")),
+        (("pmj/a", None), ("migration", "a")),
+        (("podmigrationjobs.scheduling.koordinator.sh/a", None), ("migration", "a")),
     ],
     ids=lambda each: " ".join(map(str, each)),
 )

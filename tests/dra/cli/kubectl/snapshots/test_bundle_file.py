@@ -74,7 +74,34 @@ def secretive():
         budgets=[budget],
         priorities=[{"metadata": {"name": "p", "labels": {"x": SECRET}, "annotations": {"x": SECRET}}}],
     )
-    return msgspec.structs.replace(found, reservations=(reserved(), reserved("odd", odd=SECRET)))
+    return msgspec.structs.replace(
+        found,
+        reservations=(reserved(), reserved("odd", odd=SECRET)),
+        migrations=(migration(), migration("odd-move", odd=SECRET)),
+    )
+
+
+def migration(name="move", **odd):
+    """A PodMigrationJob with a secret wherever a user can write one."""
+    content = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "labels": {"x": SECRET},
+            "annotations": {"x": SECRET, "koordinator.sh/evict-reason": SECRET},
+        },
+        "spec": {
+            "podRef": {"namespace": "ml", "name": "a"},
+            "reservationOptions": {"template": {"spec": {"template": {"x": SECRET}}}},
+            "deleteOptions": {"x": SECRET},
+            **odd,
+        },
+        "status": {"phase": "Running", "more": SECRET},
+    }
+    return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
 
 
 def reserved(name="r", **odd):
@@ -254,6 +281,8 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
         pytest.param(["tree"], 0, "ml: jobs.batch/train", id="tree"),
         pytest.param(["usage", "--by", "node", "-o", "csv"], 0, "n1,2,1,1,1,1", id="usage-csv"),
         pytest.param(["usage", "--by", "class"], 0, "gpu.example.com", id="usage-by-class"),
+        pytest.param(["migrations"], 0, "move       ml/a     n1       <none>   Running", id="migrations"),
+        pytest.param(["explain", "migration", "move"], 0, "migration move: Running", id="explain-migration"),
     ],
 )
 def test_each_reading_command_takes_a_bundle(tmp_path, arguments, code, shown):

@@ -1,0 +1,273 @@
+"""Implements ``kubectl dra migrate``: moves pods to other nodes, capacity first.
+
+The command only creates PodMigrationJobs and follows them; the descheduler does the work, and goes on when the command
+is interrupted. Only ``--cordon`` changes a node, as the option says.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from dra.api.durations import parse_duration
+from dra.api.migration.model import MigrationMode
+from dra.api.rbac import NAMESPACE
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.migrations import job_follower, migration_list, migration_requests, migration_texts
+from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
+from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
+from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
+from dra.cli.kubectl.printers import print_to_stderr
+from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.engine.messages.remedies import SafeCommand
+from dra.engine.migration import node_pods
+from dra.engine.migration.node_pods import StayingPod, StayReason
+from dra.engine.migration.view import MigrationPod
+from dra.kube.errors import NotFound
+from dra.kube.resources import NODES, PODS
+from dra.model.meta import Key
+from dra.model.nodes import Node
+
+MIGRATED_KINDS: Final = ("pod", "node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateOptions:
+    """The checked options of ``kubectl dra migrate``."""
+
+    kind: str
+    name: str
+    namespace: str
+    request: MigrationRequest
+    lease_namespace: str = NAMESPACE
+    timeout_seconds: float = 0.0
+    wait: bool = True
+    cordon: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenPods:
+    """The pods to migrate, evict-first, and the pods that stay."""
+
+    pods: tuple[MigrationPod, ...]
+    staying: tuple[StayingPod, ...] = ()
+    node: Node | None = None
+    """The node, if a whole node was named."""
+
+
+@click.command(cls=DryRunCommand)
+@click.argument("kind", metavar="pod|node", type=KindParam(MIGRATED_KINDS))
+@click.argument("name", required=False, type=NameParam())
+@cluster_options
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the pod. Default: the namespace of the context."
+)
+@click.option(
+    "--mode",
+    type=click.Choice([each.value for each in MigrationMode]),
+    help="ReservationFirst: evict the pod once its room is held on another node. EvictDirectly: evict it at once. "
+    "Default: as the descheduler is configured, ReservationFirst.",
+)
+@click.option(
+    "--ttl",
+    metavar="DURATION",
+    default="",
+    help="Time after which an unfinished migration fails, such as 10m; 0s is unlimited. Default: as the descheduler is "
+    "configured, 5m.",
+)
+@click.option(
+    "--cordon",
+    is_flag=True,
+    help="With node: mark the node unschedulable first. It stays so; the command never undoes it.",
+)
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    help="client, server, or no value: print what would happen to each pod without changing anything.",
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the migrations until they have ended.")
+@click.option(
+    "--timeout",
+    type=DurationParam(),
+    default="0s",
+    show_default=True,
+    help="Length of time to follow the migrations; 0s follows until all have ended.",
+)
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler's lease.")
+def migrate(  # noqa: PLR0913 - one for each option
+    *,
+    kind: str,
+    name: str | None,
+    cluster_flags: ClusterFlags,
+    namespace: str | None,
+    mode: str | None,
+    ttl: str,
+    cordon: bool,
+    dry_run: str,
+    wait: bool,
+    timeout: float,
+    lease_namespace: str,
+) -> None:
+    """Migrate a pod, or all pods of a node, to other nodes without losing capacity.
+
+    For each pod the command creates a PodMigrationJob, which the descheduler of dra-reserve carries out: a Reservation
+    holds the room on another node, then the pod is evicted, and its replacement uses the room. A repeated command
+    follows the jobs that run already. After Ctrl-C the migrations go on. Exit code: 0 all pods moved, 1 a migration
+    failed, was refused or has not ended in time, 2 error.
+    """
+    kind, found_name = parse_resource_args(kind, name, among=MIGRATED_KINDS)
+    assert found_name  # noqa: S101 - for mypy: it was asked for
+    if cordon and kind != "node":
+        raise click.UsageError("--cordon requires node/NAME")
+    if ttl:
+        try:
+            parse_duration(ttl)
+        except ValueError as error:
+            raise click.UsageError(f"--ttl: {error}") from error
+    source = SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace)
+    options = MigrateOptions(
+        kind=kind,
+        name=found_name,
+        namespace=source.namespace if kind == "pod" else "",
+        request=MigrationRequest(mode=mode or "", ttl=ttl),
+        lease_namespace=lease_namespace,
+        timeout_seconds=timeout,
+        wait=wait,
+        cordon=cordon,
+    )
+    if dry_run != "none":
+        done = run(cluster_flags, lambda connection: preview_migrations(connection, options))
+    else:
+        done = run(cluster_flags, lambda connection: migrate_pods(connection, options, report=click.echo))
+    if not done:
+        raise SystemExit(1)
+
+
+async def migrate_pods(connection: Connection, options: MigrateOptions, *, report: Callable[[str], None]) -> bool:
+    """Create the jobs and follow them; return whether all pods have moved, or were at least requested to."""
+    jobs = await migration_requests.list_jobs(connection.client)
+    chosen = await choose_pods(connection, options)
+    _report_staying(chosen)
+    if not chosen.pods:
+        if chosen.node is not None:
+            report(f"node {options.name}: no pods to migrate")
+        return chosen.node is not None
+    if chosen.node is not None:
+        await _prepare_node(connection, chosen.node, options, report=report)
+    requested = []
+    for pod in chosen.pods:
+        each = await migration_requests.request_migration(connection.client, pod, options.request, jobs=jobs)
+        requested.append(each)
+        report(f"{migration_texts.KIND_NAME}/{each.job} {'created' if each.created else 'exists: followed'}")
+    if warning := await _descheduler_warning(connection, options):
+        print_to_stderr(warning)
+    if not options.wait:
+        print_to_stderr(f"To see how the migrations go on: {_list_command(requested)}")
+        return True
+    try:
+        found = await job_follower.follow(connection, requested, timeout_seconds=options.timeout_seconds, report=report)
+    except asyncio.CancelledError:
+        print_to_stderr(f"The migrations go on. To see them: {_list_command(requested)}")
+        jobs_of_command = " ".join(each.job for each in requested)
+        print_to_stderr(
+            "To stop those whose pod is not evicted yet: "
+            + SafeCommand(f"kubectl delete podmigrationjobs {jobs_of_command}").command
+        )
+        raise
+    _report_result(found, options)
+    return not (found.failed or found.unfinished)
+
+
+async def choose_pods(connection: Connection, options: MigrateOptions) -> ChosenPods:
+    """Return the pods that the command line names; raise FailedError if the object does not exist."""
+    if options.kind == "node":
+        try:
+            node = await connection.client.get(NODES, ("", options.name), Node)
+        except NotFound as error:
+            raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
+        found = await migration_requests.list_pods_of_node(connection.client, options.name)
+        pods, staying = node_pods.select_pods(found)
+        return ChosenPods(pods=evict_first(pods), staying=staying, node=node)
+    key: Key = (options.namespace, options.name)
+    try:
+        pod = await connection.client.get(PODS, key, MigrationPod)
+    except NotFound as error:
+        raise FailedError(f"pod {'/'.join(key)}: not found. See: kubectl get pods -n {options.namespace}") from error
+    reason = node_pods.stay_reason(pod)
+    if reason is StayReason.BARE and (
+        not pod.spec.node_name or options.request.mode == MigrationMode.EVICT_DIRECTLY.value
+    ):
+        reason = None  # the descheduler's configuration decides
+    if reason is not None:
+        return ChosenPods(pods=(), staying=(StayingPod(pod=pod, reason=reason),))
+    return ChosenPods(pods=(pod,))
+
+
+def evict_first(pods: Sequence[MigrationPod]) -> tuple[MigrationPod, ...]:
+    """Return pods in the order in which they are evicted: of lower priority first, then newer pods."""
+    newest_first = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
+    return tuple(sorted(newest_first, key=lambda pod: pod.spec.priority))
+
+
+async def preview_migrations(connection: Connection, options: MigrateOptions) -> bool:
+    """Print what would happen to each pod; return whether all pods could be migrated."""
+    jobs = await migration_requests.list_jobs(connection.client)
+    chosen = await choose_pods(connection, options)
+    _report_staying(chosen)
+    taken = {each.metadata.name for each in jobs}
+    for pod in chosen.pods:
+        click.echo(f"{migration_texts.KIND_NAME}/{migration_requests.next_job_name(pod, taken)} created (dry run)")
+    return bool(chosen.pods) or chosen.node is not None
+
+
+async def _prepare_node(
+    connection: Connection, node: Node, options: MigrateOptions, *, report: Callable[[str], None]
+) -> None:
+    """Mark the node unschedulable if asked to; else say what follows from a schedulable node."""
+    if node.spec.unschedulable:
+        return
+    if not options.cordon:
+        print_to_stderr(
+            f"node {options.name} is schedulable: none of these pods returns to it, but other new pods may be placed "
+            "there. To prevent it, repeat the command with --cordon."
+        )
+        return
+    body = {"spec": {"unschedulable": True}}
+    await connection.client.merge_patch(NODES, ("", options.name), body, model=Node, uid=node.metadata.uid)
+    report(f"node/{options.name} cordoned")
+
+
+async def _descheduler_warning(connection: Connection, options: MigrateOptions) -> str:
+    lease = (options.lease_namespace, DESCHEDULER_LEASE_NAME)
+    reader = SnapshotReader(connection, namespace=None, lease=lease)
+    found = await reader.read_lease(lease)
+    if found.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
+        return migration_list.no_descheduler_text(found.name)
+    return ""
+
+
+def _report_staying(chosen: ChosenPods) -> None:
+    for each in chosen.staying:
+        print_to_stderr(f"pod {'/'.join(each.pod.metadata.key)} stays: it {each.reason.value}")
+
+
+def _report_result(found: FollowedMigrations, options: MigrateOptions) -> None:
+    for name in found.failed:
+        print_to_stderr(f"migration {name} failed. See: kubectl dra explain migration {name}")
+    if found.unfinished:
+        print_to_stderr(
+            f"{len(found.unfinished)} migrations have not ended within {options.timeout_seconds:g} s and go on: "
+            f"{list_names(found.unfinished)}. See: kubectl dra migrations"
+        )
+
+
+def _list_command(requested: Sequence[RequestedMigration]) -> str:
+    return f"kubectl dra migrations {requested[0].job}" if len(requested) == 1 else "kubectl dra migrations"

@@ -1,0 +1,193 @@
+"""What `kubectl dra migrate` creates, follows and says."""
+
+import asyncio
+
+import pytest
+
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.migrate import MigrateOptions, migrate_pods, preview_migrations
+from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
+
+SUCCEEDED = {
+    "phase": "Succeeded",
+    "status": "Complete",
+    "nodeName": "n2",
+    "podRef": {"namespace": "default", "name": "web-b"},
+}
+
+
+def options(kind="pod", name="web-a", **more):
+    return MigrateOptions(
+        kind=kind,
+        name=name,
+        namespace="default" if kind == "pod" else "",
+        request=MigrationRequest(mode=more.pop("mode", ""), ttl=more.pop("ttl", "")),
+        **more,
+    )
+
+
+async def started(site, wanted):
+    """Start the command, wait until it has created jobs; return the task, the printed lines and the jobs."""
+    lines = []
+    task = asyncio.create_task(migrate_pods(site.connection(), wanted, report=lines.append))
+    await asyncio.sleep(0.1)  # virtual time passes only when the command has nothing left to do
+    return task, lines
+
+
+async def test_the_job_names_the_pod_with_its_uid_and_its_steps_are_printed(site):
+    pod = await site.add_pod("web-a")
+    task, lines = await started(site, options(ttl="10m", mode="ReservationFirst"))
+    ((name, job),) = (await site.jobs()).items()
+    uid = pod["metadata"]["uid"]
+    assert name == f"web-a-{uid[:8]}"
+    reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web-a", "uid": uid}
+    assert job["spec"] == {"podRef": reference, "mode": "ReservationFirst", "ttl": "10m"}
+    await asyncio.sleep(2.5)
+    wait = {"type": "PassedArbitration", "status": "False", "reason": "MaxMigratingPerNode", "message": "node n1: full"}
+    await site.set_status(name, conditions=[wait])
+    await asyncio.sleep(2.5)
+    await site.set_status(name, **SUCCEEDED)
+    assert await task is True
+    assert lines == [
+        f"podmigrationjob.scheduling.koordinator.sh/{name} created",
+        "pod default/web-a: waits for the descheduler to begin",
+        "pod default/web-a: waits: node n1: full",
+        "pod default/web-a: moved to node n2, as pod default/web-b",
+    ]
+
+
+async def test_a_second_command_follows_the_job_that_runs_and_one_after_a_failure_creates_the_next(site):
+    await site.add_pod("web-a")
+    assert await migrate_pods(site.connection(), options(wait=False), report=print)
+    lines = []
+    await migrate_pods(site.connection(), options(wait=False), report=lines.append)
+    (name,) = await site.jobs()
+    assert lines == [f"podmigrationjob.scheduling.koordinator.sh/{name} exists: followed"]
+    await site.set_status(name, phase="Failed", reason="Timeout")
+    assert await migrate_pods(site.connection(), options(wait=False), report=print)
+    assert sorted(await site.jobs()) == [name, f"{name}-2"]
+
+
+async def test_a_failed_job_is_a_failed_command_that_names_the_next_one(site, capsys):
+    await site.add_pod("web-a")
+    task, lines = await started(site, options())
+    (name,) = await site.jobs()
+    await site.set_status(name, phase="Failed", reason="Unschedulable", message="0/2 nodes are available")
+    assert await task is False
+    assert lines[-1] == "pod default/web-a: failed Unschedulable: 0/2 nodes are available"
+    assert f"migration {name} failed. See: kubectl dra explain migration {name}" in capsys.readouterr().err
+
+
+async def test_a_job_that_is_deleted_while_it_is_followed_counts_as_failed(site):
+    await site.add_pod("web-a")
+    task, lines = await started(site, options())
+    (name,) = await site.jobs()
+    await site.request("DELETE", f"/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs/{name}")
+    assert await task is False
+    assert lines[-1] == f"pod default/web-a: job {name} was deleted, or cannot be read"
+
+
+async def test_after_the_timeout_the_jobs_stay_and_the_command_fails(site, capsys):
+    await site.add_pod("web-a")
+    before = site.clock.now()
+    assert not await migrate_pods(site.connection(), options(timeout_seconds=30.0), report=print)
+    assert site.clock.now() - before == pytest.approx(30.0, abs=1.0)
+    assert len(await site.jobs()) == 1
+    assert "1 migrations have not ended within 30 s and go on" in capsys.readouterr().err
+
+
+async def test_an_interrupted_command_leaves_the_jobs_and_says_how_to_go_on(site, capsys):
+    await site.add_pod("web-a")
+    task, _ = await started(site, options())
+    await asyncio.sleep(3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (name,) = await site.jobs()
+    said = capsys.readouterr().err
+    assert f"The migrations go on. To see them: kubectl dra migrations {name}" in said
+    assert f"kubectl delete podmigrationjobs {name}" in said
+
+
+async def test_without_a_descheduler_the_wait_is_explained(site, capsys):
+    await site.add_pod("web-a")
+    await migrate_pods(site.connection(), options(wait=False), report=print)
+    assert "No descheduler is known to run (lease dra-reserve/dra-reserve-descheduler)" in capsys.readouterr().err
+
+
+STAYING = [
+    pytest.param({"owner": "DaemonSet"}, "belongs to a DaemonSet", id="daemon-set"),
+    pytest.param(
+        {"owner": "Node", "annotations": {"kubernetes.io/config.mirror": "x"}}, "is a static pod", id="mirror"
+    ),
+    pytest.param({"owner": ""}, "has no controller", id="bare"),
+]
+
+
+@pytest.mark.parametrize(("given", "reason"), STAYING)
+async def test_a_pod_that_no_migration_can_move_is_refused_with_the_reason(site, capsys, given, reason):
+    await site.add_pod("web-a", **given)
+    assert not await migrate_pods(site.connection(), options(), report=print)
+    assert f"pod default/web-a stays: it {reason}" in capsys.readouterr().err
+    assert await site.jobs() == {}
+
+
+async def test_of_a_node_all_pods_that_can_move_get_jobs_and_the_others_are_named(site, capsys):
+    await site.add_pod("web-a")
+    await site.add_pod("web-b")
+    await site.add_pod("daemon", owner="DaemonSet")
+    await site.add_pod("elsewhere", node="n2")
+    lines = []
+    assert await migrate_pods(site.connection(), options("node", "n1", wait=False), report=lines.append)
+    assert sorted(line.partition("/")[2].rpartition("-")[0] for line in lines) == ["web-a", "web-b"]
+    said = capsys.readouterr().err
+    assert "pod default/daemon stays: it belongs to a DaemonSet" in said
+    assert "node n1 is schedulable: none of these pods returns to it" in said
+    assert not (await site.request("GET", "/api/v1/nodes/n1"))["spec"].get("unschedulable")
+
+
+async def test_only_with_cordon_the_node_is_marked_and_it_stays_so(site, capsys):
+    await site.add_pod("web-a")
+    lines = []
+    wanted = options("node", "n1", wait=False, cordon=True)
+    assert await migrate_pods(site.connection(), wanted, report=lines.append)
+    assert lines[0] == "node/n1 cordoned"
+    assert (await site.request("GET", "/api/v1/nodes/n1"))["spec"]["unschedulable"] is True
+    assert await migrate_pods(site.connection(), wanted, report=lines.append)
+    assert lines.count("node/n1 cordoned") == 1
+    assert "is schedulable" not in capsys.readouterr().err
+
+
+async def test_an_empty_node_is_no_failure(site):
+    lines = []
+    assert await migrate_pods(site.connection(), options("node", "n2"), report=lines.append)
+    assert lines == ["node n2: no pods to migrate"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        pytest.param(options(name="nope"), "pod default/nope: not found. See: kubectl get pods -n default", id="pod"),
+        pytest.param(options("node", "n9"), "node n9: not found. See: kubectl get nodes", id="node"),
+    ],
+)
+async def test_what_does_not_exist_is_an_error(site, wanted, text):
+    with pytest.raises(FailedError, match=text):
+        await migrate_pods(site.connection(), wanted, report=print)
+
+
+async def test_without_the_kind_the_command_says_what_to_install(site):
+    await site.request(
+        "DELETE",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podmigrationjobs.scheduling.koordinator.sh",
+    )
+    with pytest.raises(FailedError, match="does not serve PodMigrationJobs"):
+        await migrate_pods(site.connection(), options(), report=print)
+
+
+async def test_a_dry_run_creates_nothing(site, capsys):
+    await site.add_pod("web-a")
+    assert await preview_migrations(site.connection(), options("node", "n1", cordon=True))
+    assert await site.jobs() == {}
+    assert not (await site.request("GET", "/api/v1/nodes/n1"))["spec"].get("unschedulable")
+    assert "web-a" in capsys.readouterr().out
