@@ -105,7 +105,7 @@ ELSEWHERE: dict[str, str] = {
 """Block → the test that runs it; it reads the page itself, so that the two cannot part."""
 
 BY_THE_READER: dict[str, str] = {
-    "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_migrate.py plays one",
+    "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_command.py plays one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "README.md#Develop": "it is what runs the tests",
     "docs/reference/kubernetes-versions.md": "builds another Kubernetes for tests/scenarios, which takes minutes",

@@ -138,7 +138,7 @@ COMMANDS: Final[LazySubcommands] = {
         "Display Reservations with their node, usage, owners and expiration.",
     ),
     "migrate": (
-        "dra.cli.kubectl.migrate:migrate",
+        "dra.cli.kubectl.migrate.command:migrate",
         "Migrate a pod, or all pods of a node, to other nodes without losing capacity.",
     ),
     "migrations": (

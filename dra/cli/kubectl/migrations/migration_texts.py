@@ -14,6 +14,12 @@ NOT_INSTALLED: Final = (
     "the server does not serve PodMigrationJobs; install their CRD and the descheduler from deploy/descheduler"
 )
 
+SCHEDULABLE_NODE: Final = (
+    "is schedulable: none of these pods returns to it, but other new pods may be placed there. To prevent it, give "
+    "--cordon."
+)
+"""What follows from a node that is not cordoned while its pods are migrated."""
+
 KIND_NAME: Final = "podmigrationjob.scheduling.koordinator.sh"
 
 _PAST_ARBITRATION: Final = {

@@ -5,11 +5,13 @@ from typing import Any, Final
 
 import click
 
-from dra.api.reservations.model import GROUP, KIND
+from dra.api.migration.model import KIND as MIGRATION_KIND
+from dra.api.reservations.model import GROUP, KIND, MalformedReservationError
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, load_documents
+from dra.cli.kubectl.migrations.migration_texts import KIND_NAME
 from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
@@ -20,6 +22,11 @@ from dra.cli.kubectl.simulate.simulated_manifests import (
     UnknownPriorityClassError,
     parse_manifests,
     with_priority,
+)
+from dra.cli.kubectl.simulate.simulated_migrations import (
+    MigrationOutcome,
+    migration_outcome_text,
+    simulate_migrations,
 )
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
 from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
@@ -67,8 +74,9 @@ def simulate(  # noqa: PLR0913 - one for each option
     """Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.
 
     The command changes nothing: it simulates a scheduler on the current state of the cluster, including its Pending
-    pods. The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay
-    Pending, 2 error.
+    pods. A PodMigrationJob is simulated with its Reservation and the move, but without limits and disruption budgets.
+    The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay Pending,
+    2 error.
     """
     try:
         namespace = source.namespace
@@ -86,16 +94,18 @@ def simulate(  # noqa: PLR0913 - one for each option
     ]
     manifests.reservations = [each for each in manifests.reservations if each.metadata.name not in named]
     try:
+        moved = simulate_migrations(snapshot, manifests.migrations)
         _set_priorities(manifests, snapshot)
-        result = simulate_scheduling(snapshot, manifests)
-    except (MalformedManifestError, UnknownPriorityClassError) as error:
+        result = simulate_scheduling(moved.final_snapshot if manifests.migrations else snapshot, manifests)
+    except (MalformedManifestError, MalformedReservationError, UnknownPriorityClassError) as error:
         raise FailedError(str(error)) from error
-    _print_outcome(result, selectors, output)
+    _print_outcome(result, moved.outcomes, selectors, output)
     for each in (*manifests.ignored, *result.unreadable_reservations):
         print_to_stderr(f"not simulated: {each}")
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
-    if any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes):
+    waits = any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes)
+    if waits or not all(each.moves for each in moved.outcomes):
         raise SystemExit(1)
 
 
@@ -129,12 +139,20 @@ def _set_priorities(manifests: Manifests, snapshot: Snapshot) -> None:
             manifests.pods[number] = with_priority(pod, name, classes, complete=not unread)
 
 
-def _print_outcome(result: SimulationResult, selectors: SelectorOptions, output: PrintOptions) -> None:
+def _print_outcome(
+    result: SimulationResult,
+    migrations: Sequence[MigrationOutcome],
+    selectors: SelectorOptions,
+    output: PrintOptions,
+) -> None:
     new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
-    rows = tuple(
-        _outcome_row(outcome)
-        for outcome in new
-        if outcome.placeholder_for or selectors.matches_labels(outcome.pod.metadata.labels)
+    rows = (
+        *map(_migration_row, migrations),
+        *(
+            _outcome_row(outcome)
+            for outcome in new
+            if outcome.placeholder_for or selectors.matches_labels(outcome.pod.metadata.labels)
+        ),
     )
     resource_table.print_table(
         resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors),
@@ -162,6 +180,11 @@ def _print_outcome(result: SimulationResult, selectors: SelectorOptions, output:
                     click.echo("\n".join(["", title, *wrap_lines(lines)]))
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     pods = sum(1 for outcome in new if not outcome.placeholder_for)
+    if migrations:
+        moving = sum(1 for each in migrations if each.moves)
+        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
+    if migrations and not pods:
+        return
     print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
 
 
@@ -189,6 +212,23 @@ def _victim_data(outcome: PodOutcome, victim: SchedulerPod) -> dict[str, Any]:
         "priority": victim.spec.priority,
         "violatesBudget": meta.uid in outcome.pdb_violations,
     }
+
+
+def _migration_row(outcome: MigrationOutcome) -> TableRow:
+    namespace, pod = outcome.pod
+    why = migration_outcome_text(outcome)
+    content: dict[str, Any] = {
+        "kind": MIGRATION_KIND,
+        "metadata": {"name": outcome.job},
+        "pod": f"{namespace}/{pod}",
+        "placed": outcome.moves,
+        "from": outcome.from_node,
+        "node": outcome.to_node,
+        "devices": list(outcome.devices),
+        "why": why,
+    }
+    cells = (namespace, pod, outcome.to_node or "<none>", ",".join(outcome.devices) or "<none>", why)
+    return TableRow(name=f"{KIND_NAME}/{outcome.job}", cells=cells, wide=("<none>",), content=lambda: content)
 
 
 def _outcome_row(outcome: PodOutcome) -> TableRow:

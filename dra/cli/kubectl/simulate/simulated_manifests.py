@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.migration.model import KIND as MIGRATION_KIND
+from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.reservations import model as api
 from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
@@ -41,6 +43,7 @@ class Manifests:
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
     reservations: list[UnstructuredObject] = field(default_factory=list)
+    migrations: list[PodMigrationJob] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
     priority_class_names: dict[Key, str] = field(default_factory=dict)
     """Pod → its PriorityClass, empty if it names none, for pods without a priority in the spec."""
@@ -98,7 +101,10 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         getattr(manifests, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
         return True
     if kind == KIND:
-        _add_reservation(manifests, document)
+        manifests.reservations.append(parse_reservation_manifest(document))
+        return True
+    if kind == MIGRATION_KIND:
+        manifests.migrations.append(parse_job_manifest(document))
         return True
     if kind == "Pod":
         _add_pod(manifests, document, namespace=namespace)
@@ -119,12 +125,21 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     return True
 
 
-def _add_reservation(manifests: Manifests, document: Json) -> None:
+def parse_reservation_manifest(document: Json) -> UnstructuredObject:
+    """Return a Reservation of a manifest, with a simulated uid; raise MalformedReservationError."""
     meta = {**document["metadata"], "uid": f"simulated-{KIND}-{document['metadata']['name']}", "resourceVersion": "1"}
     content = {**document, "metadata": meta}
     content.pop("status", None)
     api.parse_reservation(content)
-    manifests.reservations.append(UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
+    return UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content)
+
+
+def parse_job_manifest(document: Json) -> PodMigrationJob:
+    """Return a PodMigrationJob of a manifest, with a simulated uid; raise MalformedPodMigrationJobError."""
+    name = document["metadata"].get("name") or document["metadata"].get("generateName", "")
+    content = {**document, "metadata": {**document["metadata"], "name": name, "uid": f"simulated-migration-{name}"}}
+    content.pop("status", None)
+    return parse_pod_migration_job(content)
 
 
 def _pod_count(kind: str, spec: Json) -> int | None:

@@ -65,11 +65,11 @@ class Site:
         assert answer.status in {200, 201}, found
         return found
 
-    async def add_pod(self, name, *, node="n1", owner="ReplicaSet", annotations=None):
+    async def add_pod(self, name, *, node="n1", owner="ReplicaSet", annotations=None, scheduler="default-scheduler"):
         owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-web", "controller": True}]
         body = {
             "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
-            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+            "spec": {"nodeName": node, "schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]},
         }
         if owner:
             body["metadata"]["ownerReferences"] = owners
@@ -92,4 +92,9 @@ async def site():
     await made.request("POST", DEFINITIONS, DEFINITION)
     for name in ("n1", "n2"):
         await made.request("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": {}})
+        amounts = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"status": {**amounts, "conditions": ready}}
+        await made.request("PATCH", f"/api/v1/nodes/{name}/status", status)
+        await made.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}})  # not-ready, by admission
     return made

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.migrate import MigrateOptions, migrate_pods, preview_migrations
+from dra.cli.kubectl.migrate.command import migrate_pods
+from dra.cli.kubectl.migrate.pod_choice import MigrateOptions
+from dra.cli.kubectl.migrate.preview import preview_migrations
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 
 SUCCEEDED = {
@@ -185,9 +187,25 @@ async def test_without_the_kind_the_command_says_what_to_install(site):
         await migrate_pods(site.connection(), options(), report=print)
 
 
-async def test_a_dry_run_creates_nothing(site, capsys):
-    await site.add_pod("web-a")
-    assert await preview_migrations(site.connection(), options("node", "n1", cordon=True))
+async def test_a_dry_run_creates_nothing_and_shows_where_each_pod_would_be(site, capsys):
+    await site.add_pod("web-a", scheduler="default-scheduler")
+    await site.add_pod("web-b", scheduler="mine")
+    await site.add_pod("daemon", owner="DaemonSet")
+    assert not await preview_migrations(site.connection(), options("node", "n1", cordon=True))
     assert await site.jobs() == {}
     assert not (await site.request("GET", "/api/v1/nodes/n1"))["spec"].get("unschedulable")
-    assert "web-a" in capsys.readouterr().out
+    told = capsys.readouterr()
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in told.out.splitlines()}
+    assert lines["default/web-a"] == "n2 moves from node n1"
+    assert lines["default/web-b"].startswith("<none> refused: pod default/web-b: scheduler mine places no Reservations")
+    assert lines["default/daemon"].startswith("<none> stays: it belongs to a DaemonSet")
+    assert "node n1 would be marked unschedulable first" in told.err
+
+
+async def test_a_dry_run_names_the_job_that_runs_already(site, capsys):
+    await site.add_pod("web-a")
+    assert await migrate_pods(site.connection(), options(wait=False), report=print)
+    (name,) = await site.jobs()
+    capsys.readouterr()
+    assert await preview_migrations(site.connection(), options())
+    assert f"migrates already: job {name}" in capsys.readouterr().out

@@ -6,7 +6,6 @@ is interrupted. Only ``--cordon`` changes a node, as the option says.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -15,7 +14,9 @@ from dra.api.durations import parse_duration
 from dra.api.migration.model import MigrationMode
 from dra.api.rbac import NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.migrate.pod_choice import ChosenPods, MigrateOptions, choose_pods
+from dra.cli.kubectl.migrate.preview import preview_migrations
 from dra.cli.kubectl.migrations import job_follower, migration_list, migration_requests, migration_texts
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
@@ -27,39 +28,10 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.messages.remedies import SafeCommand
-from dra.engine.migration import node_pods
-from dra.engine.migration.node_pods import StayingPod, StayReason
-from dra.engine.migration.view import MigrationPod
-from dra.kube.errors import NotFound
-from dra.kube.resources import NODES, PODS
-from dra.model.meta import Key
+from dra.kube.resources import NODES
 from dra.model.nodes import Node
 
 MIGRATED_KINDS: Final = ("pod", "node")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrateOptions:
-    """The checked options of ``kubectl dra migrate``."""
-
-    kind: str
-    name: str
-    namespace: str
-    request: MigrationRequest
-    lease_namespace: str = NAMESPACE
-    timeout_seconds: float = 0.0
-    wait: bool = True
-    cordon: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenPods:
-    """The pods to migrate, evict-first, and the pods that stay."""
-
-    pods: tuple[MigrationPod, ...]
-    staying: tuple[StayingPod, ...] = ()
-    node: Node | None = None
-    """The node, if a whole node was named."""
 
 
 @click.command(cls=DryRunCommand)
@@ -186,48 +158,6 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
     return not (found.failed or found.unfinished)
 
 
-async def choose_pods(connection: Connection, options: MigrateOptions) -> ChosenPods:
-    """Return the pods that the command line names; raise FailedError if the object does not exist."""
-    if options.kind == "node":
-        try:
-            node = await connection.client.get(NODES, ("", options.name), Node)
-        except NotFound as error:
-            raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
-        found = await migration_requests.list_pods_of_node(connection.client, options.name)
-        pods, staying = node_pods.select_pods(found)
-        return ChosenPods(pods=evict_first(pods), staying=staying, node=node)
-    key: Key = (options.namespace, options.name)
-    try:
-        pod = await connection.client.get(PODS, key, MigrationPod)
-    except NotFound as error:
-        raise FailedError(f"pod {'/'.join(key)}: not found. See: kubectl get pods -n {options.namespace}") from error
-    reason = node_pods.stay_reason(pod)
-    if reason is StayReason.BARE and (
-        not pod.spec.node_name or options.request.mode == MigrationMode.EVICT_DIRECTLY.value
-    ):
-        reason = None  # the descheduler's configuration decides
-    if reason is not None:
-        return ChosenPods(pods=(), staying=(StayingPod(pod=pod, reason=reason),))
-    return ChosenPods(pods=(pod,))
-
-
-def evict_first(pods: Sequence[MigrationPod]) -> tuple[MigrationPod, ...]:
-    """Return pods in the order in which they are evicted: of lower priority first, then newer pods."""
-    newest_first = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
-    return tuple(sorted(newest_first, key=lambda pod: pod.spec.priority))
-
-
-async def preview_migrations(connection: Connection, options: MigrateOptions) -> bool:
-    """Print what would happen to each pod; return whether all pods could be migrated."""
-    jobs = await migration_requests.list_jobs(connection.client)
-    chosen = await choose_pods(connection, options)
-    _report_staying(chosen)
-    taken = {each.metadata.name for each in jobs}
-    for pod in chosen.pods:
-        click.echo(f"{migration_texts.KIND_NAME}/{migration_requests.next_job_name(pod, taken)} created (dry run)")
-    return bool(chosen.pods) or chosen.node is not None
-
-
 async def _prepare_node(
     connection: Connection, node: Node, options: MigrateOptions, *, report: Callable[[str], None]
 ) -> None:
@@ -235,10 +165,7 @@ async def _prepare_node(
     if node.spec.unschedulable:
         return
     if not options.cordon:
-        print_to_stderr(
-            f"node {options.name} is schedulable: none of these pods returns to it, but other new pods may be placed "
-            "there. To prevent it, repeat the command with --cordon."
-        )
+        print_to_stderr(f"node {options.name} {migration_texts.SCHEDULABLE_NODE}")
         return
     body = {"spec": {"unschedulable": True}}
     await connection.client.merge_patch(NODES, ("", options.name), body, model=Node, uid=node.metadata.uid)

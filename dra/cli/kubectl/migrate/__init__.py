@@ -1,0 +1,1 @@
+"""``kubectl dra migrate``: which pods are migrated, what would happen, and the jobs."""

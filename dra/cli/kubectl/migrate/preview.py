@@ -1,0 +1,64 @@
+"""Previews migrations for ``kubectl dra migrate --dry-run``: where each pod would be, or why it would stay."""
+
+from typing import Final
+
+import click
+
+from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
+from dra.api.rbac import LEASE_NAME
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.migrate.pod_choice import MigrateOptions, choose_pods
+from dra.cli.kubectl.migrations import migration_requests
+from dra.cli.kubectl.migrations.migration_texts import SCHEDULABLE_NODE
+from dra.cli.kubectl.printers import format_table, print_to_stderr, terminal_width
+from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
+from dra.cli.kubectl.simulate.simulated_migrations import migration_outcome_text, simulate_migrations
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.engine.diagnosis import migrations as explaining
+from dra.engine.migration.view import MigrationPod
+
+PREVIEW_COLUMNS: Final = ("POD", "TO", "WHAT WOULD HAPPEN")
+
+
+async def preview_migrations(connection: Connection, options: MigrateOptions) -> bool:
+    """Print what would happen to each pod; return whether all pods could be migrated."""
+    jobs = await migration_requests.list_jobs(connection.client)
+    chosen = await choose_pods(connection, options)
+    reader = SnapshotReader(connection, namespace=None, lease=(options.lease_namespace, LEASE_NAME))
+    snapshot = await reader.read(SnapshotScope.EVERYTHING)
+    outcomes = {
+        each.pod: each
+        for each in simulate_migrations(snapshot, [_preview_job(pod, options) for pod in chosen.pods]).outcomes
+    }
+    running = {
+        pod.metadata.key: job.metadata.name
+        for pod in chosen.pods
+        if (job := explaining.job_of_pod(explaining.parse_jobs(jobs), pod.metadata.key, pod.metadata.uid))
+    }
+    rows = [
+        (
+            "/".join(each.pod),
+            each.to_node or NONE_TEXT,
+            f"migrates already: job {running[each.pod]}" if each.pod in running else migration_outcome_text(each),
+        )
+        for each in outcomes.values()
+    ]
+    rows += [("/".join(each.pod.metadata.key), NONE_TEXT, f"stays: it {each.reason.value}") for each in chosen.staying]
+    if rows:
+        click.echo(format_table(PREVIEW_COLUMNS, rows, wrapped=terminal_width()))
+    for gap in snapshot.gaps:
+        print_to_stderr(f"not read: {gap.resource}: {gap.why}")
+    if chosen.node is not None and not chosen.node.spec.unschedulable:
+        follows = "would be marked unschedulable first" if options.cordon else SCHEDULABLE_NODE
+        print_to_stderr(f"node {options.name} {follows}")
+    return all(each.moves or each.pod in running for each in outcomes.values()) and (
+        bool(chosen.pods) or chosen.node is not None
+    )
+
+
+def _preview_job(pod: MigrationPod, options: MigrateOptions) -> PodMigrationJob:
+    """Return the job that would be created for a pod, as the API server would complete it."""
+    name = migration_requests.next_job_name(pod, ())
+    content = migration_requests.job_manifest(pod, options.request, name=name)
+    content["metadata"]["uid"] = f"simulated-migration-{name}"
+    return parse_pod_migration_job(content)

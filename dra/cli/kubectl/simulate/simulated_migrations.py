@@ -1,0 +1,230 @@
+"""Simulates migrations: where the Reservation of each job would be, and the replacement in it.
+
+`dra.engine.migration` builds the Reservations and refuses pods, as in the descheduler. All jobs
+are taken at once: a limit or a budget delays a job, but does not change which nodes its Reservation may use.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.migration.model import MigrationMode, PodMigrationJob
+from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
+from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_reservation_manifest
+from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
+from dra.engine.diagnosis import migrations as explaining
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.migration.decide import effective_mode, effective_ttl
+from dra.engine.migration.refusals import reservation_refusal
+from dra.engine.migration.reservation_manifest import reservation_manifest
+from dra.engine.migration.view import ClaimReach, MigrationPod
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Struct, Uid, UnstructuredObject
+from dra.model.nodes import matches_node_selector
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+_SUFFIX: Final = "-replacement"
+
+
+class MigrationOutcome(Struct, frozen=True):
+    """The outcome of the simulation for one job."""
+
+    job: str
+    pod: Key
+    from_node: str = ""
+    to_node: str = ""
+    """The node of the Reservation; empty if there is none."""
+
+    refusal: str = ""
+    """Reason for which the job would fail before anything is reserved."""
+
+    reason: str = ""
+    """Reason for which the Reservation gets no node, or the replacement does not use it."""
+
+    devices: tuple[str, ...] = ()
+    evicts_directly: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether the pod would be moved or, in mode EvictDirectly, evicted."""
+        return not (self.refusal or self.reason)
+
+
+def migration_outcome_text(outcome: MigrationOutcome) -> str:
+    """Return what would come of a job, in a few words."""
+    if outcome.refusal:
+        return f"refused: {outcome.refusal}"
+    if outcome.evicts_directly:
+        return f"evicted from node {outcome.from_node}; no room is held for its replacement"
+    if outcome.reason and not outcome.to_node:
+        return f"stays: no other node has room: {outcome.reason}"
+    start = f"moves from node {outcome.from_node}" if outcome.from_node else "gets room"
+    return f"{start}; {outcome.reason}" if outcome.reason else start
+
+
+class SimulatedMigrations(Struct, frozen=True):
+    """The outcomes of jobs, and the cluster as it would be after all moves."""
+
+    outcomes: tuple[MigrationOutcome, ...]
+    final_snapshot: Snapshot
+
+
+@dataclass(slots=True)
+class _JobPlans:
+    """The jobs of a simulation, by what comes of them before anything is scheduled."""
+
+    outcomes: dict[str, MigrationOutcome] = field(default_factory=dict)
+    """Job name → outcome, as far as it is known."""
+    reserving: dict[str, tuple[PodMigrationJob, SchedulerPod]] = field(default_factory=dict)
+    """Name of the Reservation → job and pod."""
+    reservations: list[UnstructuredObject] = field(default_factory=list)
+    evicted: list[SchedulerPod] = field(default_factory=list)
+    """Pods that are evicted without a Reservation."""
+
+
+def simulate_migrations(
+    snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: MigrationControllerArgs | None = None
+) -> SimulatedMigrations:
+    """Return what would come of jobs on a snapshot; raise MalformedReservationError for an invalid template."""
+    plans = _plan_jobs(snapshot, jobs, args=args or MigrationControllerArgs())
+    placed = simulate_scheduling(snapshot, Manifests(reservations=plans.reservations))
+    reservations = {outcome.placeholder_for: outcome for outcome in placed.outcomes if outcome.placeholder_for}
+    held = {name for name, outcome in reservations.items() if outcome.node}
+    moved = [*plans.evicted, *(pod for name, (_, pod) in plans.reserving.items() if name in held)]
+    after = _without_pods(placed.final_snapshot, [pod for pod in moved if pod.spec.node_name])
+    replaced = simulate_scheduling(after, Manifests(pods=[_replacement(pod) for pod in moved]))
+    by_pod = {outcome.pod.metadata.key: outcome for outcome in replaced.outcomes}
+    for name, (job, pod) in plans.reserving.items():
+        known = plans.outcomes[job.metadata.name]
+        replacement = by_pod.get(_replacement(pod).metadata.key)
+        plans.outcomes[job.metadata.name] = _with_placement(known, reservations.get(name), replacement)
+    return SimulatedMigrations(outcomes=tuple(plans.outcomes.values()), final_snapshot=replaced.final_snapshot)
+
+
+def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: MigrationControllerArgs) -> _JobPlans:
+    plans = _JobPlans()
+    pods = {pod.metadata.key: pod for pod in snapshot.pods}
+    for job in jobs:
+        name, key = job.metadata.name, explaining.pod_key(job)
+        pod = pods.get(key)
+        if pod is None or pod.terminal or job.spec.pod_ref.uid not in {"", pod.metadata.uid}:
+            plans.outcomes[name] = MigrationOutcome(job=name, pod=key, refusal=f"pod {'/'.join(key)} does not exist")
+            continue
+        known = MigrationOutcome(job=name, pod=key, from_node=pod.spec.node_name)
+        directly = effective_mode(job, args=args) is MigrationMode.EVICT_DIRECTLY
+        refusal = "" if directly else _refusal(job, pod, snapshot, args=args)
+        plans.outcomes[name] = msgspec.structs.replace(known, refusal=refusal, evicts_directly=directly)
+        if directly:
+            plans.evicted.append(pod)
+        elif not refusal:
+            made = reservation_manifest(
+                job, _content(pod), ttl=effective_ttl(job, args=args), pending=not pod.spec.node_name, now=0.0
+            )
+            plans.reservations.append(parse_reservation_manifest(made))
+            plans.reserving[made["metadata"]["name"]] = (job, pod)
+    return plans
+
+
+def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, args: MigrationControllerArgs) -> str:
+    options = job.spec.reservation_options
+    spec = (options.template or {}).get("spec") if options is not None else None
+    has_owners = isinstance(spec, Mapping) and bool(spec.get("owners"))
+    template = _content(pod)
+    return reservation_refusal(
+        msgspec.convert(template, MigrationPod),
+        template,
+        claim_reaches(pod, snapshot.claims, snapshot.nodes),
+        args=args,
+        has_owners=has_owners or (options is not None and options.reservation_ref is not None),
+    )
+
+
+def _with_placement(
+    known: MigrationOutcome, reservation: PodOutcome | None, replacement: PodOutcome | None
+) -> MigrationOutcome:
+    if reservation is None or not reservation.node:
+        why = reservation.reason if reservation is not None else "its Reservation could not be simulated"
+        return msgspec.structs.replace(known, reason=why)
+    devices = tuple(
+        f"{each.driver}/{each.pool}/{each.device}"
+        for claim in reservation.claims
+        if claim.status.allocation is not None
+        for each in claim.status.allocation.devices.results or ()
+    )
+    why = "" if replacement is None or replacement.node else f"its replacement would wait: {replacement.reason}"
+    return msgspec.structs.replace(known, to_node=reservation.node, devices=devices, reason=why)
+
+
+def _content(pod: SchedulerPod) -> dict[str, Any]:
+    """Return a pod as in the API, with the fields that a scheduler reads."""
+    content: dict[str, Any] = msgspec.to_builtins(pod)
+    return content
+
+
+def _replacement(pod: SchedulerPod) -> SchedulerPod:
+    """Return the pod that the controller of an evicted pod creates; a pod without a node stays itself."""
+    if not pod.spec.node_name:
+        return pod
+    content = _content(pod)
+    metadata = {
+        field: content["metadata"][field]
+        for field in ("namespace", "labels", "ownerReferences")
+        if field in content["metadata"]
+    }
+    annotations = {
+        key: value for key, value in (pod.metadata.annotations or {}).items() if key != ANNOTATION_RESERVATION_ALLOCATED
+    }
+    name = f"{pod.metadata.name}{_SUFFIX}"
+    metadata |= {"name": name, "uid": f"simulated-{pod.metadata.namespace}-{name}", "annotations": annotations}
+    spec = {field: value for field, value in content["spec"].items() if field != "nodeName"}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, SchedulerPod)
+
+
+def claim_reaches(
+    pod: SchedulerPod, claims: Iterable[ResourceClaim], nodes: Iterable[SchedulerNode]
+) -> tuple[ClaimReach, ...]:
+    """Return for each claim that a pod names whether another node can use its allocation."""
+    known = {claim.metadata.key: claim for claim in claims}
+    named = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
+    all_nodes = tuple(nodes)
+    found = []
+    for name in named:
+        key = (pod.metadata.namespace, name)
+        claim = known.get(key)
+        if claim is None:
+            found.append(ClaimReach(key=key, exists=False))
+            continue
+        allocation = claim.status.allocation
+        reached = {
+            node.metadata.name
+            for node in all_nodes
+            if allocation is not None
+            and matches_node_selector(allocation.node_selector, name=node.metadata.name, labels=node.metadata.labels)
+        }
+        others = allocation is None or bool(reached - {pod.spec.node_name})
+        pinned = next(iter(reached)) if len(reached) == 1 else ""
+        found.append(ClaimReach(key=key, pinned_node=pinned, other_nodes=others))
+    return tuple(found)
+
+
+def _without_pods(snapshot: Snapshot, evicted: Iterable[SchedulerPod]) -> Snapshot:
+    """Return a snapshot after pods have ended, with their generated claims gone and their entries removed."""
+    gone = {pod.metadata.uid for pod in evicted}
+    return msgspec.structs.replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if pod.metadata.uid not in gone),
+        claims=tuple(_without_entries(claim, gone) for claim in snapshot.claims if claim.generated_for not in gone),
+    )
+
+
+def _without_entries(claim: ResourceClaim, gone: set[Uid]) -> ResourceClaim:
+    left = [each for each in claim.entries if each.uid not in gone]
+    if len(left) == len(claim.entries):
+        return claim
+    allocation = claim.status.allocation if left else None
+    return msgspec.structs.replace(
+        claim, status=msgspec.structs.replace(claim.status, reserved_for=left, allocation=allocation)
+    )

@@ -1,0 +1,100 @@
+"""PodMigrationJobs in a play: where the room would be held, and who then runs in it."""
+
+import pytest
+
+from tests.dra.cli.kubectl.simulate.manifests import manifest, placed, template, using
+from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, pod, snapshot
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": True}
+
+
+def running(name="web-1", cpu=5, *, on="n1", owner=OWNER, **spec):
+    containers = [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]
+    metadata = {"ownerReferences": [owner]} if owner else {}
+    return pod(name, on=on, phase="Running", containers=containers, metadata=metadata, **spec)
+
+
+def job(name="move", pod="web-1", **spec):
+    reference = {"namespace": "ml", "name": pod}
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {"name": name},
+        "spec": {"podRef": reference, **spec},
+    }
+
+
+def two_nodes(*pods, other="8"):
+    return snapshot(nodes=[node("n1"), node("n2", cpu=other)], pods=list(pods))
+
+
+def test_the_room_is_on_another_node_although_the_old_one_is_the_freest(simulate):
+    found = simulate(job(), cluster=two_nodes(running(), running("web-2", 1, on="n2")))
+    assert (found["move"]["from"], found["move"]["node"]) == ("n1", "n2")
+    assert found["move"]["why"] == "moves from node n1"
+
+
+def test_without_room_elsewhere_the_pod_stays_with_the_schedulers_reason(simulate):
+    found = simulate(job(), cluster=two_nodes(running(), other="2"))
+    assert placed(found) == set()
+    assert found["move"]["why"].startswith("stays: no other node has room: ")
+    assert "cpu" in found["move"]["why"]
+
+
+def test_pods_of_the_manifests_find_the_room_that_the_moved_pod_left(simulate):
+    cluster = two_nodes(running(), other="5")
+    eight = manifest("Pod", "big", using(cpu=8))
+    assert placed(simulate(eight, cluster=cluster)) == set()
+    assert placed(simulate(job(), eight, cluster=cluster)) == {"move", "big"}
+
+
+def test_two_jobs_do_not_get_the_same_room(simulate):
+    cluster = two_nodes(running(), running("web-2", 3))
+    found = simulate(job(), job("second", "web-2"), cluster=cluster)
+    assert placed(found) == {"move", "second"}
+    cluster = two_nodes(running(), running("web-2", 3), other="6")
+    assert len(placed(simulate(job(), job("second", "web-2"), cluster=cluster))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "cluster", "why"),
+    [
+        pytest.param(job(pod="web-9"), two_nodes(), "refused: pod ml/web-9 does not exist", id="no-such-pod"),
+        pytest.param(job(), two_nodes(running(owner=None)), "has no controller", id="bare"),
+        pytest.param(job(), two_nodes(running(schedulerName="mine")), "scheduler mine places no", id="scheduler"),
+    ],
+)
+def test_what_the_descheduler_would_refuse_is_refused(simulate, given, cluster, why):
+    assert why in simulate(given, cluster=cluster)["move"]["why"]
+
+
+def test_evicting_directly_holds_nothing(simulate):
+    found = simulate(job(mode="EvictDirectly"), cluster=two_nodes(running()))
+    assert found["move"]["node"] == ""
+    assert found["move"]["why"] == "evicted from node n1; no room is held for its replacement"
+
+
+def test_an_invalid_job_is_an_error_that_names_the_field(simulate):
+    done = simulate(job(podReff={}), cluster=two_nodes())
+    assert done.exit_code == 2
+    assert "podReff" in done.stderr
+
+
+def test_a_claim_by_name_keeps_its_pod_and_one_from_a_template_moves_with_it(simulate):
+    named = running("web-1", 1)
+    named["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+    cluster = snapshot(
+        claim("c", "n1/gpu-0"), nodes=[node("n1"), node("n2")], pods=[named], slices=[offer("n1"), offer("n2")]
+    )
+    assert "no other node can use its devices" in simulate(job(), cluster=cluster)["move"]["why"]
+    from_template = running("web-1", 1)
+    from_template["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    cluster = snapshot(
+        nodes=[node("n1"), node("n2")],
+        pods=[from_template],
+        slices=[offer("n1"), offer("n2")],
+        templates=[template("t")],
+    )
+    found = simulate(job(), cluster=cluster)
+    assert found["move"]["node"] == "n2"
+    assert len(found["move"]["devices"]) == 1
