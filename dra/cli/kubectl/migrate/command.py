@@ -28,6 +28,7 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.messages.remedies import SafeCommand
+from dra.kube.errors import Forbidden, Invalid
 from dra.kube.resources import NODES
 from dra.model.nodes import Node
 
@@ -134,16 +135,23 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
         return chosen.node is not None
     if chosen.node is not None:
         await _prepare_node(connection, chosen.node, options, report=report)
-    requested = []
+    requested, refused = [], False
     for pod in chosen.pods:
-        each = await migration_requests.request_migration(connection.client, pod, options.request, jobs=jobs)
+        try:
+            each = await migration_requests.request_migration(connection.client, pod, options.request, jobs=jobs)
+        except (Forbidden, Invalid) as error:  # an admission policy may allow the other pods
+            refused = True
+            print_to_stderr(f"pod {'/'.join(pod.metadata.key)}: no job created: {error}")
+            continue
         requested.append(each)
         report(f"{migration_texts.KIND_NAME}/{each.job} {'created' if each.created else 'exists: followed'}")
+    if not requested:
+        return False
     if warning := await _descheduler_warning(connection, options):
         print_to_stderr(warning)
     if not options.wait:
         print_to_stderr(f"To see how the migrations go on: {_list_command(requested)}")
-        return True
+        return not refused
     try:
         found = await job_follower.follow(connection, requested, timeout_seconds=options.timeout_seconds, report=report)
     except asyncio.CancelledError:
@@ -155,7 +163,7 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
         )
         raise
     _report_result(found, options)
-    return not (found.failed or found.unfinished)
+    return not (refused or found.failed or found.unfinished)
 
 
 async def _prepare_node(

@@ -10,6 +10,7 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.migrations import migration_requests, migration_texts
 from dra.cli.kubectl.migrations.migration_requests import RequestedMigration
 from dra.engine.diagnosis import migrations as explaining
+from dra.kube.errors import ServerError, TooManyRequests, Unreachable
 
 POLL_INTERVAL: Final = 1.0
 """Seconds between two reads of the jobs."""
@@ -38,7 +39,16 @@ async def follow(
     nodes = {each.job: each.pod.spec.node_name for each in requested}
     printed: dict[str, str] = {}
     while found.unfinished:
-        jobs = await migration_requests.read_jobs(connection.client)
+        try:
+            jobs = await migration_requests.read_jobs(connection.client)
+        except (ServerError, TooManyRequests, Unreachable) as error:  # the migrations go on meanwhile
+            if printed.get("") != str(error):
+                report(f"the jobs cannot be read, trying again: {error}")
+                printed[""] = str(error)
+            if connection.clock.now() >= until:
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+            continue
         for name in list(found.unfinished):
             job = jobs.get(name)
             if job is None:

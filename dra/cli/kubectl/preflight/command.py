@@ -21,12 +21,14 @@ from dra.cli.kubectl.preflight.access_review import MissingPermissions, Reviewed
 from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import print_to_stderr
+from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, SnapshotReader
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import NODES, Resource
+from dra.kube.resources import NODES, POD_MIGRATION_JOBS, RESERVATIONS, Resource
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from dra.model.references import GroupResource
 
@@ -94,6 +96,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_gate_policy(client, discovery),
         _check_pod_group_api(discovery),
         _check_runtimes(client),
+        _check_migrations(connection, discovery, options),
     )
     return PreflightReport(findings=(*found[:2], judge_rights(lacking, options), *found[2:], skew), missing=lacking)
 
@@ -199,6 +202,45 @@ async def _check_pod_group_api(discovery: Discovery) -> CheckResult:
     found = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
     served = f"scheduling.k8s.io/{found.version} is served" if found else "not served (the default)"
     return CheckResult(check="PodGroup API", state=CheckState.OK, detail=served)
+
+
+async def _check_migrations(connection: Connection, discovery: Discovery, options: PreflightOptions) -> CheckResult:
+    """Judge whether migrations can work, if their kind is installed."""
+    served = await asyncio.gather(
+        *(
+            discovery.resolve(GroupResource(resource=each.plural, group=each.group))
+            for each in (POD_MIGRATION_JOBS, RESERVATIONS)
+        )
+    )
+    lease = (options.namespace, DESCHEDULER_LEASE_NAME)
+    found = await SnapshotReader(connection, namespace=None, lease=lease).read_lease(lease)
+    return judge_migrations(migrations=served[0] is not None, reservations=served[1] is not None, lease=found)
+
+
+def judge_migrations(*, migrations: bool, reservations: bool, lease: ControllerLease) -> CheckResult:
+    """Judge whether migrations can work, by the kinds that are served and the Lease of the descheduler."""
+    if not migrations:
+        return CheckResult(
+            check="migrations", state=CheckState.OK, detail="PodMigrationJobs are not served (the default)"
+        )
+    if not reservations:
+        return CheckResult(
+            check="migrations",
+            state=CheckState.MISSING,
+            detail="PodMigrationJobs are served, but Reservations are not: no room can be held",
+            remedy=WeighedChoice("install deploy/reservations, or migrate with mode EvictDirectly only"),
+        )
+    if lease.presence is ControllerPresence.RUNNING:
+        return CheckResult(check="migrations", state=CheckState.OK, detail=f"descheduler {lease.holder} is running")
+    if lease.presence is ControllerPresence.UNKNOWN:
+        detail = f"lease {lease.name} cannot be read"
+        return CheckResult(check="migrations", state=CheckState.UNKNOWN, detail=detail)
+    return CheckResult(
+        check="migrations",
+        state=CheckState.WARNING,
+        detail=f"PodMigrationJobs are served, but no descheduler is known to run (lease {lease.name})",
+        remedy=WeighedChoice("install deploy/descheduler, or start it: until then every migration waits"),
+    )
 
 
 async def _check_runtimes(client: Client) -> CheckResult:

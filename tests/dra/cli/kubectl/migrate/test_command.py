@@ -8,7 +8,9 @@ from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.migrate.command import migrate_pods
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions
 from dra.cli.kubectl.migrate.preview import preview_migrations
+from dra.cli.kubectl.migrations import migration_requests
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
+from dra.kube.errors import Forbidden, Status, Unreachable
 
 SUCCEEDED = {
     "phase": "Succeeded",
@@ -87,6 +89,39 @@ async def test_a_job_that_is_deleted_while_it_is_followed_counts_as_failed(site)
     await site.request("DELETE", f"/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs/{name}")
     assert await task is False
     assert lines[-1] == f"pod default/web-a: job {name} was deleted, or cannot be read"
+
+
+async def test_an_api_server_that_does_not_answer_for_a_while_ends_nothing(site, monkeypatch):
+    await site.add_pod("web-a")
+    task, lines = await started(site, options())
+    (name,) = await site.jobs()
+    read = migration_requests.read_jobs
+
+    async def fails(_):
+        raise Unreachable("podmigrationjobs", "connection refused", outcome_unknown=False)
+
+    monkeypatch.setattr(migration_requests, "read_jobs", fails)
+    await asyncio.sleep(5)
+    monkeypatch.setattr(migration_requests, "read_jobs", read)
+    await site.set_status(name, **SUCCEEDED)
+    assert await task is True
+    assert sum(line.startswith("the jobs cannot be read, trying again") for line in lines) == 1
+
+
+async def test_a_pod_whose_job_is_forbidden_does_not_keep_back_the_others(site, capsys, monkeypatch):
+    await site.add_pod("web-a")
+    await site.add_pod("web-b")
+    request = migration_requests.request_migration
+
+    async def guarded(client, pod, *rest, **more):
+        if pod.metadata.name == "web-a":
+            raise Forbidden("PodMigrationJob web-a", Status(code=403, message="no right to evict it"))
+        return await request(client, pod, *rest, **more)
+
+    monkeypatch.setattr(migration_requests, "request_migration", guarded)
+    assert not await migrate_pods(site.connection(), options("node", "n1", wait=False), report=print)
+    assert [name.rpartition("-")[0] for name in await site.jobs()] == ["web-b"]
+    assert "pod default/web-a: no job created: " in capsys.readouterr().err
 
 
 async def test_after_the_timeout_the_jobs_stay_and_the_command_fails(site, capsys):

@@ -11,6 +11,7 @@ from dra.cli.kubectl.preflight import access_review, command, stock_controller
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.command import PreflightOptions
 from dra.cli.kubectl.preflight.stock_controller import StockControllerEvidence, StockControllerState
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
 from dra.kube.rate_limiter import RateLimiter
@@ -45,6 +46,7 @@ async def test_an_ordinary_cluster_is_ready(connection):
         "gate policy",
         "PodGroup API",
         "CDI",
+        "migrations",
         "clock",
     ]
 
@@ -112,6 +114,25 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 )
 def test_clocks_that_are_apart(ahead, expected):
     assert command.judge_skew(NOON, NOON + timedelta(seconds=ahead)).state is expected
+
+
+@pytest.mark.parametrize(
+    ("served", "presence", "verdict"),
+    [
+        pytest.param((False, False), ControllerPresence.ABSENT, CheckState.OK, id="no-migrations"),
+        pytest.param((True, False), ControllerPresence.RUNNING, CheckState.MISSING, id="no-reservations"),
+        pytest.param((True, True), ControllerPresence.RUNNING, CheckState.OK, id="all-is-there"),
+        pytest.param((True, True), ControllerPresence.STALE, CheckState.WARNING, id="the-descheduler-has-stopped"),
+        pytest.param((True, True), ControllerPresence.ABSENT, CheckState.WARNING, id="no-descheduler"),
+        pytest.param((True, True), ControllerPresence.UNKNOWN, CheckState.UNKNOWN, id="the-lease-is-secret"),
+    ],
+)
+def test_migrations_need_their_kinds_and_a_descheduler(served, presence, verdict):
+    lease = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-descheduler", holder="d-0")
+    migrations, reservations = served
+    found = command.judge_migrations(migrations=migrations, reservations=reservations, lease=lease)
+    assert found.state is verdict
+    assert (found.remedy is not None) == (verdict in {CheckState.MISSING, CheckState.WARNING})
 
 
 def test_without_a_date_the_clock_is_unknown():

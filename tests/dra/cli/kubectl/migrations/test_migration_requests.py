@@ -1,0 +1,33 @@
+"""The jobs that are created for pods, and their names."""
+
+import msgspec
+import pytest
+
+from dra.api.migration.model import parse_pod_migration_job
+from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, job_manifest, next_job_name
+from dra.engine.migration.view import MigrationPod
+
+
+def pod(name="web-1", uid="0a1b2c3d-4e5f"):
+    return msgspec.convert({"metadata": {"namespace": "shop", "name": name, "uid": uid}}, MigrationPod)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "name"),
+    [
+        pytest.param(pod(), (), "web-1-0a1b2c3d", id="first"),
+        pytest.param(pod(), ("web-1-0a1b2c3d",), "web-1-0a1b2c3d-2", id="second"),
+        pytest.param(pod(), ("web-1-0a1b2c3d", "web-1-0a1b2c3d-2"), "web-1-0a1b2c3d-3", id="third"),
+        pytest.param(pod("a" * 199 + ".b"), (), "a" * 199 + "-0a1b2c3d", id="long-name-without-a-dot-at-the-end"),
+    ],
+)
+def test_a_name_is_the_pods_and_a_number_counts_the_tries(given, taken, name):
+    assert next_job_name(given, taken) == name
+
+
+def test_a_job_has_only_the_options_that_were_given():
+    plain = parse_pod_migration_job(job_manifest(pod(), MigrationRequest(), name="j"))
+    assert (plain.spec.mode, plain.spec.ttl) == (None, None)
+    given = parse_pod_migration_job(job_manifest(pod(), MigrationRequest(mode="EvictDirectly", ttl="1m"), name="j"))
+    assert (given.spec.mode, given.spec.ttl) == ("EvictDirectly", 60 * 10**9)
+    assert given.spec.pod_ref.uid == "0a1b2c3d-4e5f"
