@@ -95,8 +95,9 @@ def _describe_pod_reservations(
 
 def _print_migration(source: SnapshotSource, name: str, output: PrintOptions) -> None:
     from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.migrations.migration_reader import read_migrations  # noqa: PLC0415 - as above
 
-    snapshot = source.read(migration_describer.SCOPE)
+    snapshot = read_migrations(source, name=name)
     migration_describer.print_migration(snapshot, name, output, now=source.now(snapshot))
 
 

@@ -14,7 +14,6 @@ from dra.cli.kubectl.migrations import migration_list, migration_texts
 from dra.cli.kubectl.migrations.migration_texts import NOT_INSTALLED
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, remedy_data, wrap_lines
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.migrations import MigrationDiagnosis, MigrationStep
 from dra.engine.diagnosis.problems import Problem, ProblemSeverity
@@ -22,7 +21,6 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.resources import POD_MIGRATION_JOBS
 from dra.model.meta import Key
 
-SCOPE: Final = SnapshotScope.PODS | SnapshotScope.MIGRATIONS | SnapshotScope.PREEMPTION
 DATA_KEY: Final = "migrations"
 
 

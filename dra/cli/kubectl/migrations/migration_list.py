@@ -13,12 +13,12 @@ from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.migrations import migration_texts
+from dra.cli.kubectl.migrations.migration_reader import read_migrations
 from dra.cli.kubectl.migrations.migration_texts import NOT_INSTALLED
 from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
@@ -66,7 +66,7 @@ def migrations(
         return
     if bundle is not None and selectors.labels:
         raise click.UsageError("a bundle has no labels; select by name with --field-selector metadata.name=NAME")
-    snapshot = source.read(SnapshotScope.PODS | SnapshotScope.MIGRATIONS)
+    snapshot = read_migrations(source)
     if snapshot.migrations is None:
         raise FailedError(NOT_INSTALLED)
     table = to_table(snapshot.migrations, now=source.now(snapshot), nodes=pod_nodes(snapshot))
@@ -76,6 +76,8 @@ def migrations(
         print_to_stderr(resource_table.no_resources_message(None))
         return
     resource_table.print_table(table, output)
+    for gap in snapshot.gaps if bundle is None else ():
+        print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if warning := idle_warning(snapshot):
         print_to_stderr(warning)
 
