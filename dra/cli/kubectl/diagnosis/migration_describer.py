@@ -61,7 +61,7 @@ def _lines(
         yield from migration_texts.next_lines(facts)
     for gap in snapshot.gaps:
         yield f"  unknown   {gap.resource}: {gap.why}"
-    yield f"  works on  {descheduler_text(snapshot)}"
+    yield f"  process   {descheduler_text(snapshot)}"
 
 
 def descheduler_text(snapshot: Snapshot) -> str:

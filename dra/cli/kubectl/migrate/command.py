@@ -199,8 +199,8 @@ def _report_result(found: FollowedMigrations, options: MigrateOptions) -> None:
         print_to_stderr(f"migration {name} failed. See: kubectl dra explain migration {name}")
     if found.unfinished:
         print_to_stderr(
-            f"{len(found.unfinished)} migrations have not ended within {options.timeout_seconds:g} s and go on: "
-            f"{list_names(found.unfinished)}. See: kubectl dra migrations"
+            f"not ended within {options.timeout_seconds:g} s, and going on: {list_names(found.unfinished)}. "
+            "See: kubectl dra migrations"
         )
 
 

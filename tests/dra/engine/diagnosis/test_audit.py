@@ -1,4 +1,4 @@
-"""What an audit tells of Reservations and of nodes."""
+"""What an audit tells of Reservations, migrations and nodes."""
 
 import msgspec
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
@@ -35,6 +36,33 @@ def test_owners_of_any_namespace_are_noted(found, told):
     problems = [each for each in audit(found) if each.code is ProblemCode.OPEN_TO_ALL]
     assert [each.facts_by_name["owners"] for each in problems] == told
     assert {(each.severity, str(each.subject)) for each in problems} <= {(ProblemSeverity.INFO, "reservation r")}
+
+
+def migrating(presence):
+    """Return a cluster with a migration that waits and one that has ended."""
+    found = []
+    for name, phase in (("waits", "Pending"), ("over", "Succeeded")):
+        metadata = {"name": name, "uid": f"uid-{name}"}
+        spec = {"podRef": {"namespace": "ml", "name": "a"}}
+        content = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+        found.append(UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content))
+    lease = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-descheduler")
+    snapshot = msgspec.structs.replace(cluster_state().snapshot, migrations=tuple(found), descheduler=lease)
+    return ClusterState(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("presence", "told"),
+    [
+        (ControllerPresence.ABSENT, ["podmigrationjob waits"]),
+        (ControllerPresence.STALE, ["podmigrationjob waits"]),
+        (ControllerPresence.RUNNING, []),
+        (ControllerPresence.UNKNOWN, []),
+    ],
+)
+def test_migrations_that_nobody_carries_out_are_told(presence, told):
+    problems = [each for each in audit(migrating(presence)) if each.code is ProblemCode.NO_DESCHEDULER]
+    assert [str(each.subject) for each in problems] == told
 
 
 RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}

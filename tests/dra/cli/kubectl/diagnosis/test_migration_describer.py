@@ -50,7 +50,7 @@ def test_a_wait_says_for_what_since_when_and_who_works_on_it(capsys):
         "  pod       shop/web-1 on node n1",
         f"  step      waits: {full} (since 2026-11-24T11:59:30Z, 30s)",
         "  next      kubectl dra migrations",
-        "  works on  descheduler-0 is running",
+        "  process   descheduler-0 is running",
     ]
 
 
@@ -101,7 +101,7 @@ def test_without_a_descheduler_the_problem_takes_the_place_of_the_next_command(c
         "nobodymigrates", "NobodyMigrates"
     )
     assert "  do        start the descheduler; to look for it: kubectl get pods -n dra-reserve" in shown
-    assert f"  works on  no lease {LEASE}: no descheduler is running" in shown
+    assert f"  process   no lease {LEASE}: no descheduler is running" in shown
 
 
 def test_as_data_it_has_the_facts_and_the_texts(capsys):
