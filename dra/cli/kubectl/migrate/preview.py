@@ -1,5 +1,6 @@
 """Previews migrations for ``kubectl dra migrate --dry-run``: where each pod would be, or why it would stay."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import click
@@ -16,6 +17,7 @@ from dra.cli.kubectl.simulate.simulated_migrations import migration_outcome_text
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.migration.view import MigrationPod
+from dra.model.preemption import PodDisruptionBudget
 
 PREVIEW_COLUMNS: Final = ("POD", "TO", "WHAT WOULD HAPPEN")
 
@@ -35,13 +37,16 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
         for pod in chosen.pods
         if (job := explaining.job_of_pod(explaining.parse_jobs(jobs), pod.metadata.key, pod.metadata.uid))
     }
+    pods = {pod.metadata.key: pod for pod in chosen.pods}
     rows = [
         (
-            "/".join(each.pod),
+            "/".join(key),
             each.to_node or NONE_TEXT,
-            f"migrates already: job {running[each.pod]}" if each.pod in running else migration_outcome_text(each),
+            f"migrates already: job {running[key]}"
+            if key in running
+            else "; ".join((migration_outcome_text(each), *_budget_waits(pods[key], snapshot.budgets))),
         )
-        for each in outcomes.values()
+        for key, each in outcomes.items()
     ]
     rows += [("/".join(each.pod.metadata.key), NONE_TEXT, f"stays: it {each.reason.value}") for each in chosen.staying]
     if rows:
@@ -54,6 +59,13 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     return all(each.moves or each.pod in running for each in outcomes.values()) and (
         bool(chosen.pods) or chosen.node is not None
     )
+
+
+def _budget_waits(pod: MigrationPod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[str]:
+    """Yield the disruption budgets that a migration of a pod would wait for now."""
+    for budget in budgets:
+        if budget.matches_pod(pod.metadata) and budget.status.disruptions_allowed <= 0:
+            yield f"waits for budget {'/'.join(budget.metadata.key)}, which allows no eviction now"
 
 
 def _preview_job(pod: MigrationPod, options: MigrateOptions) -> PodMigrationJob:

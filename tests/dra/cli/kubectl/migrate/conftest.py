@@ -65,10 +65,17 @@ class Site:
         assert answer.status in {200, 201}, found
         return found
 
-    async def add_pod(self, name, *, node="n1", owner="ReplicaSet", annotations=None, scheduler="default-scheduler"):
+    async def add_pod(
+        self, name, *, node="n1", owner="ReplicaSet", annotations=None, labels=None, scheduler="default-scheduler"
+    ):
         owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-web", "controller": True}]
         body = {
-            "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "annotations": annotations or {},
+                "labels": labels or {},
+            },
             "spec": {"nodeName": node, "schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]},
         }
         if owner:

@@ -237,6 +237,14 @@ async def test_a_dry_run_creates_nothing_and_shows_where_each_pod_would_be(site,
     assert "node n1 would be marked unschedulable first" in told.err
 
 
+async def test_a_dry_run_names_a_budget_that_allows_nothing_now(site, capsys):
+    await site.add_pod("web-a", labels={"app": "web"})
+    budget = {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}}
+    await site.request("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    assert await preview_migrations(site.connection(), options())
+    assert "moves from node n1; waits for budget default/web, which allows no" in capsys.readouterr().out
+
+
 async def test_a_dry_run_names_the_job_that_runs_already(site, capsys):
     await site.add_pod("web-a")
     assert await migrate_pods(site.connection(), options(wait=False), report=print)
