@@ -60,7 +60,7 @@ def migration_outcome_text(outcome: MigrationOutcome) -> str:
     if outcome.evicts_directly:
         return f"evicted from node {outcome.from_node}; no room is held for its replacement"
     if outcome.reason and not outcome.to_node:
-        return f"stays: no other node has room: {outcome.reason}"
+        return f"stays: {outcome.reason}"
     start = f"moves from node {outcome.from_node}" if outcome.from_node else "gets room"
     return f"{start}; {outcome.reason}" if outcome.reason else start
 
@@ -117,8 +117,11 @@ def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: Mig
         directly = effective_mode(job, args=args) is MigrationMode.EVICT_DIRECTLY
         refusal = "" if directly else _refusal(job, pod, snapshot, args=args)
         plans.outcomes[name] = msgspec.structs.replace(known, refusal=refusal, evicts_directly=directly)
+        given = _supplied_reservation(job)
         if directly:
             plans.evicted.append(pod)
+        elif given and not refusal:
+            plans.outcomes[name] = _with_supplied(known, given, snapshot)
         elif not refusal:
             made = reservation_manifest(
                 job, _content(pod), ttl=effective_ttl(job, args=args), pending=not pod.spec.node_name, now=0.0
@@ -126,6 +129,24 @@ def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: Mig
             plans.reservations.append(parse_reservation_manifest(made))
             plans.reserving[made["metadata"]["name"]] = (job, pod)
     return plans
+
+
+def _supplied_reservation(job: PodMigrationJob) -> str:
+    """Return the name of the Reservation that a job is to use; empty if the job creates one."""
+    options = job.spec.reservation_options
+    return options.reservation_ref.name if options is not None and options.reservation_ref is not None else ""
+
+
+def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot) -> MigrationOutcome:
+    """Return the outcome of a job with a supplied Reservation, by the Reservation's present node."""
+    found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
+    if found is None:
+        return msgspec.structs.replace(known, refusal=f"reservation {name} does not exist")
+    node = str((found.content.get("status") or {}).get("nodeName") or "")
+    if node and node == known.from_node:
+        return msgspec.structs.replace(known, refusal=f"reservation {name} is on node {node}, as the pod is")
+    reason = "" if node else f"reservation {name} has no node yet"
+    return msgspec.structs.replace(known, to_node=node, reason=reason)
 
 
 def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, args: MigrationControllerArgs) -> str:
@@ -138,7 +159,7 @@ def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, arg
         template,
         claim_reaches(pod, snapshot.claims, snapshot.nodes),
         args=args,
-        has_owners=has_owners or (options is not None and options.reservation_ref is not None),
+        has_owners=has_owners or bool(_supplied_reservation(job)),
     )
 
 
@@ -147,7 +168,7 @@ def _with_placement(
 ) -> MigrationOutcome:
     if reservation is None or not reservation.node:
         why = reservation.reason if reservation is not None else "its Reservation could not be simulated"
-        return msgspec.structs.replace(known, reason=why)
+        return msgspec.structs.replace(known, reason=f"no other node has room: {why}")
     devices = tuple(
         f"{each.driver}/{each.pool}/{each.device}"
         for claim in reservation.claims

@@ -1,7 +1,9 @@
 """PodMigrationJobs in a play: where the room would be held, and who then runs in it."""
 
+import msgspec
 import pytest
 
+from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.cli.kubectl.simulate.manifests import manifest, placed, template, using
 from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, pod, snapshot
 
@@ -66,6 +68,32 @@ def test_two_jobs_do_not_get_the_same_room(simulate):
 )
 def test_what_the_descheduler_would_refuse_is_refused(simulate, given, cluster, why):
     assert why in simulate(given, cluster=cluster)["move"]["why"]
+
+
+def supplied(on):
+    metadata = {"name": "kept", "uid": "uid-kept", "resourceVersion": "1"}
+    status = {"phase": "Available", "nodeName": on, "allocatable": {"cpu": "5"}} if on else {}
+    owners = [{"controller": {**OWNER, "namespace": "ml"}}]
+    spec = {"template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "5"}}}]}}, "owners": owners}
+    content = {"metadata": metadata, "spec": {**spec, "ttl": "0s"}, "status": status}
+    return UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
+
+
+@pytest.mark.parametrize(
+    ("on", "node", "why"),
+    [
+        pytest.param("n2", "n2", "moves from node n1", id="on-another-node"),
+        pytest.param("n1", "", "refused: reservation kept is on node n1, as the pod is", id="on-the-pods-node"),
+        pytest.param("", "", "stays: reservation kept has no node yet", id="without-a-node"),
+        pytest.param(None, "", "refused: reservation kept does not exist", id="absent"),
+    ],
+)
+def test_a_supplied_reservation_decides_where_the_pod_goes(simulate, on, node, why):
+    found = () if on is None else (supplied(on),)
+    cluster = msgspec.structs.replace(two_nodes(running()), reservations=found)
+    given = job(reservationOptions={"reservationRef": {"name": "kept"}})
+    outcome = simulate(given, cluster=cluster)["move"]
+    assert (outcome["node"], outcome["why"]) == (node, why)
 
 
 def test_evicting_directly_holds_nothing(simulate):
