@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationOwner, ReservationPhase
 from dra.api.reservations.well_known import MalformedAnnotationError
@@ -90,6 +91,7 @@ def describe_reservation(
             )
             yield f"  used      {consumed} by {held.assigned_pod_count} pods; {remaining} free"
     yield from _owner_lines(reservation)
+    yield from _migration_lines(found, reservation)
     for claim in found.held_claims(reservation):
         devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
         yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
@@ -127,6 +129,13 @@ def _owner_lines(reservation: Reservation) -> Iterator[str]:
         )
     for each in reservation.status.current_owners:
         yield f"  owner     pod {each.namespace}/{each.name}"
+
+
+def _migration_lines(found: ReservationSnapshot, reservation: Reservation) -> Iterator[str]:
+    """Yield the migration that created a reservation."""
+    for each in found.objects[reservation.metadata.name].metadata.owner_references or ():
+        if each.kind == MIGRATION_KIND:
+            yield f"  migration {each.name}; see: kubectl dra explain migration {each.name}"
 
 
 def find_problem(

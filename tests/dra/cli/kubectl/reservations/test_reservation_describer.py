@@ -322,3 +322,11 @@ def test_rejections_have_the_same_keys_in_json_as_ever():
 def other():
     content = reservation("other", "4", node="n1")
     return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
+
+
+def test_the_reservation_of_a_migration_names_its_job():
+    made = reservation("r", "2", node="n1")
+    owner = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "name": "web-1-0a1b2c3d"}
+    made["metadata"]["ownerReferences"] = [owner]
+    lines = told(found(reservations=[made], nodes=[host("n1")]), "r")
+    assert "  migration web-1-0a1b2c3d; see: kubectl dra explain migration web-1-0a1b2c3d" in lines
