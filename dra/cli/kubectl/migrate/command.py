@@ -34,6 +34,9 @@ from dra.model.nodes import Node
 
 MIGRATED_KINDS: Final = ("pod", "node")
 
+NODE_TTL: Final = "1h"
+"""Time to live of the jobs of a node: it counts while a job waits for the others, two at a time by default."""
+
 
 @click.command(cls=DryRunCommand)
 @click.argument("kind", metavar="pod|node", type=KindParam(MIGRATED_KINDS))
@@ -52,8 +55,8 @@ MIGRATED_KINDS: Final = ("pod", "node")
     "--ttl",
     metavar="DURATION",
     default="",
-    help="Time after which an unfinished migration fails, such as 10m; 0s is unlimited. Default: as the descheduler is "
-    "configured, 5m.",
+    help="Time after which an unfinished migration fails, such as 10m; 0s is unlimited. Default: 1h for the pods of a "
+    "node, which wait for one another; for one pod as the descheduler is configured, 5m.",
 )
 @click.option(
     "--cordon",
@@ -110,7 +113,7 @@ def migrate(  # noqa: PLR0913 - one for each option
         kind=kind,
         name=found_name,
         namespace=source.namespace if kind == "pod" else "",
-        request=MigrationRequest(mode=mode or "", ttl=ttl),
+        request=requested_options(kind, mode=mode or "", ttl=ttl),
         lease_namespace=lease_namespace,
         timeout_seconds=timeout,
         wait=wait,
@@ -122,6 +125,11 @@ def migrate(  # noqa: PLR0913 - one for each option
         done = run(cluster_flags, lambda connection: migrate_pods(connection, options, report=click.echo))
     if not done:
         raise SystemExit(1)
+
+
+def requested_options(kind: str, *, mode: str, ttl: str) -> MigrationRequest:
+    """Return the options of the jobs; empty ones leave the configured default, except for the ttl of a node's jobs."""
+    return MigrationRequest(mode=mode, ttl=ttl or (NODE_TTL if kind == "node" else ""))
 
 
 async def migrate_pods(connection: Connection, options: MigrateOptions, *, report: Callable[[str], None]) -> bool:
@@ -152,15 +160,11 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
     if not options.wait:
         print_to_stderr(f"To see how the migrations go on: {_list_command(requested)}")
         return not refused
+    found = FollowedMigrations(requested)
     try:
-        found = await job_follower.follow(connection, requested, timeout_seconds=options.timeout_seconds, report=report)
+        await job_follower.follow(connection, found, timeout_seconds=options.timeout_seconds, report=report)
     except asyncio.CancelledError:
-        print_to_stderr(f"The migrations go on. To see them: {_list_command(requested)}")
-        jobs_of_command = " ".join(each.job for each in requested)
-        print_to_stderr(
-            "To stop those whose pod is not evicted yet: "
-            + SafeCommand(f"kubectl delete podmigrationjobs {jobs_of_command}").command
-        )
+        _report_interruption(found)
         raise
     _report_result(found, options)
     return not (refused or found.failed or found.unfinished)
@@ -192,6 +196,13 @@ async def _descheduler_warning(connection: Connection, options: MigrateOptions) 
 def _report_staying(chosen: ChosenPods) -> None:
     for each in chosen.staying:
         print_to_stderr(f"pod {'/'.join(each.pod.metadata.key)} stays: it {each.reason.value}")
+
+
+def _report_interruption(found: FollowedMigrations) -> None:
+    print_to_stderr(f"The migrations go on. To see them: {_list_command(found.requested)}")
+    if found.stoppable:
+        command = SafeCommand(f"kubectl delete podmigrationjobs {' '.join(found.stoppable)}")
+        print_to_stderr(f"To stop those whose pods are not evicted yet: {command.command}")
 
 
 def _report_result(found: FollowedMigrations, options: MigrateOptions) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.migrate.command import migrate_pods
+from dra.cli.kubectl.migrate.command import migrate_pods, requested_options
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions
 from dra.cli.kubectl.migrate.preview import preview_migrations
 from dra.cli.kubectl.migrations import migration_requests
@@ -146,6 +146,19 @@ async def test_an_interrupted_command_leaves_the_jobs_and_says_how_to_go_on(site
     assert f"kubectl delete podmigrationjobs {name}" in said
 
 
+async def test_a_job_whose_pod_is_evicted_is_not_among_those_to_stop(site, capsys):
+    await site.add_pod("web-a")
+    await site.add_pod("web-b")
+    task, _ = await started(site, options("node", "n1"))
+    first, second = sorted(await site.jobs())
+    await site.set_status(first, phase="Running", conditions=[{"type": "Eviction", "status": "True"}])
+    await asyncio.sleep(3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert f"kubectl delete podmigrationjobs {second}\n" in capsys.readouterr().err
+
+
 async def test_without_a_descheduler_the_wait_is_explained(site, capsys):
     await site.add_pod("web-a")
     await migrate_pods(site.connection(), options(wait=False), report=print)
@@ -193,6 +206,13 @@ async def test_only_with_cordon_the_node_is_marked_and_it_stays_so(site, capsys)
     assert await migrate_pods(site.connection(), wanted, report=lines.append)
     assert lines.count("node/n1 cordoned") == 1
     assert "is schedulable" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "ttl"), [("pod", "", ""), ("node", "", "1h"), ("pod", "2m", "2m"), ("node", "0s", "0s")]
+)
+def test_jobs_of_a_node_live_long_enough_to_wait_for_one_another(kind, given, ttl):
+    assert requested_options(kind, mode="", ttl=given) == MigrationRequest(ttl=ttl)
 
 
 async def test_an_empty_node_is_no_failure(site):
