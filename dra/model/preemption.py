@@ -27,10 +27,15 @@ class LabelSelector(Struct, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: list[NodeSelectorRequirement] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the selector requires nothing."""
+        return not (self.match_labels or self.match_expressions)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Report whether the selector matches an object with these labels."""
         wanted, more = self.match_labels or {}, self.match_expressions or ()
-        if not (wanted or more):
+        if self.is_empty:
             return False
         return wanted.items() <= labels.items() and all(each.matches(labels.get(each.key)) for each in more)
 
@@ -39,11 +44,14 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     """``spec`` of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
+    """``AlwaysAllow``: pods that are not ready may always be evicted."""
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
     """``status`` of a PodDisruptionBudget, which the disruption controller writes."""
 
+    observed_generation: int = 0
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
@@ -69,3 +77,41 @@ class PodDisruptionBudget(Struct, frozen=True):
             and selector.matches(pod.labels or {})
             and pod.name not in self.status.disrupted_pods
         )
+
+    def covers(self, pod: ObjectMeta) -> bool:
+        """Report whether the eviction API checks the budget for the pod: an empty selector covers the namespace."""
+        selector = self.spec.selector
+        if self.metadata.namespace != pod.namespace or selector is None:
+            return False
+        return selector.is_empty or selector.matches(pod.labels or {})
+
+
+class TargetReference(Struct, frozen=True):
+    """``spec.targetRef`` of a PodUnavailableBudget: the workload whose pods are counted."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class PodUnavailableBudgetSpec(Struct, frozen=True):
+    """``spec`` of a PodUnavailableBudget; ``targetRef`` takes precedence over the selector."""
+
+    selector: LabelSelector | None = None
+    target_ref: TargetReference | None = None
+
+
+class PodUnavailableBudgetStatus(Struct, frozen=True):
+    """``status`` of a PodUnavailableBudget, which OpenKruise writes."""
+
+    observed_generation: int = 0
+    unavailable_allowed: int = 0
+    disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PodUnavailableBudget(Struct, frozen=True):
+    """A PodUnavailableBudget of OpenKruise: the number of an application's pods that may be unavailable at a time."""
+
+    metadata: ObjectMeta
+    spec: PodUnavailableBudgetSpec = PodUnavailableBudgetSpec()
+    status: PodUnavailableBudgetStatus = PodUnavailableBudgetStatus()

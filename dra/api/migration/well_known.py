@@ -7,6 +7,9 @@ _GROUP: Final = "scheduling.koordinator.sh"
 # On PodMigrationJobs.
 ANNOTATION_PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
 """Annotation, written by the descheduler: ``true`` once the job may begin."""
+ANNOTATION_WORKLOAD: Final = "reserve.dra/migrated-workload"
+"""Annotation of dra-reserve, written with the one before: uid of the pod's controller. The limit on the rate of a
+workload's evictions counts by this annotation once the pod is gone."""
 ANNOTATION_JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
 """Annotation: the descheduler that created the job; absent on a job that a person created."""
 ANNOTATION_EVICT_REASON: Final = "koordinator.sh/evict-reason"
@@ -28,10 +31,6 @@ ANNOTATION_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 """Annotation: the pod may be evicted although a rule about evictable pods forbids the eviction."""
 ANNOTATION_SOFT_EVICTION: Final = f"{_GROUP}/soft-eviction"
 """Annotation, written instead of an eviction: asks the pod's owner to end the pod."""
-LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
-"""Label: Koordinator's priority class."""
-LABEL_QOS_CLASS: Final = "koordinator.sh/qosClass"
-"""Label: Koordinator's QoS class."""
 
 # On Reservations that a job created.
 LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"

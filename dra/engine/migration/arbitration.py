@@ -1,0 +1,226 @@
+"""Arbitration: which of the waiting jobs may begin now, so that no limit and no budget is exceeded.
+
+Jobs are taken in the order of `order`. A job that must never begin is refused, and fails; a job that would exceed a
+limit waits, and says for what; all others pass, and count for those that follow. The verdict of a job that passes is an
+annotation, and the limits are counted from objects, so arbitration goes on after a crash as if nothing had happened.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.migration.model import EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
+from dra.api.migration.well_known import (
+    ANNOTATION_JOB_CREATED_BY,
+    ANNOTATION_PASSED_ARBITRATION,
+    ANNOTATION_WORKLOAD,
+)
+from dra.engine.instants import NEVER, WallTime
+from dra.engine.migration import evictability
+from dra.engine.migration.budgets import Budgets
+from dra.engine.migration.conditions import report_failure, report_waiting
+from dra.engine.migration.decide import ENDED_PHASES, effective_mode, has_passed_arbitration
+from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time, workload_limit
+from dra.engine.migration.order import Candidate, sort_candidates
+from dra.engine.migration.plan import MigrationPlan, PatchJob, act
+from dra.engine.migration.pod_index import PodIndex, controller_of
+from dra.engine.migration.reasons import MigrationReason
+from dra.engine.migration.refusals import eviction_policy, policy_refusal
+from dra.engine.migration.view import MigrationPod
+from dra.model.meta import Key, OwnerReference, Struct, Uid
+from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
+
+_PASSED: Final = "true"
+
+
+class ArbitrationView(Struct, frozen=True):
+    """Everything that arbitration reads."""
+
+    jobs: tuple[PodMigrationJob, ...]
+    """All jobs that can be read and are not being deleted."""
+    pods: PodIndex
+    replicas: Mapping[Uid, int] = {}
+    """Wanted replicas of workloads, by the uid of the pods' controller; of an absent one the pods are counted."""
+    disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
+    unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
+
+
+class Outcome(StrEnum):
+    """The outcome of arbitration for one job."""
+
+    PASSED = "Passed"
+    WAITING = "Waiting"
+    REFUSED = "Refused"
+
+
+class ArbitrationVerdict(Struct, frozen=True):
+    """The verdict on one job."""
+
+    job: str
+    uid: str
+    outcome: Outcome
+    reason: MigrationReason | None = None
+    message: str = ""
+    wake_at: WallTime = NEVER
+    """When a waiting job may pass without any event."""
+    workload: Uid = Uid("")
+    """Uid of the pod's controller."""
+
+
+def workloads_to_read(view: ArbitrationView) -> frozenset[tuple[OwnerReference, str]]:
+    """Return the controllers of the pods of waiting jobs, each with its namespace: arbitration reads their replicas."""
+    return frozenset(
+        (owner, each.pod.metadata.namespace)
+        for each in _candidates(view)
+        if (owner := controller_of(each.pod)) is not None
+    )
+
+
+def arbitrate(view: ArbitrationView, *, args: MigrationControllerArgs, now: WallTime) -> tuple[ArbitrationVerdict, ...]:
+    """Return the verdicts on all waiting jobs, in the order in which they were taken.
+
+    A job whose pod is not known, or is another one than the job names, gets no verdict: a live read decides.
+    """
+    round_ = _Round(view, args=args, now=now)
+    waiting = sort_candidates(_candidates(view), migrating=round_.counts.workloads)
+    return tuple(round_.verdict(each.job, each.pod) for each in waiting)
+
+
+def verdict_plan(job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime) -> MigrationPlan:
+    """Return the write that a verdict needs; nothing for a job that waits as before."""
+    match verdict.outcome, verdict.reason:
+        case Outcome.PASSED, _:
+            annotations = {ANNOTATION_PASSED_ARBITRATION: _PASSED}
+            if verdict.workload:
+                annotations[ANNOTATION_WORKLOAD] = verdict.workload
+            metadata = {"resourceVersion": job.metadata.resource_version, "annotations": annotations}
+            return act(PatchJob(body={"metadata": metadata}))
+        case Outcome.WAITING, MigrationReason() as reason:
+            return act(report_waiting(job, reason, verdict.message, now=now))
+        case Outcome.REFUSED, MigrationReason() as reason:
+            return act(report_failure(job, reason, verdict.message, now=now))
+    return act(None)
+
+
+class _Round:
+    """One arbitration: the counts, and the jobs that have passed so far."""
+
+    def __init__(self, view: ArbitrationView, *, args: MigrationControllerArgs, now: WallTime) -> None:
+        self._args = args
+        self._now = now
+        self.counts = MigrationCounts(view.pods, replicas=view.replicas)
+        self._budgets = Budgets(view.disruption_budgets, view.unavailable_budgets)
+        self._first_jobs = _first_jobs(view)
+        for job in view.jobs:
+            self._count(job, _pod_of(view, job))
+
+    def _count(self, job: PodMigrationJob, pod: MigrationPod | None) -> None:
+        workload = job.metadata.annotations.get(ANNOTATION_WORKLOAD)
+        if workload and (at := eviction_time(job)) is not None:
+            self.counts.add_eviction(Uid(workload), at)
+        if has_passed_arbitration(job) and job.status.phase not in ENDED_PHASES:
+            self.counts.add(job, pod)
+            if pod is not None:
+                self._budgets.add(pod)
+
+    def verdict(self, job: PodMigrationJob, pod: MigrationPod) -> ArbitrationVerdict:
+        """Return the verdict on one job; a job that passes counts from then on."""
+        owner = controller_of(pod)
+        verdict = ArbitrationVerdict(
+            job=job.metadata.name,
+            uid=job.metadata.uid,
+            outcome=Outcome.PASSED,
+            workload=owner.uid if owner is not None else Uid(""),
+        )
+        if text := next(filter(None, self._final_refusals(job, pod)), ""):
+            return _changed(verdict, Outcome.REFUSED, MigrationReason.FORBIDDEN_MIGRATE_POD, text)
+        if (found := self._waiting(job, pod)) is not None:
+            return _changed(verdict, Outcome.WAITING, found.reason, found.message, wake_at=found.wake_at)
+        self.counts.add(job, pod)
+        self._budgets.add(pod)
+        return verdict
+
+    def _final_refusals(self, job: PodMigrationJob, pod: MigrationPod) -> Iterator[str]:
+        first = self._first_jobs[pod.metadata.uid]
+        if first.metadata.uid != job.metadata.uid:
+            name = "/".join(pod.metadata.key)
+            yield f"pod {name}: podmigrationjob {first.metadata.name} migrates the pod already"
+        mode = effective_mode(job, args=self._args)
+        yield evictability.refusal(pod, args=self._args, mode=mode)
+        yield policy_refusal(job, pod, args=self._args)
+        if self._policy(job, pod) is EvictionPolicy.EVICTION:
+            yield self._budgets.conflict(pod)
+        by_person = ANNOTATION_JOB_CREATED_BY not in job.metadata.annotations
+        if not (by_person and mode is MigrationMode.RESERVATION_FIRST):
+            yield self._replicas_refusal(pod)
+
+    def _replicas_refusal(self, pod: MigrationPod) -> str:
+        owner = controller_of(pod)
+        if owner is None or self._args.skip_check_expected_replicas:
+            return ""
+        replicas = self.counts.replicas(owner.uid)
+        limits = (self._args.max_migrating_per_workload, self._args.max_unavailable_per_workload)
+        if replicas != 1 and replicas not in [workload_limit(replicas, each) for each in limits]:
+            return ""
+        return (
+            f"{owner.kind} {pod.metadata.namespace}/{owner.name}: all of its {replicas} replicas could be away at "
+            "once; set skipCheckExpectedReplicas to migrate its pods"
+        )
+
+    def _waiting(self, job: PodMigrationJob, pod: MigrationPod) -> Refusal | None:
+        found = self.counts.refusal(job, pod, args=self._args, now=self._now)
+        policy = self._policy(job, pod)
+        if found is None and policy is EvictionPolicy.EVICTION:
+            found = self._budgets.disruption_refusal(pod)
+        if found is None and policy is not EvictionPolicy.SOFT_EVICTION:
+            found = self._budgets.unavailable_refusal(pod)
+        return found
+
+    def _policy(self, job: PodMigrationJob, pod: MigrationPod) -> EvictionPolicy:
+        if policy_refusal(job, pod, args=self._args):
+            return self._args.eviction_policy
+        return eviction_policy(job, pod, default=self._args.eviction_policy)
+
+
+def _changed(
+    verdict: ArbitrationVerdict, outcome: Outcome, reason: MigrationReason, message: str, *, wake_at: WallTime = NEVER
+) -> ArbitrationVerdict:
+    return ArbitrationVerdict(
+        job=verdict.job, uid=verdict.uid, outcome=outcome, reason=reason, message=message, wake_at=wake_at
+    )
+
+
+def _candidates(view: ArbitrationView) -> Iterable[Candidate]:
+    return [
+        Candidate(job=job, pod=pod) for job in view.jobs if _is_waiting(job) and (pod := _pod_of(view, job)) is not None
+    ]
+
+
+def _is_waiting(job: PodMigrationJob) -> bool:
+    return job.status.phase is MigrationPhase.PENDING and not job.spec.paused and not has_passed_arbitration(job)
+
+
+def _pod_of(view: ArbitrationView, job: PodMigrationJob) -> MigrationPod | None:
+    """Return the pod that a job names; None if it is gone, or another pod has its name."""
+    given = job.spec.pod_ref
+    key: Key = (given.namespace, given.name)
+    pod = view.pods.by_key(key)
+    return None if pod is None or given.uid not in ("", pod.metadata.uid) else pod
+
+
+def _first_jobs(view: ArbitrationView) -> dict[Uid, PodMigrationJob]:
+    """Return the unfinished job of each pod that goes first: one that has passed, then the oldest."""
+    found: dict[Uid, PodMigrationJob] = {}
+    for job in view.jobs:
+        if job.status.phase in ENDED_PHASES or (pod := _pod_of(view, job)) is None:
+            continue
+        before = found.get(pod.metadata.uid)
+        if before is None or _precedence(job) < _precedence(before):
+            found[pod.metadata.uid] = job
+    return found
+
+
+def _precedence(job: PodMigrationJob) -> tuple[bool, float, str]:
+    created = job.metadata.creation_timestamp
+    return (not has_passed_arbitration(job), created.timestamp() if created is not None else 0.0, job.metadata.name)

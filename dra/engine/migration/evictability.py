@@ -1,0 +1,66 @@
+"""The pods that must not be evicted at all, whatever the limits.
+
+The rules are those of the community's descheduler and of Koordinator. Annotation
+``descheduler.alpha.kubernetes.io/evict`` on a pod overrules the rules about kinds of pods.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.migration.model import MigrationMode
+from dra.api.migration.well_known import ANNOTATION_EVICT, EVICTION_COST, MAX_EVICTION_COST
+from dra.engine.migration.order import eviction_cost
+from dra.engine.migration.pod_index import controller_of
+from dra.engine.migration.view import MigrationPod
+
+SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
+"""Priority from which on pods are critical for the system (``scheduling.SystemCriticalPriority``)."""
+
+_STATIC_POD_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
+
+
+def refusal(pod: MigrationPod, *, args: MigrationControllerArgs, mode: MigrationMode) -> str:
+    """Return why a pod must not be evicted, and what to do; empty if it may be evicted."""
+    return next(_reasons(pod, args, mode), "")
+
+
+def _reasons(pod: MigrationPod, args: MigrationControllerArgs, mode: MigrationMode) -> Iterator[str]:
+    name = f"pod {'/'.join(pod.metadata.key)}"
+    if pod.metadata.deleting:
+        yield f"{name}: is being deleted already"
+    if eviction_cost(pod) == MAX_EVICTION_COST:
+        yield f"{name}: {EVICTION_COST} is {MAX_EVICTION_COST}, which forbids the eviction"
+    if pod.metadata.annotation(ANNOTATION_EVICT) is not None:
+        return
+    if not pod.spec.node_name and mode is MigrationMode.RESERVATION_FIRST:
+        return  # nothing is evicted
+    owner = controller_of(pod)
+    if any(pod.metadata.annotation(each) not in (None, "api") for each in _STATIC_POD_ANNOTATIONS):
+        yield f"{name}: is a static pod of the kubelet; remove its manifest from the node instead"
+    elif owner is not None and owner.kind == "DaemonSet":
+        yield f"{name}: belongs to DaemonSet {owner.name}, which would run the pod on the same node again"
+    elif owner is None and mode is MigrationMode.EVICT_DIRECTLY:
+        failed = pod.status.phase == "Failed" and args.evict_failed_bare_pods
+        if not (args.evict_all_bare_pods or failed):
+            yield f"{name}: has no controller, so no pod would replace it (evictAllBarePods is false)"
+    yield from _configured_reasons(pod, name, args)
+
+
+def _configured_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs) -> Iterator[str]:
+    namespace, priority = pod.metadata.namespace, pod.spec.priority
+    if priority >= SYSTEM_CRITICAL_PRIORITY and not args.evict_system_critical_pods:
+        yield f"{name}: is critical for the system (evictSystemCriticalPods is false)"
+    if args.priority_threshold is not None and priority >= args.priority_threshold:
+        yield f"{name}: priority {priority} is not below priorityThreshold {args.priority_threshold}"
+    volumes = pod.spec.volumes or ()
+    if not args.evict_local_storage_pods and any(each.empty_dir is not None or each.host_path for each in volumes):
+        yield f"{name}: would lose the data in its emptyDir or hostPath volumes (evictLocalStoragePods is false)"
+    if args.ignore_pvc_pods and any(each.persistent_volume_claim for each in volumes):
+        yield f"{name}: uses persistent volume claims (ignorePvcPods is true)"
+    wanted = args.label_selector
+    if wanted is not None and not wanted.items() <= (pod.metadata.labels or {}).items():
+        yield f"{name}: lacks labels of labelSelector"
+    include, exclude = args.namespaces.include, args.namespaces.exclude
+    if (include and namespace not in include) or namespace in exclude:
+        yield f"{name}: pods of namespace {namespace} are not migrated (namespaces)"

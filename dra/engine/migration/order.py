@@ -1,0 +1,89 @@
+"""The order in which jobs pass arbitration: the pods that are cheapest to evict come first.
+
+Koordinator sorts several times, each sort stable and stronger than the one before: jobs that were created later; pods
+in evict-first order; pods of one batch Job next to each other, at the rank of the best of these pods; and batch Jobs of
+which more pods are migrating already.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from dra.api.migration.model import PodMigrationJob
+from dra.api.migration.well_known import ANNOTATION_POD_DELETION_COST, EVICTION_COST
+from dra.engine.migration.pod_index import controller_of
+from dra.engine.migration.view import MigrationPod
+from dra.model.koordinator_classes import priority_class, qos_class
+from dra.model.meta import Struct, Uid
+
+EvictionRank: TypeAlias = tuple[Any, ...]
+
+_KUBERNETES_QOS: Final = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
+_MAX_INT32: Final = 2**31 - 1
+_BATCH_JOB: Final = "Job"
+
+
+class Candidate(Struct, frozen=True):
+    """A job that asks to begin, with its pod."""
+
+    job: PodMigrationJob
+    pod: MigrationPod
+
+
+def eviction_cost(pod: MigrationPod) -> int:
+    """Return the eviction cost of a pod: of its annotation, or of its label; 0 if neither is a valid number."""
+    given = pod.metadata.annotation(EVICTION_COST)
+    if given is None:
+        given = (pod.metadata.labels or {}).get(EVICTION_COST)
+    return parse_cost(given)
+
+
+def parse_cost(text: str | None) -> int:
+    """Return a cost as Kubernetes reads costs: no plus sign, no leading zeros, 32 bits; 0 for any other text."""
+    if not text or text[0] == "+" or len(text) > len(str(-_MAX_INT32)):
+        return 0
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and text != "0"):
+        return 0
+    value = int(text)
+    return value if -_MAX_INT32 - 1 <= value <= _MAX_INT32 else 0
+
+
+def evict_first_key(pod: MigrationPod) -> EvictionRank:
+    """Return the rank of a pod among pods to evict; the pod with the smallest rank is evicted first."""
+    return (
+        priority_class(pod),
+        pod.spec.priority,
+        _KUBERNETES_QOS.get(pod.status.qos_class, 0),
+        qos_class(pod),
+        parse_cost(pod.metadata.annotation(ANNOTATION_POD_DELETION_COST)),
+        eviction_cost(pod),
+        -_seconds(pod.metadata.creation_timestamp),
+        pod.metadata.namespace,
+        pod.metadata.name,
+        pod.metadata.uid,
+    )
+
+
+def sort_candidates(candidates: Iterable[Candidate], *, migrating: Mapping[Uid, int]) -> list[Candidate]:
+    """Return the candidates in the order in which they pass.
+
+    `migrating` is the number of migrating pods of each workload, by the uid of the pods' controller.
+    """
+    groups: dict[Uid, list[Candidate]] = {}
+    for each in sorted(candidates, key=_rank):
+        owner = controller_of(each.pod)
+        is_batch = owner is not None and owner.kind == _BATCH_JOB
+        groups.setdefault(owner.uid if owner is not None and is_batch else Uid(each.job.metadata.uid), []).append(each)
+    ordered = sorted(groups.items(), key=lambda group: -migrating.get(group[0], 0))
+    return [each for _, members in ordered for each in members]
+
+
+def _rank(candidate: Candidate) -> EvictionRank:
+    metadata = candidate.job.metadata
+    created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp is not None else 0.0
+    return (*evict_first_key(candidate.pod), -created, metadata.name)
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

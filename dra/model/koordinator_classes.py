@@ -1,0 +1,68 @@
+"""Koordinator's QoS classes and priority classes of pods: labels, priority ranges and defaults.
+
+Source: ``apis/extension`` of Koordinator. A class that the label does not give follows from the pod's priority; a QoS
+class that the label does not give is none. `effective_qos` adds the defaults by which Koordinator orders evictions.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from dra.model.pods import Pod
+
+LABEL_QOS_CLASS: Final = "koordinator.sh/qosClass"
+LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
+
+
+class PriorityClass(IntEnum):
+    """Koordinator's priority class; pods of a smaller one are evicted first."""
+
+    FREE = 1
+    BATCH = 2
+    MID = 3
+    PROD = 4
+    NONE = 5
+
+
+class QosClass(IntEnum):
+    """Koordinator's QoS class; pods of a smaller one are evicted first. LSE and SYSTEM rank equal."""
+
+    BE = 1
+    LS = 2
+    LSR = 3
+    LSE = 4
+    NONE = 5
+
+
+_PRIORITY_NAMES: Final = {
+    "koord-free": PriorityClass.FREE,
+    "koord-batch": PriorityClass.BATCH,
+    "koord-mid": PriorityClass.MID,
+    "koord-prod": PriorityClass.PROD,
+}
+_PRIORITY_RANGES: Final = (
+    (9000, 9999, PriorityClass.PROD),
+    (7000, 7999, PriorityClass.MID),
+    (5000, 5999, PriorityClass.BATCH),
+    (3000, 3999, PriorityClass.FREE),
+)
+_QOS_NAMES: Final = {
+    "BE": QosClass.BE,
+    "LS": QosClass.LS,
+    "LSR": QosClass.LSR,
+    "LSE": QosClass.LSE,
+    "SYSTEM": QosClass.LSE,
+}
+
+
+def priority_class(pod: Pod) -> PriorityClass:
+    """Return the priority class of a pod: by its label, or by its priority."""
+    named = (pod.metadata.labels or {}).get(LABEL_PRIORITY_CLASS)
+    if named in _PRIORITY_NAMES:
+        return _PRIORITY_NAMES[named]
+    priority = pod.spec.priority
+    return next((found for low, high, found in _PRIORITY_RANGES if low <= priority <= high), PriorityClass.NONE)
+
+
+def qos_class(pod: Pod) -> QosClass:
+    """Return the QoS class in the label of a pod."""
+    return _QOS_NAMES.get((pod.metadata.labels or {}).get(LABEL_QOS_CLASS, ""), QosClass.NONE)
