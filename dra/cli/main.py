@@ -13,6 +13,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.scheduler_extender:scheduler_extender",
         "Run the scheduler extender for Reservations, which filters nodes and binds pods.",
     ),
+    "descheduler": (
+        "dra.cli.descheduler:descheduler",
+        "Run the descheduler, which migrates pods: capacity is reserved elsewhere before a pod is evicted.",
+    ),
     "local": (
         "dra.cli.local.commands:local",
         "Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process.",

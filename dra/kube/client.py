@@ -473,13 +473,18 @@ class Client:
         key: Key,
         *,
         uid: Uid,
+        resource_version: str | None = None,
         grace_seconds: int | None = None,
         propagation: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
         timeout_seconds: float = WRITE_TIMEOUT,
     ) -> None:
-        """Request the deletion of the object with this uid; raise `Conflict` if another object has its name."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        """Request the deletion of the object with this uid; raise `Conflict` if another object has its name.
+
+        With `resource_version` the request also fails with `Conflict` unless the object still has that version.
+        """
+        preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version is not None else {})}
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation is not None:

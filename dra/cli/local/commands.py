@@ -87,7 +87,7 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     "--reservations/--no-reservations",
     default=True,
     show_default=True,
-    help="Hold what Reservations ask for: the scheduler calls the scheduler extender.",
+    help="Hold what Reservations ask for, and migrate pods: the scheduler calls the scheduler extender.",
 )
 @click.option(
     "--processes", is_flag=True, help="Run the commands of containers as processes on this machine, as your user."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from dra.cli.local import plane_extender, plugin_processes
+from dra.cli.local import plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
 from dra.cli.local.plane_folder import SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
@@ -65,6 +65,8 @@ async def _run_until_cancelled(
     plane = LocalPlane(options)
     restored = _restore_snapshot(plane, folder)
     extender = plane_extender.add_extender(plane) if companions.reservations else None
+    if companions.reservations and companions.controller:
+        plane_descheduler.add_descheduler(plane)
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         record_writer = _PlaneRecordWriter(
             folder,

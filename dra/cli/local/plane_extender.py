@@ -14,6 +14,7 @@ from controller.extender.application import Extender
 from controller.extender.protocol import ExtenderBindingArgs
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.kube.client import WRITE_TIMEOUT
@@ -65,7 +66,7 @@ class PlaneExtender:
 
     async def run(self) -> None:
         """Run the extender until cancelled; start it again when the server was restored from a snapshot."""
-        await self._apply_crd()
+        await self._apply_crds()
         while True:
             # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._runs else 0.0
@@ -83,14 +84,15 @@ class PlaneExtender:
                 for task in self._binding:
                     task.cancel()
 
-    async def _apply_crd(self) -> None:
-        """Create the CRD, or update it: a saved state may have an older version."""
-        client, wanted = self._plane.client(EXTENDER_COMPONENT), crd.custom_resource_definition()
-        try:
-            await client.create(_CRDS, wanted, model=PartialObjectMetadata)
-        except AlreadyExists:
-            key = ("", wanted["metadata"]["name"])
-            await client.merge_patch(_CRDS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
+    async def _apply_crds(self) -> None:
+        """Create the CRDs, or update them: a saved state may have an older version."""
+        client = self._plane.client(EXTENDER_COMPONENT)
+        for wanted in (crd.custom_resource_definition(), migration_crd.custom_resource_definition()):
+            try:
+                await client.create(_CRDS, wanted, model=PartialObjectMetadata)
+            except AlreadyExists:
+                key = ("", wanted["metadata"]["name"])
+                await client.merge_patch(_CRDS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
 
     @property
     def is_ready(self) -> bool:

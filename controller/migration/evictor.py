@@ -1,0 +1,190 @@
+"""Evictions: the last look at pod and Reservation, the request, and its outcome."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from controller.leadership import Leadership
+from controller.migration.job_cache import LiveReads
+from controller.migration.metrics import DeschedulerMetrics
+from dra.api.migration.model import EvictionPolicy
+from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.engine.migration.plan import EvictPod
+from dra.engine.migration.reasons import MigrationReason
+from dra.engine.migration.reservation_fit import is_used, misfit
+from dra.engine.migration.view import MigrationPod
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock, rfc3339
+from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import PODS, RESERVATIONS
+from dra.model.event_type import EventType
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
+
+ACTION: Final = "Migrate"
+INITIATOR: Final = "dra-reserve-descheduler"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LookedAtPod(NamedTuple):
+    """A pod as a live read shows it, with its whole content."""
+
+    pod: MigrationPod
+    content: dict[str, Any]
+
+
+class Evictor:
+    """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        limiter: RateLimiter,
+        recorder: EventRecorder,
+        metrics: DeschedulerMetrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        """Create the evictor; `limiter` limits the evictions per second."""
+        self._client = client
+        self._limiter = limiter
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+
+    async def evict(self, action: EvictPod, live: LiveReads) -> None:
+        """Request one eviction and record the outcome in `live`. Raises ApiError if the outcome is unknown.
+
+        Records nothing if the last look shows another state than the decision read: the caller decides again.
+        """
+        await self._limiter.acquire()
+        found = await self.look_at_pod(action.key)
+        if found is None or found.pod.metadata.uid != action.uid:
+            live.pod_gone, live.pod, live.pod_template = found is None, None, None
+            live.evicted = action.uid
+            return
+        if found.pod.metadata.deleting:
+            live.evicted = action.uid
+            return
+        if action.reservation and not await self._is_held(action, found):
+            return
+        try:
+            await self._request(action)
+        except (NotFound, Conflict) as error:
+            _log.info("pod %s/%s: gone before its eviction: %s", *action.key, error.message)
+        except (TooManyRequests, Forbidden, Invalid) as error:
+            live.evict_error, live.evict_failed_at = error.message or error.reason, self._clock.wall().timestamp()
+            self._metrics.evictions.labels(action.policy.value, "refused").inc()
+        except ApiError:
+            self._metrics.evictions.labels(action.policy.value, "unknown").inc()
+            raise
+        else:
+            live.evict_error = ""
+            if action.policy is not EvictionPolicy.SOFT_EVICTION:
+                live.evicted = action.uid
+            self._metrics.evictions.labels(action.policy.value, "granted").inc()
+            self._record_event(action, found.pod)
+
+    async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
+        """Return a pod as the API server has it now; None if no pod has the name."""
+        try:
+            found = await self._client.get(PODS, key, UnstructuredObject)
+        except NotFound:
+            return None
+        return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
+
+    async def _is_held(self, action: EvictPod, found: LookedAtPod) -> bool:
+        """Return whether the Reservation holds what the replacement needs, by a live read."""
+        reservation = await self._look_at_reservation(action.reservation)
+        if reservation is None or reservation.status.phase is not ReservationPhase.AVAILABLE or is_used(reservation):
+            _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
+            return False
+        if reservation.metadata.deletion_timestamp is not None:
+            return False
+        if reservation.status.node_name in ("", found.pod.spec.node_name):
+            return False
+        return not misfit(reservation, found.content)
+
+    async def _look_at_reservation(self, name: str) -> Reservation | None:
+        try:
+            found = await self._client.get(RESERVATIONS, ("", name), UnstructuredObject)
+            return parse_reservation(found.content)
+        except (NotFound, MalformedReservationError):
+            return None
+
+    async def _request(self, action: EvictPod) -> None:
+        match action.policy:
+            case EvictionPolicy.EVICTION:
+                namespace, name = action.key
+                body = {
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": {"namespace": namespace, "name": name},
+                    "deleteOptions": dict(action.delete_options),
+                }
+                await self._client.create(
+                    PODS,
+                    body,
+                    model=PartialObjectMetadata,
+                    namespace=namespace,
+                    name=name,
+                    subresource="eviction",
+                    timeout_seconds=self._write_timeout(),
+                )
+            case EvictionPolicy.DELETE:
+                grace, propagation = _delete_options(action.delete_options)
+                await self._client.delete(
+                    PODS,
+                    action.key,
+                    uid=action.uid,
+                    grace_seconds=grace,
+                    propagation=propagation,
+                    timeout_seconds=self._write_timeout(),
+                )
+            case EvictionPolicy.SOFT_EVICTION:
+                request = {
+                    "timestamp": rfc3339(self._clock.wall()),
+                    "deleteOptions": dict(action.delete_options),
+                    "initiator": INITIATOR,
+                    "reason": action.reason,
+                }
+                annotations = {ANNOTATION_SOFT_EVICTION: msgspec.json.encode(request).decode()}
+                await self._client.merge_patch(
+                    PODS,
+                    action.key,
+                    {"metadata": {"annotations": annotations}},
+                    model=PartialObjectMetadata,
+                    uid=action.uid,
+                    timeout_seconds=self._write_timeout(),
+                )
+
+    def _record_event(self, action: EvictPod, pod: MigrationPod) -> None:
+        note = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
+        self._recorder.record(
+            EventRecord(
+                regarding=Regarding.of(PODS, pod.metadata),
+                reason=MigrationReason.DESCHEDULED.value,
+                action=ACTION,
+                note=note,
+                severity=EventType.NORMAL,
+            )
+        )
+
+    def _write_timeout(self) -> float:
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
+
+
+def _delete_options(given: Mapping[str, Any]) -> tuple[int | None, str | None]:
+    grace, propagation = given.get("gracePeriodSeconds"), given.get("propagationPolicy")
+    return (
+        grace if isinstance(grace, int) else None,
+        propagation if isinstance(propagation, str) else None,
+    )

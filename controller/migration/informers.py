@@ -1,0 +1,158 @@
+"""The informers of the descheduler: jobs, Reservations, all pods, and the budgets of pods."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from controller.migration.job_cache import JobCache
+from controller.optional_informer import OptionalInformer
+from dra.api.migration.well_known import (
+    ANNOTATION_EVICT,
+    ANNOTATION_POD_DELETION_COST,
+    ANNOTATION_SOFT_EVICTION,
+    EVICTION_COST,
+)
+from dra.api.reservations.well_known import MAX_ANNOTATION_LENGTH, RETAINED_POD_ANNOTATIONS
+from dra.engine.migration.view import MigrationPod
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.kube.event_handlers import EventHandlerFuncs
+from dra.kube.informers import Informers
+from dra.kube.reflector import Reflector
+from dra.kube.resources import (
+    POD_DISRUPTION_BUDGETS,
+    POD_MIGRATION_JOBS,
+    POD_UNAVAILABLE_BUDGETS,
+    PODS,
+    RESERVATIONS,
+)
+from dra.model.annotations import trim_annotations
+from dra.model.meta import UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
+from dra.model.references import GroupResource
+
+_STATIC_POD_ANNOTATIONS: Final = frozenset({"kubernetes.io/config.mirror", "kubernetes.io/config.source"})
+_RETAINED: Final = (
+    RETAINED_POD_ANNOTATIONS
+    | _STATIC_POD_ANNOTATIONS
+    | {
+        ANNOTATION_EVICT,
+        ANNOTATION_POD_DELETION_COST,
+        ANNOTATION_SOFT_EVICTION,
+        EVICTION_COST,
+    }
+)
+"""Annotations of pods that are kept in memory even if a pod has many."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class MigrationInformers(Informers):
+    """Reflectors that feed the cache of migrations; `run` raises ServerRestoredError."""
+
+    def __init__(self, client: Client, *, cache: JobCache, clock: Clock, on_change: Callable[[], None]) -> None:
+        """Create the informers; `on_change` is called after each batch of events."""
+        self._client = client
+        self._cache = cache
+        super().__init__(
+            Reflector(
+                client,
+                POD_MIGRATION_JOBS,
+                UnstructuredObject,
+                handler=EventHandlerFuncs(
+                    on_upsert=cache.observe_job,
+                    on_delete=lambda found: cache.forget_job(found.metadata.uid),
+                    on_batch_end=on_change,
+                ),
+                clock=clock,
+            ),
+            Reflector(
+                client,
+                RESERVATIONS,
+                UnstructuredObject,
+                handler=EventHandlerFuncs(
+                    on_upsert=cache.observe_reservation,
+                    on_delete=lambda found: cache.forget_reservation(found.metadata.name, found.metadata.uid),
+                    on_batch_end=on_change,
+                ),
+                clock=clock,
+            ),
+            Reflector(
+                client,
+                PODS,
+                MigrationPod,
+                handler=EventHandlerFuncs(
+                    on_upsert=self._observe_pod, on_delete=cache.forget_pod, on_batch_end=on_change
+                ),
+                clock=clock,
+            ),
+            Reflector(
+                client,
+                POD_DISRUPTION_BUDGETS,
+                PodDisruptionBudget,
+                handler=EventHandlerFuncs(
+                    on_upsert=cache.observe_disruption_budget,
+                    on_delete=cache.forget_disruption_budget,
+                    on_batch_end=on_change,
+                ),
+                clock=clock,
+            ),
+        )
+        self._unavailable_budgets = OptionalInformer(
+            client,
+            kind=GroupResource(POD_UNAVAILABLE_BUDGETS.group, POD_UNAVAILABLE_BUDGETS.plural),
+            model=PodUnavailableBudget,
+            handler=EventHandlerFuncs(
+                on_upsert=cache.observe_unavailable_budget,
+                on_delete=cache.forget_unavailable_budget,
+                on_batch_end=on_change,
+            ),
+            on_settled=self._budgets_settled,
+            on_gone=self._budgets_gone,
+            clock=clock,
+        )
+        self._settled = asyncio.Event()
+
+    def _budgets_gone(self, budgets: Iterable[PodUnavailableBudget]) -> None:
+        for each in budgets:
+            self._cache.forget_unavailable_budget(each)
+
+    def _budgets_settled(self, unknown: str) -> None:
+        if not unknown:
+            self._settled.set()
+
+    def _observe_pod(self, pod: MigrationPod) -> None:
+        trim_annotations(pod.metadata, keep=_RETAINED, value_max_characters=MAX_ANNOTATION_LENGTH)
+        self._cache.observe_pod(pod)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().run(), name="watches")
+            group.create_task(self._unavailable_budgets.run(), name="unavailable budgets")
+
+    async def wait_for_sync(self) -> None:
+        """Wait until everything is listed, and it is known whether the cluster has PodUnavailableBudgets."""
+        await super().wait_for_sync()
+        await self._settled.wait()
+
+    async def catch_up(self) -> None:
+        """List all jobs and Reservations into the cache: watches may be behind the writes of another process."""
+        backoff = Backoff(base=0.2, cap=5.0)
+        while True:
+            try:
+                for resource, observe in (
+                    (POD_MIGRATION_JOBS, self._cache.observe_job),
+                    (RESERVATIONS, self._cache.observe_reservation),
+                ):
+                    async for page in self._client.list_pages(resource, UnstructuredObject):
+                        for each in page.items:
+                            observe(each)
+            except ApiError as error:
+                _log.info("listing after the change of leader failed, retrying: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                return

@@ -1,0 +1,405 @@
+"""The reconcile loop of migrations: arbitrates between jobs, and brings each job one step further.
+
+A job has one worker at a time. The response to each write enters the cache before the next decision, and a conflict
+makes the loop read the job and decide again.
+"""
+
+import asyncio
+import logging
+import time
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from controller.leadership import Leadership
+from controller.migration.evictor import ACTION, Evictor
+from controller.migration.informers import MigrationInformers
+from controller.migration.job_cache import JobCache
+from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.workload_replicas import WorkloadReplicas
+from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.migration.model import MigrationPhase, PodMigrationJob
+from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.migration import arbitration
+from dra.engine.migration.decide import ENDED_PHASES, decide
+from dra.engine.migration.plan import (
+    CreateReservation,
+    DeleteJob,
+    DeleteReservation,
+    EvictPod,
+    MigrationAction,
+    MigrationEvent,
+    PatchJob,
+    PatchJobStatus,
+    ReadPod,
+    ReadReservation,
+)
+from dra.engine.migration.view import ClaimReach, MigrationPod
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.resources import CLAIMS, POD_MIGRATION_JOBS, RESERVATIONS
+from dra.kube.store import ServerRestoredError
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.model.claims import ResourceClaim
+from dra.model.event_type import EventType
+from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.model.nodes import selected_node_names
+from dra.telemetry.logs import reconcile_id
+
+WORKERS: Final = 16
+MAX_ROUNDS: Final = 24
+"""Maximum number of decisions on one job in one reconciliation; a migration has about a dozen steps."""
+
+RETRY_BACKOFF: Final = (0.2, 30.0)
+BAD_REQUEST: Final = 400
+"""HTTP status for a Reservation that the API server cannot decode."""
+
+ARBITRATION_INTERVAL: Final = 0.5
+"""Minimum seconds between two arbitrations."""
+
+MAX_SLEEP: Final = 600.0
+"""Maximum seconds until a wall-clock deadline is checked again: the wall clock may jump."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class MigrationLoop:
+    """Decides on PodMigrationJobs, and writes."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
+        self,
+        client: Client,
+        *,
+        args: MigrationControllerArgs,
+        cache: JobCache,
+        informers: MigrationInformers,
+        evictor: Evictor,
+        recorder: EventRecorder,
+        metrics: DeschedulerMetrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        """Create the loop; another task runs `informers`, which fill `cache`."""
+        self._client = client
+        self._args = args
+        self._cache = cache
+        self._informers = informers
+        self._evictor = evictor
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+        self._replicas = WorkloadReplicas(client, clock=clock)
+        self._acting = False
+        self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
+        self._retries: ItemBackoff[Uid] = ItemBackoff()
+        self._arbitration_wakeup = asyncio.Event()
+        self._arbitrate_at: Instant = 0.0
+
+    async def run(self) -> None:
+        """Migrate until cancelled, once all caches are synced."""
+        await self._informers.wait_for_sync()
+        await self._informers.catch_up()
+        self._acting = True
+        self._cache.changed.update(self._cache.uids())
+        self._cache.arbitration_due = True
+        self.wake()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._queue.run(self._process, workers=WORKERS), name="jobs")
+                group.create_task(self._arbitrate(), name="arbitration")
+        finally:
+            self._acting = False
+
+    def wake(self) -> None:
+        """Enqueue what has changed in the cache; called at the end of each batch of events."""
+        changed = self._cache.changed
+        if not self._acting:
+            changed.clear()
+            return
+        for uid in sorted(changed):
+            self._queue.add(uid)
+        changed.clear()
+        if self._cache.arbitration_due:
+            self._arbitration_wakeup.set()
+
+    # Arbitration
+
+    async def _arbitrate(self) -> NoReturn:
+        """Arbitrate after changes, and when a limit on the rate of evictions allows more."""
+        while True:
+            self._arbitration_wakeup.clear()
+            try:
+                delay = await self._arbitrate_once()
+            except ServerRestoredError:
+                raise
+            except ApiError as error:
+                _log.warning("arbitration failed, retrying: %s", error)
+                delay = ARBITRATION_INTERVAL
+                if error.is_outcome_unknown:  # a job that has passed must count before any other job passes
+                    await asyncio.sleep(max(0.0, self._client.late_writes_until - self._clock.now()))
+                    await self._informers.catch_up()
+            await asyncio.sleep(ARBITRATION_INTERVAL)
+            try:
+                async with asyncio.timeout(None if delay == NEVER else max(delay, 0.0)):
+                    await self._arbitration_wakeup.wait()
+            except TimeoutError:
+                continue
+
+    async def _arbitrate_once(self) -> float:
+        """Arbitrate once; return the seconds until a verdict may change by itself. Raises ApiError."""
+        self._cache.arbitration_due = False
+        view = self._cache.arbitration_view()
+        workloads = arbitration.workloads_to_read(view)
+        if workloads:
+            replicas = await self._replicas.read(sorted(workloads, key=lambda each: each[0].uid))
+            view = msgspec.structs.replace(self._cache.arbitration_view(), replicas=replicas)
+        wall = self._clock.wall().timestamp()
+        started = time.perf_counter()
+        verdicts = arbitration.arbitrate(view, args=self._args, now=wall)
+        self._metrics.arbitration_seconds.observe(time.perf_counter() - started)
+        due = NEVER
+        for verdict in verdicts:
+            due = min(due, verdict.wake_at)
+            uid = Uid(verdict.uid)
+            job = self._cache.job(uid)
+            if job is None or job.status.phase is not MigrationPhase.PENDING:
+                continue
+            for action in arbitration.verdict_plan(job, verdict, now=wall).actions:
+                try:
+                    await self._apply(uid, action)
+                except (NotFound, Conflict):
+                    await self._refresh(uid)
+                    self._cache.arbitration_due = True
+        self.wake()
+        return NEVER if due == NEVER else max(due - self._clock.wall().timestamp(), 0.0) + 0.05
+
+    # Reconciliation
+
+    async def _process(self, uid: Uid) -> Instant | None:
+        """Reconcile one job; return when it is due again after a failure."""
+        job = self._cache.job(uid)
+        name = job.metadata.name if job is not None else uid
+        reconcile_id.set(f"podmigrationjob {name}")
+        delay = None
+        try:
+            await self.reconcile(uid)
+        except ApiError as error:
+            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
+            _log.warning("podmigrationjob %s: not reconciled, retrying in %.2f s: %s", name, delay, error)
+        except ServerRestoredError:
+            raise
+        except Exception:  # noqa: BLE001 - one job must not stop all others
+            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
+            _log.exception("podmigrationjob %s: internal error, retrying in %.2f s", name, delay)
+        else:
+            self._retries.forget(uid)
+        self.wake()
+        return None if delay is None else self._clock.now() + delay
+
+    async def reconcile(self, uid: Uid) -> None:
+        """Bring one job as far as the engine decides. Raises ApiError."""
+        for _ in range(MAX_ROUNDS):
+            view = self._cache.view(uid, now=self._clock.now())
+            if view is None:
+                return
+            wall = self._clock.wall()
+            plan = decide(view, args=self._args, now=wall.timestamp())
+            self._schedule(uid, plan.wake_at, wall=wall)
+            if not plan.actions:
+                return
+            for action in plan.actions:
+                try:
+                    await self._apply(uid, action)
+                except Conflict:
+                    await self._refresh(uid)
+                if isinstance(action, DeleteReservation | DeleteJob):
+                    return  # the watch will show the deletion
+        self._queue.add(uid)
+
+    def _schedule(self, uid: Uid, wake_at: WallTime, *, wall: datetime) -> None:
+        if wake_at != NEVER:
+            delay = min(max(wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP)
+            self._queue.add_at(uid, self._clock.now() + delay)
+
+    async def _apply(self, uid: Uid, action: MigrationAction) -> None:
+        match action:
+            case PatchJob():
+                await self._patch(uid, action, subresource=None)
+            case PatchJobStatus():
+                await self._patch(uid, action, subresource="status")
+            case ReadPod():
+                await self._read_pod(uid, action.key)
+            case ReadReservation():
+                await self._read_reservation(uid, action.name)
+            case CreateReservation():
+                await self._create_reservation(uid, action)
+            case EvictPod():
+                await self._evictor.evict(action, self._cache.live(uid))
+            case DeleteReservation():
+                await self._delete_reservation(action)
+            case DeleteJob():
+                await self._delete_job(uid)
+
+    async def _patch(self, uid: Uid, action: PatchJob | PatchJobStatus, *, subresource: str | None) -> None:
+        before = self._cache.job(uid)
+        if before is None:
+            return
+        try:
+            answer = await self._client.merge_patch(
+                POD_MIGRATION_JOBS,
+                ("", before.metadata.name),
+                action.body,
+                model=UnstructuredObject,
+                subresource=subresource,
+                uid=uid,
+                timeout_seconds=self._write_timeout(),
+            )
+        except NotFound:
+            self._cache.forget_job(uid)
+            return
+        self._cache.observe_job(answer)
+        if isinstance(action, PatchJobStatus):
+            for event in action.events:
+                self._record_event(answer, event)
+            self._count_end(uid, before)
+
+    def _count_end(self, uid: Uid, before: PodMigrationJob) -> None:
+        after = self._cache.job(uid)
+        if after is None or after.status.phase not in ENDED_PHASES or before.status.phase in ENDED_PHASES:
+            return
+        succeeded = after.status.phase is MigrationPhase.SUCCEEDED
+        self._metrics.migrations.labels(after.status.phase.value, "" if succeeded else after.status.reason).inc()
+        created = after.metadata.creation_timestamp
+        if succeeded and created is not None:
+            self._metrics.migration_seconds.observe((self._clock.wall() - created).total_seconds())
+
+    async def _read_pod(self, uid: Uid, key: Key) -> None:
+        """Read a pod live: the pod of the job, or the pod in the job's Reservation."""
+        found = await self._evictor.look_at_pod(key)
+        view = self._cache.view(uid, now=self._clock.now())
+        if view is None:
+            return
+        live = self._cache.live(uid)
+        if key == view.pod_key:
+            live.pod_gone = found is None
+            live.pod, live.pod_read_at = (None if found is None else found.pod), self._clock.now()
+            live.pod_template = None if found is None else _template(found.content)
+            live.claims = () if found is None else await self._read_claims(found.pod)
+        if key == self._cache.bound_pod_key(uid):
+            live.bound_pod_gone = found is None
+            live.bound_pod = None if found is None else found.pod
+
+    async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
+        """Return the reach of the claims that a pod names; those from templates are made anew for the Reservation."""
+        names = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
+        return tuple([await self._read_claim((pod.metadata.namespace, name)) for name in names])
+
+    async def _read_claim(self, key: Key) -> ClaimReach:
+        try:
+            claim = await self._client.get(CLAIMS, key, ResourceClaim)
+        except NotFound:
+            return ClaimReach(key=key, exists=False)
+        allocation = claim.status.allocation
+        selector = allocation.node_selector if allocation is not None else None
+        names = selected_node_names(selector) if selector is not None else None
+        if names is None or len(names) != 1:
+            return ClaimReach(key=key)
+        return ClaimReach(key=key, pinned_node=next(iter(names)), other_nodes=False)
+
+    async def _read_reservation(self, uid: Uid, name: str) -> None:
+        try:
+            self._cache.observe_reservation(await self._client.get(RESERVATIONS, ("", name), UnstructuredObject))
+        except NotFound:
+            self._cache.live(uid).reservation_gone = True
+
+    async def _create_reservation(self, uid: Uid, action: CreateReservation) -> None:
+        name = action.manifest["metadata"]["name"]
+        try:
+            made = await self._client.create(
+                RESERVATIONS, action.manifest, model=UnstructuredObject, timeout_seconds=self._write_timeout()
+            )
+        except AlreadyExists:
+            await self._read_reservation(uid, name)
+            return
+        except ApiError as error:
+            if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
+                raise
+            self._cache.live(uid).create_error = error.message or error.reason
+            return
+        self._cache.observe_reservation(made)
+
+    async def _delete_reservation(self, action: DeleteReservation) -> None:
+        try:
+            await self._client.delete(
+                RESERVATIONS,
+                ("", action.name),
+                uid=action.uid,
+                resource_version=action.resource_version,
+                timeout_seconds=self._write_timeout(),
+            )
+        except NotFound:
+            self._cache.forget_reservation(action.name, action.uid)
+        except Conflict:
+            await self._reread_reservation(action)
+
+    async def _reread_reservation(self, action: DeleteReservation) -> None:
+        """Read a Reservation that changed before its deletion; a changed one makes its job due again."""
+        try:
+            found = await self._client.get(RESERVATIONS, ("", action.name), UnstructuredObject)
+        except NotFound:
+            self._cache.forget_reservation(action.name, action.uid)
+        else:
+            self._cache.observe_reservation(found)
+
+    async def _delete_job(self, uid: Uid) -> None:
+        job = self._cache.job(uid)
+        if job is None:
+            return
+        try:
+            await self._client.delete(
+                POD_MIGRATION_JOBS, ("", job.metadata.name), uid=uid, timeout_seconds=self._write_timeout()
+            )
+        except (NotFound, Conflict):
+            return
+
+    async def _refresh(self, uid: Uid) -> None:
+        job = self._cache.job(uid)
+        if job is None:
+            return
+        try:
+            found = await self._client.get(POD_MIGRATION_JOBS, ("", job.metadata.name), UnstructuredObject)
+        except NotFound:
+            self._cache.forget_job(uid)
+            return
+        if found.metadata.uid == uid:
+            self._cache.observe_job(found)
+        else:
+            self._cache.forget_job(uid)
+
+    def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
+        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
+        name = obj.metadata.name
+        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value})
+        self._recorder.record(
+            EventRecord(
+                regarding=Regarding.of(POD_MIGRATION_JOBS, obj.metadata),
+                reason=event.reason.value,
+                action=ACTION,
+                note=event.message,
+                severity=event.type,
+            )
+        )
+
+    def _write_timeout(self) -> float:
+        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
+
+
+def _template(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata and the spec of a pod, without the bookkeeping of field managers."""
+    metadata = {key: value for key, value in content["metadata"].items() if key != "managedFields"}
+    return {"metadata": metadata, "spec": content.get("spec")}

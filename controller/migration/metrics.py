@@ -1,0 +1,95 @@
+"""The Prometheus metrics of the descheduler: migrations by phase, outcomes, durations, evictions."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dra.telemetry.metrics import dropped_connections_observer, render_metrics
+
+_BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+_PENDING: Final = "Pending"
+
+
+class _JobCollector(Collector):
+    def __init__(self, count: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[Metric]:
+        jobs = GaugeMetricFamily(
+            "dra_reserve_descheduler_migration_jobs",
+            "PodMigrationJobs by phase, and by the reason of the present step or of the failure",
+            labels=["phase", "reason"],
+        )
+        waiting = GaugeMetricFamily(
+            "dra_reserve_descheduler_migration_waiting",
+            "PodMigrationJobs that wait for arbitration, by the limit or the budget that they wait for",
+            labels=["reason"],
+        )
+        for (phase, reason), count in sorted(self._count().items()):
+            jobs.add_metric([phase, reason], count)
+            if phase == _PENDING and reason:
+                waiting.add_metric([reason], count)
+        yield jobs
+        yield waiting
+
+
+class DeschedulerMetrics:
+    """All metrics of one descheduler, in a registry of their own."""
+
+    def __init__(self, count_by_phase: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_JobCollector(count_by_phase))
+        self.migrations = Counter(
+            "dra_reserve_descheduler_migrations",
+            "PodMigrationJobs that ended, by outcome and by the reason of a failure",
+            ["outcome", "reason"],
+            registry=self.registry,
+        )
+        self.migration_seconds = Histogram(
+            "dra_reserve_descheduler_migration_seconds",
+            "Seconds from the creation of a PodMigrationJob to its success",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.evictions = Counter(
+            "dra_reserve_descheduler_evictions",
+            "Requests that end a pod, by policy and outcome; refused: by a PodDisruptionBudget or a missing permission",
+            ["policy", "outcome"],
+            registry=self.registry,
+        )
+        self.arbitration_seconds = Histogram(
+            "dra_reserve_descheduler_arbitration_seconds",
+            "Seconds of computation for one arbitration of all waiting PodMigrationJobs",
+            buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0),
+            registry=self.registry,
+        )
+        self.leading = Gauge(
+            "dra_reserve_descheduler_leading",
+            "1 if this replica migrates pods; the sum over all replicas should be 1",
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "dra_reserve_api_requests",
+            "Requests to the API server, by method, resource and status",
+            ["method", "resource", "code"],
+            registry=self.registry,
+        )
+        self.events_discarded = Counter(
+            "dra_reserve_events_discarded",
+            "Events not created: too many Events of one namespace were queued, or the API server "
+            "rejected or did not answer the request",
+            registry=self.registry,
+        )
+        self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
+
+    def request(self, method: str, resource: str, status: int, seconds: float) -> None:
+        """Count one request; the observer of the client."""
+        del seconds
+        self.requests.labels(method, resource, str(status)).inc()
+
+    def render(self) -> bytes:
+        """Return all metrics in the text format."""
+        return render_metrics(self.registry)
