@@ -4,11 +4,11 @@ import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation import autoscaler, kueue
-from tests.simulation.runner import run_scenario
+from tests.simulation.runner import RunResult, run_scenario
 from tests.simulation.scenario import draw_scenario
 
 CHUNK = 8
@@ -36,13 +36,15 @@ class CampaignResult:
     seeds_by_kind: Counter[str] = field(default_factory=Counter)
     """In how many seeds each kind of operation had an effect."""
     violations: dict[int, str] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
+    """The kinds of operations by which a campaign is judged."""
 
     @property
     def rare(self) -> tuple[str, ...]:
         """Return the kinds of operations that hardly any seed has; none of a campaign that is too short to tell."""
         if self.seeds < MIN_SEEDS_TO_JUDGE:
             return ()
-        return tuple(kind for kind in operation_kinds() if self.seeds_by_kind[kind] < RARE_SHARE * self.seeds)
+        return tuple(kind for kind in self.kinds if self.seeds_by_kind[kind] < RARE_SHARE * self.seeds)
 
     def __str__(self) -> str:
         effects = ", ".join(f"{kind} {count}" for kind, count in sorted(self.seeds_by_kind.items()))
@@ -77,37 +79,46 @@ def operation_kinds() -> tuple[str, ...]:
     return tuple(sorted({*drawn, *autoscaler.EFFECTS, *kueue.EFFECTS}))
 
 
-def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> CampaignResult:
+def run_campaign(
+    seeds: Iterable[int],
+    *,
+    play: Callable[[int], SeedReport],
+    kinds: tuple[str, ...],
+    jobs: int = 0,
+    until_violations: int = 0,
+) -> CampaignResult:
     """Play the seeds; ends early after so many violations, if that is not 0."""
     started = time.monotonic()
-    result = CampaignResult()
+    result = CampaignResult(kinds=kinds)
     chunk = 1 if until_violations else CHUNK  # a worker tells nothing before the end of its chunk
-    for report in _reports(seeds, jobs or os.cpu_count() or 1, chunk=chunk):
+    for found in _reports(seeds, jobs or os.cpu_count() or 1, play=play, chunk=chunk):
         result.seeds += 1
-        result.steps += report.steps
-        result.virtual_seconds += report.seconds
-        result.faults += report.faults
-        result.seeds_by_kind.update(report.effects.keys())
-        if report.violation:
-            result.violations[report.seed] = report.violation
+        result.steps += found.steps
+        result.virtual_seconds += found.seconds
+        result.faults += found.faults
+        result.seeds_by_kind.update(found.effects.keys())
+        if found.violation:
+            result.violations[found.seed] = found.violation
             if until_violations and len(result.violations) >= until_violations:
                 break
     result.seconds = time.monotonic() - started
     return result
 
 
-def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[SeedReport]:
+def _reports(seeds: Iterable[int], jobs: int, *, play: Callable[[int], SeedReport], chunk: int) -> Iterator[SeedReport]:
     if jobs == 1:
-        yield from map(run_seed, seeds)
+        yield from map(play, seeds)
         return
     # A forked worker has all modules already, and the hash seed of its parent.
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(run_seed, seeds, chunksize=chunk)
+        yield from pool.imap_unordered(play, seeds, chunksize=chunk)
 
 
 def run_seed(seed: int) -> SeedReport:
     """Play one seed."""
-    run_result = run_scenario(draw_scenario(seed))
-    return SeedReport(
-        seed, run_result.violation, run_result.steps, run_result.seconds, run_result.faults, run_result.effects
-    )
+    return report(run_scenario(draw_scenario(seed)))
+
+
+def report(result: RunResult) -> SeedReport:
+    """Return what a worker tells of a history."""
+    return SeedReport(result.seed, result.violation, result.steps, result.seconds, result.faults, result.effects)

@@ -20,7 +20,11 @@ def run(arguments: Sequence[str] | None = None) -> None:
         first = first_seed() if options.first is None else options.first
         print(f"from seed {first}; again: {FIRST}={first} make simulate ARGS='--seeds {options.seeds}'", flush=True)
         totals = campaign.run_campaign(
-            range(first, first + options.seeds), jobs=options.jobs, until_violations=options.until
+            range(first, first + options.seeds),
+            play=campaign.run_seed,
+            kinds=campaign.operation_kinds(),
+            jobs=options.jobs,
+            until_violations=options.until,
         )
         print(totals, flush=True)
         for seed in sorted(totals.violations)[: options.shown]:

@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Self
 
 from tests.dra.engine.simulation import list_limits
 from tests.dra.engine.simulation.violation import Violation
@@ -34,12 +35,25 @@ class RunResult:
     write_log: WriteLog = field(default_factory=WriteLog)
 
 
-class _ErrorCollector(logging.Handler):
-    """What components log as errors instead of raising it: a bug that is survived is a bug."""
+class ErrorCollector(logging.Handler):
+    """What components log as errors instead of raising it: a bug that is survived is a bug. Use it in a ``with``."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
+        self._level = logging.NOTSET
+
+    def __enter__(self) -> Self:
+        root = logging.getLogger()
+        self._level = root.level
+        root.addHandler(self)
+        root.setLevel(logging.ERROR)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self)
+        root.setLevel(self._level)
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -52,30 +66,24 @@ def run_scenario(scenario: Scenario) -> RunResult:
     """Let it happen."""
     loop = VirtualLoop()
     loop.set_exception_handler(lambda *_: None)
-    errors = _ErrorCollector()
-    root = logging.getLogger()
-    root.addHandler(errors)
-    level = root.level
-    root.setLevel(logging.ERROR)
     result = RunResult(scenario.seed)
     system = SimulatedSystem(loop, scenario.initial_state, seed=scenario.seed)
     gc.disable()
-    try:
-        with list_limits.limited_list_size(*scenario.initial_state.list_size):
-            loop.run_until_complete(_run_operations(system, scenario))
-    except Violation as violation:
-        result.violation = str(violation)
-    except (DeadlockError, LivelockError) as error:
-        result.violation = f"{type(error).__name__}: {error}"
-    except RuntimeError:
-        if system.violation is None:
-            raise
-        result.violation = str(system.violation)
-    finally:
-        _cancel_tasks(loop, system)
-        root.removeHandler(errors)
-        root.setLevel(level)
-        gc.enable()
+    with ErrorCollector() as errors:
+        try:
+            with list_limits.limited_list_size(*scenario.initial_state.list_size):
+                loop.run_until_complete(_run_operations(system, scenario))
+        except Violation as violation:
+            result.violation = str(violation)
+        except (DeadlockError, LivelockError) as error:
+            result.violation = f"{type(error).__name__}: {error}"
+        except RuntimeError:
+            if system.violation is None:
+                raise
+            result.violation = str(system.violation)
+        finally:
+            _cancel_tasks(loop, system)
+            gc.enable()
     if errors.found and not result.violation:
         result.violation = errors.found[0]
     result.steps, result.seconds = system.write_log.writes, system.clock.now()

@@ -1,16 +1,16 @@
 """The shortest way to fail: operations are left out as long as the others still fail (delta debugging, Zeller 1999)."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tests.simulation.runner import RunResult, run_scenario
-from tests.simulation.scenario import Scenario
 
 RUNS = 400
 """Plays that are spent on it at most."""
 
 
 def shrink_scenario(
-    scenario: Scenario, *, run: Callable[[Scenario], RunResult] = run_scenario
+    scenario: Any, *, run: Callable[[Any], RunResult] = run_scenario
 ) -> tuple[tuple[int, ...], RunResult]:
     """Return the numbers of the operations that are needed to fail, and what comes of them alone."""
     numbers = tuple(range(len(scenario.operations)))
