@@ -60,6 +60,9 @@ ADMISSION_POLICIES: Final = Resource(
     namespaced=False,
 )
 RESERVATIONS: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", namespaced=False)
+MIGRATIONS: Final = Resource(
+    "scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", namespaced=False
+)
 CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -81,6 +84,7 @@ _ALL: Final = (
         ADMISSION_POLICIES,
         CRDS,
         RESERVATIONS,
+        MIGRATIONS,
     ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}

@@ -32,6 +32,7 @@ from tests.scenarios.target import Mode, Place, Target
 ADMIN: Final = "admin.kubeconfig"
 NODES: Final = ("node-0", "node-1", "node-2")
 DEPLOY: Final = installation.DEPLOY / "reservations"
+DESCHEDULER: Final = installation.DEPLOY / "descheduler"
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "reservations"
 PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
@@ -192,6 +193,45 @@ def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Proces
     }
     yield from _running(
         request, target.folder, "reserving", "controller", target.controller, configuration, probes=probes
+    )
+
+
+@pytest.fixture(scope="package")
+def descheduler_settings() -> dict[str, Any]:
+    """Return section `migration` of the descheduler's file: no limit on the rate, which the tests would wait for."""
+    return {"objectLimiters": {"workload": {"duration": "0s"}}, "evictQPS": 100, "evictBurst": 100}
+
+
+@pytest.fixture(scope="package")
+def descheduling(
+    target: Target, reserving: Process, descheduler_settings: dict[str, Any], request: pytest.FixtureRequest
+) -> Iterator[Process]:
+    """The descheduler, with its installed rights, beside controller and extender."""
+    assert reserving.alive
+    with descheduler(request, target, descheduler_settings) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def descheduler(request: pytest.FixtureRequest, target: Target, settings: dict[str, Any]) -> Iterator[Process]:
+    """Run a descheduler with the given limits."""
+    credentials = target.admin
+    if target.own is not None:
+        installation.install(target.admin, kustomization=DESCHEDULER)
+        account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-descheduler"}
+        credentials = kubeconfig.for_service_account(
+            target.folder.path / "descheduler.kubeconfig", admin=target.admin, **account
+        )
+    (probes,) = free(1)
+    configuration = {
+        "migration": settings,
+        "probes": {"address": LOOPBACK, "port": probes},
+        "metrics": None,
+        "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
+        "logging": {"format": "text"},
+    }
+    yield from _running(
+        request, target.folder, "descheduling", "descheduler", credentials, configuration, probes=probes
     )
 
 
