@@ -1,23 +1,54 @@
 """The configuration file of ``dra-reserve descheduler``. The fields of `MigrationControllerArgs` are Koordinator's."""
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Final, Self
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from dra.api.configuration import ConfigurationSection, Endpoint, LeaderElection, Logging
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.api.object_fields import Duration
 
-IntOrPercent = StrictInt | Annotated[StrictStr, Field(pattern=r"^[0-9]{1,9}%$")]
+MINUTE: Final = 60 * 10**9
+
+_PERCENTAGE: Final = "^[0-9]{1,9}%$"
+
+
+def _int_or_percent(given: object) -> object:
+    is_number = isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    if is_number or (isinstance(given, str) and re.match(_PERCENTAGE, given)):
+        return given
+    raise ValueError(f"{given!r} is neither a number of pods, 0 or more, nor a percentage such as 10%")
+
+
+def _not_negative(given: int) -> int:
+    if given < 0:
+        raise ValueError("must be 0s or more")
+    return given
+
+
+def _match_labels(given: object) -> object:
+    """Return the labels of a selector, for which Koordinator writes ``matchLabels``."""
+    if isinstance(given, Mapping) and "matchExpressions" in given:
+        raise ValueError("matchExpressions are not supported; give the labels themselves, for example {app: web}")
+    return given["matchLabels"] if isinstance(given, Mapping) and given.keys() == {"matchLabels"} else given
+
+
+IntOrPercent = Annotated[
+    int | str,
+    BeforeValidator(_int_or_percent),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": _PERCENTAGE}]}),
+]
 """A number of pods, or a percentage of a workload's replicas such as ``10%``."""
 
-MINUTE: Final = 60 * 10**9
+NonNegativeDuration = Annotated[Duration, AfterValidator(_not_negative)]
 
 
 class ObjectLimiter(ConfigurationSection):
     """The maximum number of pods of one workload that are evicted within a window of time."""
 
-    duration: Duration = 5 * MINUTE
+    duration: NonNegativeDuration = 5 * MINUTE
     """Length of the window; 0s means no limit."""
 
     max_migrating: IntOrPercent | None = None
@@ -34,7 +65,10 @@ class NamespaceFilter(ConfigurationSection):
     """The namespaces whose pods may be migrated; at most one of the lists may be given."""
 
     include: tuple[str, ...] = ()
+    """Namespaces whose pods alone may be migrated; empty means all."""
+
     exclude: tuple[str, ...] = ()
+    """Namespaces whose pods are not migrated."""
 
     @model_validator(mode="after")
     def _one_list(self) -> Self:
@@ -49,10 +83,10 @@ class MigrationControllerArgs(ConfigurationSection):
     default_job_mode: MigrationMode = MigrationMode.RESERVATION_FIRST
     """Mode of jobs without one."""
 
-    default_job_ttl: Annotated[Duration, Field(alias="defaultJobTTL", ge=0)] = 5 * MINUTE
+    default_job_ttl: Annotated[NonNegativeDuration, Field(alias="defaultJobTTL")] = 5 * MINUTE
     """Time to live of jobs without one; 0s means unlimited."""
 
-    scheduler_names: tuple[str, ...] = ("koord-scheduler", "default-scheduler")
+    scheduler_names: Annotated[tuple[str, ...], Field(min_length=1)] = ("koord-scheduler", "default-scheduler")
     """Schedulers that place Reservations: those that call the extender, or, with placeholders that yield, all."""
 
     unschedulable_seconds: Annotated[float, Field(gt=0)] = 60.0
@@ -103,10 +137,12 @@ class MigrationControllerArgs(ConfigurationSection):
     """Whether pods with persistent volume claims are not evicted."""
 
     priority_threshold: int | None = None
-    """Pods of this priority or above are not evicted."""
+    """Priority from which on pods are not evicted; null: pods of the system's priority classes alone."""
 
-    label_selector: dict[str, str] | None = None
-    """Labels that a pod must have to be evicted."""
+    label_selector: (
+        Annotated[dict[str, str], BeforeValidator(_match_labels), WithJsonSchema({"type": "object"})] | None
+    ) = None
+    """Labels that a pod must have to be evicted; null: any labels."""
 
     namespaces: NamespaceFilter = NamespaceFilter()
 

@@ -129,7 +129,7 @@ def test_helm_finds_nothing_to_say_about_it():
         pytest.param({"reservations": {"extender": {"bindSeconds": 9}}}, "maximum", id="bind-after-the-scheduler"),
         pytest.param({"config": {"reservations": True}}, "'reservations' not allowed", id="reservations-elsewhere"),
         pytest.param({"descheduler": {"migration": {"evictQPS": 0}}}, "exclusive", id="no-evictions"),
-        pytest.param({"descheduler": {"migration": {"maxMigrating": 1}}}, "'maxMigrating' not allowed", id="no-limit"),
+        pytest.param({"descheduler": {"migration": {"evictQps": 1}}}, "'evictQps' not allowed", id="no-such-limit"),
         pytest.param({"image": {"digest": "latest"}}, "pattern", id="no-digest"),
         pytest.param({"config": {"leaderElection": {"enabled": False}}}, "replicas: more than 1", id="two-at-once"),
         pytest.param(

@@ -60,7 +60,7 @@ ADMISSION_POLICIES: Final = Resource(
     namespaced=False,
 )
 RESERVATIONS: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", namespaced=False)
-MIGRATIONS: Final = Resource(
+POD_MIGRATION_JOBS: Final = Resource(
     "scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", namespaced=False
 )
 CRDS: Final = Resource(
@@ -84,7 +84,7 @@ _ALL: Final = (
         ADMISSION_POLICIES,
         CRDS,
         RESERVATIONS,
-        MIGRATIONS,
+        POD_MIGRATION_JOBS,
     ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}

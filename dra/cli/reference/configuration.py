@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer
 from pydantic_core import PydanticUndefined
 
 from dra.api.configuration import ControllerConfiguration
+from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.durations import format_duration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli.reference import markdown, release_rules
 from dra.model.workload_types import WORKLOAD_TYPES
@@ -18,26 +20,25 @@ from dra.model.workload_types import WORKLOAD_TYPES
 _COLUMNS: Final = ("field", "default", "or else", "description")
 
 
-def configuration_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Yield path, default, other values and meaning of each field."""
+def configuration_fields(
+    model: type[BaseModel], path: str = "", *, given: BaseModel | None = None
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield path, default, other values and meaning of each field.
+
+    `given` is the default of the whole section, whose values take precedence over the defaults of the fields.
+    """
     docstrings = field_docstrings(model)
     for name, field in model.model_fields.items():
         where = f"{path}{field.alias or name}"
-        default = field.get_default(call_default_factory=True)
+        default = getattr(given, name) if given is not None else field.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
             section = docstrings.get(name, "") or first_docstring_line(type(default))
             yield f"`{where}`", "", "", section
-            for line in configuration_fields(type(default), f"{where}."):
-                value = getattr(default, _field_name(type(default), line[0]), None)
-                yield (line[0], _format_default(value) if value is not None else line[1], line[2], line[3])
+            yield from configuration_fields(type(default), f"{where}.", given=default)
             continue
-        yield f"`{where}`", _format_default(default), _other_values(default), docstrings.get(name, "")
-
-
-def _field_name(model: type[BaseModel], where: str) -> str:
-    """Return the name of the field at the end of a path."""
-    last = where.strip("`").rpartition(".")[2]
-    return next((name for name, field in model.model_fields.items() if (field.alias or name) == last), last)
+        serializers = [each.func for each in field.metadata if isinstance(each, PlainSerializer)]
+        written = format_duration(default) if format_duration in serializers else default
+        yield f"`{where}`", _format_default(written), _other_values(default), docstrings.get(name, "")
 
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -92,7 +93,7 @@ def page() -> str:
     """Return docs/reference/configuration.md as Markdown."""
     return markdown.page(
         "Configuration",
-        "Two files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"
+        "Three files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"
         "[config.yaml](../../deploy/kustomize/base/config.yaml) with a comment on each field. With Helm the\n"
         "controller's are values below `config`.\n",
         "## Of the controller\n",
@@ -106,4 +107,8 @@ def page() -> str:
         release_rules.section(),
         "## Of the scheduler extender\n",
         markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
+        "## Of the descheduler\n",
+        "[config.yaml](../../deploy/descheduler/config.yaml) as installed. With Helm, `migration` is the value\n"
+        "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`.\n",
+        markdown.table(_COLUMNS, configuration_fields(DeschedulerConfiguration)),
     )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually
-from tests.scenarios.resources import EVENTS, MIGRATIONS, PODS
+from tests.scenarios.resources import EVENTS, POD_MIGRATION_JOBS, PODS
 
 SCHEDULER: Final = "koord-scheduler"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -16,8 +16,8 @@ def migration(name: str, pod: Json, *, labels: dict[str, str] | None = None, **s
     """Return a job for a pod."""
     metadata = pod["metadata"]
     return {
-        "apiVersion": MIGRATIONS.api_version,
-        "kind": MIGRATIONS.kind,
+        "apiVersion": POD_MIGRATION_JOBS.api_version,
+        "kind": POD_MIGRATION_JOBS.kind,
         "metadata": {"name": name, **({"labels": labels} if labels else {})},
         "spec": {"podRef": {"namespace": metadata["namespace"], "name": metadata["name"]}, **spec},
     }
@@ -73,7 +73,7 @@ def is_ready(pod: Json) -> bool:
 async def ended(api: Api, name: str, *, within: float = 40.0) -> Json:
     """Wait until a job has ended; return the job."""
     return await eventually(
-        lambda: api.get(MIGRATIONS, name),
+        lambda: api.get(POD_MIGRATION_JOBS, name),
         until=lambda found: found.get("status", {}).get("phase") in ENDED,
         within=within,
         saying=f"job {name} has ended",

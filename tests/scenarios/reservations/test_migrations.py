@@ -21,7 +21,7 @@ from tests.scenarios.reservations.migrations import (
     reasons,
 )
 from tests.scenarios.reservations.test_manual import reservation
-from tests.scenarios.resources import DISRUPTION_BUDGETS, MIGRATIONS, NODES, RESERVATIONS
+from tests.scenarios.resources import DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, NODES, RESERVATIONS
 from tests.scenarios.target import Target
 
 COLUMNS = ["NAME", "PHASE", "STATUS", "AGE", "NODE", "RESERVATION", "PODNAMESPACE", "POD", "NEWPOD", "TTL"]
@@ -32,8 +32,8 @@ async def migrating(emptied: Api, descheduling: Process) -> AsyncIterator[Api]:
     """The API, without jobs and budgets at the end."""
     assert descheduling.alive
     yield emptied
-    for each in await emptied.all(MIGRATIONS):
-        await emptied.delete(MIGRATIONS, each["metadata"]["name"])
+    for each in await emptied.all(POD_MIGRATION_JOBS):
+        await emptied.delete(POD_MIGRATION_JOBS, each["metadata"]["name"])
     await emptied.delete_collection(DISRUPTION_BUDGETS, namespace="default")
 
 
@@ -77,14 +77,14 @@ async def test_08_a_budget_that_allows_nothing_is_waited_for_before_anything_is_
     (pod, _) = await pods_of(migrating, "web")
     await migrating.create(migration("waits", pod))
     job = await eventually(
-        lambda: migrating.get(MIGRATIONS, "waits"),
+        lambda: migrating.get(POD_MIGRATION_JOBS, "waits"),
         until=lambda found: condition(found, "PassedArbitration")[1] == "PodDisruptionBudget",
         saying="the job says that it waits for the budget",
     )
     assert "default/web" in condition(job, "PassedArbitration")[2]
 
     async def still() -> bool:
-        found = await migrating.get(MIGRATIONS, "waits")
+        found = await migrating.get(POD_MIGRATION_JOBS, "waits")
         return found["status"].get("phase") == "Pending" and not await migrating.all(RESERVATIONS)
 
     await steadily(still, lasting=2.0, saying="nothing is reserved")
@@ -106,7 +106,7 @@ async def test_09_a_pod_that_fits_nowhere_else_stays_and_the_job_leaves_nothing(
     await ready_pods(migrating, "fill", 2)
     await migrating.create(migration("nowhere", pod, ttl="10m"))
     waiting = await eventually(
-        lambda: migrating.get(MIGRATIONS, "nowhere"),
+        lambda: migrating.get(POD_MIGRATION_JOBS, "nowhere"),
         until=lambda found: condition(found, "ReservationScheduled")[0] == "False",
         within=30.0,
         saying="the job has the scheduler's words",
@@ -136,13 +136,13 @@ async def test_14_a_second_job_for_one_pod_is_refused(migrating: Api) -> None:
     await counted(migrating, "web", allowed=0)
     await migrating.create(migration("first", pod))
     await eventually(
-        lambda: migrating.get(MIGRATIONS, "first"),
+        lambda: migrating.get(POD_MIGRATION_JOBS, "first"),
         until=lambda found: condition(found, "PassedArbitration")[0] == "False",
         saying="the first one waits",
     )
     await migrating.create(migration("second", pod))
     assert outcome(await ended(migrating, "second")) == ("Failed", "ForbiddenMigratePod")
-    assert (await migrating.get(MIGRATIONS, "first"))["status"]["phase"] == "Pending"
+    assert (await migrating.get(POD_MIGRATION_JOBS, "first"))["status"]["phase"] == "Pending"
 
 
 async def test_evict_directly_reserves_nothing(migrating: Api) -> None:
@@ -195,7 +195,7 @@ async def test_the_deletion_of_a_job_deletes_its_reservation(migrating: Api) -> 
         await eventually(
             lambda: migrating.all(RESERVATIONS), until=lambda found: len(found) == 1, saying="a Reservation is made"
         )
-        await migrating.delete(MIGRATIONS, "deleted")
+        await migrating.delete(POD_MIGRATION_JOBS, "deleted")
         await eventually(_none_of(migrating), saying="the Reservation is deleted with its job")
         assert pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in await pods_of(migrating, "web")}
     finally:
