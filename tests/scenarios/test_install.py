@@ -156,7 +156,9 @@ needs = pytest.mark.needs(Capability.COMPONENTS, Capability.RIGHTS)
 @needs
 @pytest.mark.long
 @pytest.mark.modes(Mode.ALONGSIDE)
-@pytest.mark.parametrize("name", ["Helm", "kustomize, alongside", "Out of the cluster"])
+@pytest.mark.parametrize(
+    "name", ["Helm", "kustomize, alongside", "With Reservations and migrations", "Out of the cluster"]
+)
 async def test_the_way_can_be_followed_to_the_letter(empty: Target, path: str, name: str) -> None:
     await _follow(WAYS[name], empty, path=path)
 

@@ -113,6 +113,7 @@ INSTALLATION_POLICIES: Final = frozenset(
         *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes"),
         *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
+        *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
     )
 )
 """Policies that are installed and deleted with the manifests.
