@@ -21,7 +21,7 @@ from tests.scenarios.reservations.migrations import (
     reasons,
 )
 from tests.scenarios.reservations.test_manual import reservation
-from tests.scenarios.resources import DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, NODES, RESERVATIONS
+from tests.scenarios.resources import DISRUPTION_BUDGETS, NODES, POD_MIGRATION_JOBS, RESERVATIONS
 from tests.scenarios.target import Target
 
 COLUMNS = ["NAME", "PHASE", "STATUS", "AGE", "NODE", "RESERVATION", "PODNAMESPACE", "POD", "NEWPOD", "TTL"]

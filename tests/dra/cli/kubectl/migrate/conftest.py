@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra.api.migration.crd import custom_resource_definition
 from dra.cli.kubectl.connection import Connection
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
@@ -13,26 +14,6 @@ from tests.dra.kube.virtual import LoopClock, VirtualLoop, seeded
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JOBS = "/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs"
-FREE_FORM = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "podmigrationjobs.scheduling.koordinator.sh"},
-    "spec": {
-        "group": "scheduling.koordinator.sh",
-        "scope": "Cluster",
-        "names": {"plural": "podmigrationjobs", "singular": "podmigrationjob", "kind": "PodMigrationJob"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {**FREE_FORM, "properties": {"spec": FREE_FORM, "status": FREE_FORM}}},
-            }
-        ],
-    },
-}
 
 
 def pytest_asyncio_loop_factories(config, item):  # noqa: ARG001 - the hook's signature
@@ -96,7 +77,7 @@ class Site:
 @pytest.fixture
 async def site():
     made = Site()
-    await made.request("POST", DEFINITIONS, DEFINITION)
+    await made.request("POST", DEFINITIONS, custom_resource_definition())
     for name in ("n1", "n2"):
         await made.request("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": {}})
         amounts = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}
