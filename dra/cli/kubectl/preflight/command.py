@@ -4,6 +4,7 @@ import asyncio
 import re
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import click
 
 from dra.api.configuration import ControllerMode
-from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT, RolePurpose
+from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT, Permission, RolePurpose
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
@@ -40,6 +41,9 @@ NEWEST_VERSION: Final = (1, 37)
 
 CLOCK_SKEW_MAX: Final = 5.0
 """Seconds that two clocks may differ; the Date of an answer has whole seconds."""
+
+DESCHEDULER_ACCOUNT: Final = "dra-reserve-descheduler"
+"""Service account of the descheduler, in the namespace of its lease."""
 
 ADMISSION: Final = "admissionregistration.k8s.io"
 
@@ -214,11 +218,28 @@ async def _check_migrations(connection: Connection, discovery: Discovery, option
     )
     lease = (options.namespace, DESCHEDULER_LEASE_NAME)
     found = await SnapshotReader(connection, namespace=None, lease=lease).read_lease(lease)
-    return judge_migrations(migrations=served[0] is not None, reservations=served[1] is not None, lease=found)
+    lacking = await _missing_for_descheduler(connection.client, options) if all(served) else ()
+    return judge_migrations(
+        migrations=served[0] is not None, reservations=served[1] is not None, lease=found, lacking=lacking
+    )
 
 
-def judge_migrations(*, migrations: bool, reservations: bool, lease: ControllerLease) -> CheckResult:
-    """Judge whether migrations can work, by the kinds that are served and the Lease of the descheduler."""
+async def _missing_for_descheduler(client: Client, options: PreflightOptions) -> Sequence[Permission]:
+    """Return the permissions that the descheduler lacks; none if the user may not review the permissions of others."""
+    account = ReviewedUser(name=f"system:serviceaccount:{options.namespace}:{DESCHEDULER_ACCOUNT}")
+    try:
+        found = await access_review.find_missing_permissions(
+            client, account, (RolePurpose.MIGRATION,), namespace=options.namespace
+        )
+    except Forbidden:
+        return ()
+    return found.cluster.get(RolePurpose.MIGRATION, ())
+
+
+def judge_migrations(
+    *, migrations: bool, reservations: bool, lease: ControllerLease, lacking: Sequence[Permission] = ()
+) -> CheckResult:
+    """Judge whether migrations can work, by kinds, and by the Lease and the permissions of the descheduler."""
     if not migrations:
         return CheckResult(
             check="migrations", state=CheckState.OK, detail="PodMigrationJobs are not served (the default)"
@@ -229,6 +250,14 @@ def judge_migrations(*, migrations: bool, reservations: bool, lease: ControllerL
             state=CheckState.MISSING,
             detail="PodMigrationJobs are served, but Reservations are not: no room can be held",
             remedy=WeighedChoice("install deploy/reservations, or migrate with mode EvictDirectly only"),
+        )
+    if lacking:
+        named = ", ".join(map(str, lacking))
+        return CheckResult(
+            check="migrations",
+            state=CheckState.WARNING,
+            detail=f"missing for the descheduler: {named}",
+            remedy=WeighedChoice("install deploy/descheduler, which has its roles: without them migrations fail"),
         )
     if lease.presence is ControllerPresence.RUNNING:
         return CheckResult(check="migrations", state=CheckState.OK, detail=f"descheduler {lease.holder} is running")

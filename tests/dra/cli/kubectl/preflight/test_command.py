@@ -135,6 +135,16 @@ def test_migrations_need_their_kinds_and_a_descheduler(served, presence, verdict
     assert (found.remedy is not None) == (verdict in {CheckState.MISSING, CheckState.WARNING})
 
 
+def test_permissions_that_the_descheduler_lacks_are_named():
+    lease = ControllerLease(presence=ControllerPresence.RUNNING, name="dra-reserve/dra-reserve-descheduler")
+    lacking = (Permission("", "pods/eviction", "create"),)
+    found = command.judge_migrations(migrations=True, reservations=True, lease=lease, lacking=lacking)
+    assert (found.state, found.detail) == (
+        CheckState.WARNING,
+        "missing for the descheduler: create pods/eviction",
+    )
+
+
 def test_without_a_date_the_clock_is_unknown():
     assert command.judge_skew(None, NOON).state is CheckState.UNKNOWN
 
