@@ -100,6 +100,7 @@ STATUS_PATH: Final = "/dra"
 
 class _PlaneStatus(Struct, frozen=True):
     beside: dict[str, int] = msgspec.field(default_factory=dict)
+    components: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 async def companion_processes(client: Client) -> dict[str, int] | None:
@@ -108,6 +109,14 @@ async def companion_processes(client: Client) -> dict[str, int] | None:
         return (await client.read(STATUS_PATH, _PlaneStatus)).beside
     except ApiError:
         return None
+
+
+async def has_plane_component(client: Client, name: str) -> bool:
+    """Report whether the server is a local plane with a component of the name; such components take no lease."""
+    try:
+        return name in (await client.read(STATUS_PATH, _PlaneStatus)).components
+    except ApiError:
+        return False
 
 
 async def controller_pid(client: Client) -> int | None:

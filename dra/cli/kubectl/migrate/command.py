@@ -17,13 +17,18 @@ from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrate.pod_choice import ChosenPods, MigrateOptions, choose_pods
 from dra.cli.kubectl.migrate.preview import preview_migrations
-from dra.cli.kubectl.migrations import job_follower, migration_list, migration_requests, migration_texts
+from dra.cli.kubectl.migrations import (
+    job_follower,
+    migration_list,
+    migration_reader,
+    migration_requests,
+    migration_texts,
+)
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
-from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, SnapshotReader
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
@@ -185,9 +190,7 @@ async def _prepare_node(
 
 
 async def _descheduler_warning(connection: Connection, options: MigrateOptions) -> str:
-    lease = (options.lease_namespace, DESCHEDULER_LEASE_NAME)
-    reader = SnapshotReader(connection, namespace=None, lease=lease)
-    found = await reader.read_lease(lease)
+    found = await migration_reader.read_descheduler(connection, options.lease_namespace)
     if found.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
         return migration_list.no_descheduler_text(found.name)
     return ""

@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrations import migration_requests
-from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import migrations as explaining
-from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.engine.diagnosis.snapshot import ControllerLease, Snapshot, UnreadResource
 from dra.kube.client import Selection
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -29,11 +30,10 @@ def read_migrations(source: SnapshotSource, *, name: str | None = None) -> Snaps
     """Return the jobs with their pods; with a `name`, the pod and the disruption budgets of that job."""
     if source.bundle_path is not None:
         return source.read(SnapshotScope.CLAIMS_ONLY)
-    lease = (source.lease_namespace, DESCHEDULER_LEASE_NAME)
-    return run(source.cluster_flags, lambda connection: _read(connection, lease, name=name))
+    return run(source.cluster_flags, lambda connection: _read(connection, source.lease_namespace, name=name))
 
 
-async def _read(connection: Connection, lease: Key, *, name: str | None) -> Snapshot:
+async def _read(connection: Connection, lease_namespace: str, *, name: str | None) -> Snapshot:
     jobs = await migration_requests.list_jobs(connection.client)
     asked = [each for each in jobs if name in {None, each.metadata.name}]
     keys = [
@@ -43,13 +43,19 @@ async def _read(connection: Connection, lease: Key, *, name: str | None) -> Snap
     ]
     gaps: list[UnreadResource] = []
     descheduler, pods, budgets = await asyncio.gather(
-        SnapshotReader(connection, namespace=None, lease=lease).read_lease(lease),
+        read_descheduler(connection, lease_namespace),
         _read_pods(connection, dict.fromkeys(keys), gaps),
         _read_budgets(connection, {key[0] for key in keys} if name is not None else set(), gaps),
     )
     return Snapshot(
         migrations=tuple(jobs), descheduler=descheduler, pods=tuple(pods), budgets=tuple(budgets), gaps=tuple(gaps)
     )
+
+
+async def read_descheduler(connection: Connection, namespace: str) -> ControllerLease:
+    """Return the state of the descheduler, whose Lease is in the namespace."""
+    reader = SnapshotReader(connection, namespace=None, lease=(namespace, LEASE_NAME))
+    return await reader.read_descheduler_lease(namespace)
 
 
 async def _read_pods(connection: Connection, keys: Iterable[Key], gaps: list[UnreadResource]) -> list[SchedulerPod]:

@@ -17,12 +17,12 @@ from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, FailedError, run, server_time
+from dra.cli.kubectl.migrations import migration_reader
 from dra.cli.kubectl.preflight import access_review
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, SnapshotReader
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
@@ -216,8 +216,7 @@ async def _check_migrations(connection: Connection, discovery: Discovery, option
             for each in (POD_MIGRATION_JOBS, RESERVATIONS)
         )
     )
-    lease = (options.namespace, DESCHEDULER_LEASE_NAME)
-    found = await SnapshotReader(connection, namespace=None, lease=lease).read_lease(lease)
+    found = await migration_reader.read_descheduler(connection, options.namespace)
     lacking = await _missing_for_descheduler(connection.client, options) if all(served) else ()
     return judge_migrations(
         migrations=served[0] is not None, reservations=served[1] is not None, lease=found, lacking=lacking

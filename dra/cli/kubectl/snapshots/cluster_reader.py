@@ -123,9 +123,7 @@ class SnapshotReader:
                 self._list_if_served(POD_MIGRATION_JOBS, UnstructuredObject)
                 if SnapshotScope.MIGRATIONS in scope
                 else _kind_not_read(),
-                self.read_lease((self._lease[0], DESCHEDULER_LEASE_NAME))
-                if SnapshotScope.MIGRATIONS in scope
-                else _unknown_lease(),
+                self.read_descheduler_lease(self._lease[0]) if SnapshotScope.MIGRATIONS in scope else _unknown_lease(),
             ),
         )
         claims, pods, nodes, slices, classes = core
@@ -223,12 +221,23 @@ class SnapshotReader:
         return []
 
     async def _read_controller_lease(self) -> ControllerLease:
-        found = await self.read_lease(self._lease)
+        found = await self._read_lease(self._lease)
         if found.presence is ControllerPresence.ABSENT:
             return await self._controller_of_local_plane(found.name)
         return found
 
-    async def read_lease(self, key: Key) -> ControllerLease:
+    async def read_descheduler_lease(self, namespace: str) -> ControllerLease:
+        """Return the state of the descheduler, whose Lease is in the namespace; that of a local plane needs none."""
+        found = await self._read_lease((namespace, DESCHEDULER_LEASE_NAME))
+        if found.presence is ControllerPresence.ABSENT and await connection.has_plane_component(
+            self._client, "descheduler"
+        ):
+            return ControllerLease(
+                presence=ControllerPresence.RUNNING, name=found.name, holder="the descheduler of the local plane"
+            )
+        return found
+
+    async def _read_lease(self, key: Key) -> ControllerLease:
         """Return what a Lease shows about its holder."""
         name, now = "/".join(key), SYSTEM.wall().timestamp()
         try:

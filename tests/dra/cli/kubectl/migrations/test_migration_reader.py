@@ -9,7 +9,7 @@ from tests.dra.cli.kubectl.migrate.conftest import DEFINITIONS, JOBS, Site, pyte
 
 __all__ = ["pytest_asyncio_loop_factories", "site"]
 
-LEASE = ("dra-reserve", "dra-reserve-descheduler")
+LEASE = "dra-reserve"
 
 
 async def add_job(site: Site, pod, *, phase=""):

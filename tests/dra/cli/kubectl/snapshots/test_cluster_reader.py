@@ -1,5 +1,7 @@
 """What is read of a live cluster."""
 
+import json
+
 import pytest
 
 from dra.cli.kubectl.connection import Connection
@@ -7,6 +9,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotSco
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import Response
 from localplane import status_errors
 from localplane.plane import components
 from localplane.plane.local_plane import LocalPlane
@@ -40,6 +43,33 @@ async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the
         SnapshotScope.TEMPLATES_AND_LEASE
     )
     assert snapshot.leader.presence is presence
+
+
+class RunningPlane:
+    """A server that reports a running component, as a local plane does."""
+
+    def __init__(self, component):
+        self._server = ApiServer()
+        self._status = {"components": {component: {"crashes": 0}}}
+
+    async def handle(self, request):
+        if request.path == "/dra":
+            return Response(200, {"content-type": "application/json"}, json.dumps(self._status).encode())
+        return await self._server.handle(request)
+
+
+@pytest.mark.parametrize(
+    ("component", "presence"),
+    [
+        pytest.param("descheduler", ControllerPresence.RUNNING, id="the-plane-has-a-descheduler"),
+        pytest.param("extender", ControllerPresence.ABSENT, id="it-has-none"),
+    ],
+)
+async def test_the_descheduler_of_a_local_plane_has_no_lease_and_is_known_all_the_same(component, presence):
+    transport = LocalTransport(RunningPlane(component))
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    reader = SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller"))
+    assert (await reader.read_descheduler_lease("dra-reserve")).presence is presence
 
 
 RULE = {
