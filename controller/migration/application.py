@@ -85,7 +85,7 @@ class Descheduler:
         )
 
     async def run(self) -> None:
-        """Run until cancelled.
+        """Run the descheduler until cancelled.
 
         Raises LeadershipLostError and ServerRestoredError: the process must end.
         """

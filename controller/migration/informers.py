@@ -129,7 +129,7 @@ class MigrationInformers(Informers):
         self._cache.observe_pod(pod)
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch all kinds until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run(), name="watches")
             group.create_task(self._unavailable_budgets.run(), name="unavailable budgets")

@@ -79,11 +79,11 @@ class JobCache:
     # Jobs
 
     def uids(self) -> Iterator[Uid]:
-        """Yield all jobs."""
+        """Yield the uids of all jobs."""
         yield from self._jobs
 
     def job(self, uid: Uid) -> PodMigrationJob | None:
-        """Return a job."""
+        """Return a job by its uid; None if there is none."""
         found = self._jobs.get(uid)
         return None if found is None else found.job
 
@@ -216,12 +216,12 @@ class JobCache:
     # Budgets
 
     def observe_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Record a PodDisruptionBudget."""
+        """Record a PodDisruptionBudget from the watch."""
         self.disruption_budgets[budget.metadata.key] = budget
         self.arbitration_due = True
 
     def forget_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Remove a PodDisruptionBudget."""
+        """Remove a PodDisruptionBudget that is deleted."""
         self.disruption_budgets.pop(budget.metadata.key, None)
         self.arbitration_due = True
 

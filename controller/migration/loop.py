@@ -61,6 +61,9 @@ BAD_REQUEST: Final = 400
 ARBITRATION_INTERVAL: Final = 0.5
 """Minimum seconds between two arbitrations."""
 
+RETRY_SECONDS: Final = 5.0
+"""Seconds until a verdict that the API server rejected is written again."""
+
 MAX_SLEEP: Final = 600.0
 """Maximum seconds until a wall-clock deadline is checked again: the wall clock may jump."""
 
@@ -175,6 +178,11 @@ class MigrationLoop:
                 except (NotFound, Conflict):
                     await self._refresh(uid)
                     self._cache.arbitration_due = True
+                except ApiError as error:
+                    if error.is_outcome_unknown:
+                        raise
+                    _log.warning("podmigrationjob %s: verdict not written, retrying: %s", job.metadata.name, error)
+                    due = min(due, wall + RETRY_SECONDS)
         self.wake()
         return NEVER if due == NEVER else max(due - self._clock.wall().timestamp(), 0.0) + 0.05
 
@@ -295,7 +303,7 @@ class MigrationLoop:
             live.bound_pod = None if found is None else found.pod
 
     async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
-        """Return the reach of the claims that a pod names; those from templates are made anew for the Reservation."""
+        """Return the reach of the claims that a pod names; claims from templates are generated again for a Reservation."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
         return tuple([await self._read_claim((pod.metadata.namespace, name)) for name in names])
 

@@ -14,8 +14,6 @@ ANNOTATION_JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
 """Annotation: the descheduler that created the job; absent on a job that a person created."""
 ANNOTATION_EVICT_REASON: Final = "koordinator.sh/evict-reason"
 """Annotation: the reason of the eviction, for Events."""
-ANNOTATION_EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"
-"""Annotation: the component that asked for the eviction, for Events."""
 
 # On PodMigrationJobs and pods.
 LABEL_EVICT_POLICY: Final = "koordinator.sh/evict-policy"

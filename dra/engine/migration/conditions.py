@@ -143,6 +143,7 @@ def status_write(
     changed = {name: _compact(value) for name, value in new.items() if old.get(name) != value}
     if not changed:
         return None
+    changed.setdefault("phase", new["phase"])  # Pending is what an absent phase means; users shall see the word
     body = {"metadata": _precondition(job), "status": changed}
     return PatchJobStatus(body=body, events=() if event is None else (event,))
 

@@ -42,10 +42,6 @@ class PodIndex:
         """Return the pod of a name; the latest one observed."""
         return self._by_key.get(key)
 
-    def by_uid(self, uid: Uid) -> MigrationPod | None:
-        """Return the pod with a uid."""
-        return self._by_uid.get(uid)
-
     def of_workload(self, uid: Uid) -> Iterable[MigrationPod]:
         """Return the pods whose controller has a uid."""
         return self._by_workload.get(uid, {}).values()
