@@ -52,7 +52,8 @@ class MigrationSafetyChecker:
     def __init__(self, cluster: "MigratingCluster") -> None:
         self._cluster = cluster
         self._looks: dict[str, float] = {}
-        """Name of a Reservation → time of the descheduler's last live read that showed the Reservation free."""
+        """Name of a Reservation → time of the descheduler's last live read that showed the Reservation free, with
+        its devices."""
         self._eligible_until: dict[str, float] = {}
         """Uid of a job → time at which the job ended, was deleted or was paused, after its arbitration."""
         self._jobs: dict[str, Object] = {}
@@ -85,9 +86,7 @@ class MigrationSafetyChecker:
             return
         match = _RESERVATION.fullmatch(request.path.partition("?")[0])
         if request.method == "GET" and match is not None and response.status == 200:
-            found = msgspec.json.decode(response.body)
-            if _is_free(found):
-                self._looks[found["metadata"]["name"]] = self._cluster.clock.now()
+            self._record_look(msgspec.json.decode(response.body))
         if before is None:
             return
         if response.status == 429:
@@ -98,6 +97,18 @@ class MigrationSafetyChecker:
             self._check_ending(before)
         except Violation as violation:
             self._cluster.failed(violation)
+
+    def _record_look(self, reservation: Object) -> None:
+        """Record a live read of a Reservation that holds what the pods of its jobs need."""
+        name = reservation["metadata"]["name"]
+        for job in self._jobs.values():
+            options = job["spec"].get("reservationOptions") or {}
+            if name not in (job["metadata"]["uid"], (options.get("reservationRef") or {}).get("name")):
+                continue
+            reference = job["spec"]["podRef"]
+            pod = self._cluster.find(PODS, reference["namespace"], reference["name"])
+            if pod is not None and not self._shortfall(reservation, pod):
+                self._looks[name] = self._cluster.clock.now()
 
     def _check_ending(self, ending: Ending) -> None:
         metadata = ending.pod["metadata"]
@@ -157,20 +168,20 @@ class MigrationSafetyChecker:
         amount = quantities.parse((status.get("allocatable") or {}).get("cpu", "0"))
         if amount < _cpu(pod):
             return f"Reservation {name} holds {amount} of {_cpu(pod)} CPUs"
-        for entry in pod["spec"].get("resourceClaims") or ():
-            if entry.get("resourceClaimTemplateName") and not self._holds_device(reservation, entry["name"]):
-                return f"Reservation {name} holds no device for {entry['name']}"
+        wanted = [each for each in pod["spec"].get("resourceClaims") or () if each.get("resourceClaimTemplateName")]
+        if (held := self._held_claims(reservation)) < len(wanted):
+            return f"Reservation {name} holds {held} of {len(wanted)} claims"
         return ""
 
-    def _holds_device(self, reservation: Object, entry: str) -> bool:
+    def _held_claims(self, reservation: Object) -> int:
+        """Return the number of allocated claims that belong to a Reservation and that nothing deallocates."""
         uid = reservation["metadata"]["uid"]
-        for claim in self._cluster.all(CLAIMS):
-            owners = {each["uid"] for each in claim["metadata"].get("ownerReferences") or ()}
-            named = (claim["metadata"].get("annotations") or {}).get("resource.kubernetes.io/pod-claim-name")
-            if uid in owners and named == entry:
-                status = claim.get("status") or {}
-                return bool(status.get("allocation") and status.get("reservedFor"))
-        return False
+        return sum(
+            bool(status.get("allocation") and status.get("reservedFor"))
+            for claim in self._cluster.all(CLAIMS)
+            if uid in {each["uid"] for each in claim["metadata"].get("ownerReferences") or ()}
+            for status in (claim.get("status") or {},)
+        )
 
     # Writes
 

@@ -29,7 +29,8 @@ def test_a_write_has_the_resource_version_and_only_what_changes():
     given = job(status={"phase": "Running", "nodeName": "n"})
     body = report(given, EVICTING).body
     assert body["metadata"] == {"resourceVersion": "1"}
-    assert body["status"].keys() == {"status", "reason", "message", "conditions"}
+    assert body["status"].keys() == {"phase", "status", "reason", "message", "conditions"}
+    assert body["status"]["phase"] == "Running"
 
 
 def test_a_step_that_was_reported_is_not_written_again():
