@@ -17,7 +17,7 @@ DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 MANIFESTS: Final = {
     "controller": DEPLOY / "kustomize" / "base" / "deployment.yaml",
     "scheduler-extender": DEPLOY / "reservations" / "extender.yaml",
-    "descheduler": DEPLOY / "descheduler" / "deployment.yaml",
+    "descheduler": DEPLOY / "descheduler" / "descheduler.yaml",
     "kubelet-plugin": DEPLOY / "kubelet-plugin" / "daemonset.yaml",
 }
 """Process → the manifest with its container."""

@@ -38,7 +38,7 @@ def test_every_field_of_the_configuration_is_shown():
 
 def test_the_ports_of_the_container_are_those_of_the_configuration():
     (content,) = documents("config.yaml")
-    (container,) = one("deployment.yaml", "Deployment")["spec"]["template"]["spec"]["containers"]
+    (container,) = one("descheduler.yaml", "Deployment")["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {name: content[name]["port"] for name in ("metrics", "probes")}
 
@@ -58,7 +58,7 @@ def test_the_rights_name_everything():
 
 def test_one_account_has_the_rights_the_pods_and_the_limits():
     assert one("rights.yaml", "ServiceAccount")["metadata"]["name"] == ACCOUNT
-    assert one("deployment.yaml", "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == ACCOUNT
+    assert one("descheduler.yaml", "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == ACCOUNT
     for kind in ("ClusterRoleBinding", "RoleBinding"):
         (subject,) = one("rights.yaml", kind)["subjects"]
         assert (subject["namespace"], subject["name"]) == (NAMESPACE, ACCOUNT)

@@ -1,1 +1,1 @@
-"""Migrations on a real API server, with the installed definitions, policies and permissions."""
+"""Migrations on real Kubernetes: the descheduler beside the extender."""
