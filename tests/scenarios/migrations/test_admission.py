@@ -29,6 +29,7 @@ DESCHEDULER: Final = "system:serviceaccount:dra-reserve:dra-reserve-descheduler"
 TENANT: Final = "tenant"
 
 PASSED: Final = "descheduler.koordinator.sh/passed-arbitration"
+WORKLOAD: Final = "reserve.dra/migrated-workload"
 POLICY: Final = "koordinator.sh/evict-policy"
 CPU: Final = {"name": "a", "image": "b", "resources": {"requests": {"cpu": "1"}}}
 
@@ -403,6 +404,11 @@ async def tenant(clean: Api, target: Target) -> Api:
             theirs(annotations={PASSED: "true"}), f"metadata.annotations[{PASSED}]: the descheduler", id="past-limits"
         ),
         pytest.param(
+            theirs(annotations={WORKLOAD: "u"}),
+            f"metadata.annotations[{WORKLOAD}]: the descheduler",
+            id="at-others-cost",
+        ),
+        pytest.param(
             theirs(spec=with_template(ttl="24h")), "tenant may not create reservations", id="a-reservation-of-their-own"
         ),
     ],
@@ -448,7 +454,7 @@ async def test_the_descheduler_works_with_its_installed_permissions(clean: Api, 
     own = f"--as={DESCHEDULER}"
     patch = ("patch", "pmj", "demo", "--type=merge", own, "--patch")
     for change in (
-        '{"metadata": {"annotations": {"descheduler.koordinator.sh/passed-arbitration": "true"}}}',
+        f'{{"metadata": {{"annotations": {{"{PASSED}": "true", "{WORKLOAD}": "u"}}}}}}',
         '{"spec": {"podRef": {"uid": "u"}}}',
         f'{{"spec": {{"reservationOptions": {{"reservationRef": {{"name": "{uid}"}}}}}}}}',
     ):
