@@ -151,7 +151,8 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
     requested, refused = [], False
     for pod in chosen.pods:
         try:
-            each = await migration_requests.request_migration(connection.client, pod, options.request, jobs=jobs)
+            wanted = chosen.options_for(pod, options.request)
+            each = await migration_requests.request_migration(connection.client, pod, wanted, jobs=jobs)
         except (Forbidden, Invalid) as error:  # an admission policy may allow the other pods
             refused = True
             print_to_stderr(f"pod {'/'.join(pod.metadata.key)}: no job created: {error}")

@@ -1,7 +1,9 @@
 """Chooses the pods that ``kubectl dra migrate`` moves, and names the pods that stay."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from dra.api.migration.model import MigrationMode
 from dra.api.rbac import NAMESPACE
@@ -11,10 +13,13 @@ from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.engine.migration import node_pods
 from dra.engine.migration.node_pods import StayingPod, StayReason
 from dra.engine.migration.view import MigrationPod
+from dra.engine.reservations.pod_requests import pod_requests
 from dra.kube.errors import NotFound
 from dra.kube.resources import NODES, PODS
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.nodes import Node
+from dra.model.quantities import PODS as PODS_AMOUNT
+from dra.model.scheduling import SchedulerPod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,15 @@ class ChosenPods:
     node: Node | None = None
     """The node, if a whole node was named."""
 
+    without_requests: frozenset[Uid] = frozenset()
+    """Pods that request neither resources nor devices: there is no room to hold for them."""
+
+    def options_for(self, pod: MigrationPod, request: MigrationRequest) -> MigrationRequest:
+        """Return the options of a pod's job; without a given mode, a pod that requests nothing is evicted directly."""
+        if request.mode or pod.metadata.uid not in self.without_requests:
+            return request
+        return msgspec.structs.replace(request, mode=MigrationMode.EVICT_DIRECTLY.value)
+
 
 async def choose_pods(connection: Connection, options: MigrateOptions) -> ChosenPods:
     """Return the pods that the command line names; raise FailedError if the object does not exist."""
@@ -49,13 +63,14 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
         except NotFound as error:
             raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
         found = await migration_requests.list_pods_of_node(connection.client, options.name)
-        pods, staying = node_pods.select_pods(found)
-        return ChosenPods(pods=evict_first(pods), staying=staying, node=node)
+        pods, staying = node_pods.select_pods(msgspec.convert(each.content, MigrationPod) for each in found)
+        return ChosenPods(pods=evict_first(pods), staying=staying, node=node, without_requests=_without_requests(found))
     key: Key = (options.namespace, options.name)
     try:
-        pod = await connection.client.get(PODS, key, MigrationPod)
+        content = await connection.client.get(PODS, key, UnstructuredObject)
     except NotFound as error:
         raise FailedError(f"pod {'/'.join(key)}: not found. See: kubectl get pods -n {options.namespace}") from error
+    pod = msgspec.convert(content.content, MigrationPod)
     reason = node_pods.stay_reason(pod)
     if reason is StayReason.BARE and (
         not pod.spec.node_name or options.request.mode == MigrationMode.EVICT_DIRECTLY.value
@@ -63,7 +78,17 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
         reason = None  # the descheduler's configuration decides
     if reason is not None:
         return ChosenPods(pods=(), staying=(StayingPod(pod=pod, reason=reason),))
-    return ChosenPods(pods=(pod,))
+    return ChosenPods(pods=(pod,), without_requests=_without_requests([content]))
+
+
+def _without_requests(found: Iterable[UnstructuredObject]) -> frozenset[Uid]:
+    """Return the pods that request neither resources nor devices."""
+    pods = (msgspec.convert(each.content, SchedulerPod) for each in found)
+    return frozenset(
+        pod.metadata.uid
+        for pod in pods
+        if not pod.spec.resource_claims and not any(a for name, a in pod_requests(pod).items() if name != PODS_AMOUNT)
+    )
 
 
 def evict_first(pods: Sequence[MigrationPod]) -> tuple[MigrationPod, ...]:

@@ -10,6 +10,7 @@ from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions, choose_pods
 from dra.cli.kubectl.migrations import migration_requests
+from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.cli.kubectl.migrations.migration_texts import SCHEDULABLE_NODE
 from dra.cli.kubectl.printers import format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
@@ -28,10 +29,8 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     chosen = await choose_pods(connection, options)
     reader = SnapshotReader(connection, namespace=None, lease=(options.lease_namespace, LEASE_NAME))
     snapshot = await reader.read(SnapshotScope.EVERYTHING)
-    outcomes = {
-        each.pod: each
-        for each in simulate_migrations(snapshot, [_preview_job(pod, options) for pod in chosen.pods]).outcomes
-    }
+    wanted = [_preview_job(pod, chosen.options_for(pod, options.request)) for pod in chosen.pods]
+    outcomes = {each.pod: each for each in simulate_migrations(snapshot, wanted).outcomes}
     running = {
         pod.metadata.key: job.metadata.name
         for pod in chosen.pods
@@ -68,9 +67,9 @@ def _budget_waits(pod: MigrationPod, budgets: Iterable[PodDisruptionBudget]) -> 
             yield f"waits for budget {'/'.join(budget.metadata.key)}, which allows no eviction now"
 
 
-def _preview_job(pod: MigrationPod, options: MigrateOptions) -> PodMigrationJob:
+def _preview_job(pod: MigrationPod, request: MigrationRequest) -> PodMigrationJob:
     """Return the job that would be created for a pod, as the API server would complete it."""
     name = migration_requests.next_job_name(pod, ())
-    content = migration_requests.job_manifest(pod, options.request, name=name)
+    content = migration_requests.job_manifest(pod, request, name=name)
     content["metadata"]["uid"] = f"simulated-migration-{name}"
     return parse_pod_migration_job(content)

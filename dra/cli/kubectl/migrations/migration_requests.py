@@ -52,10 +52,11 @@ async def list_jobs(client: Client) -> list[UnstructuredObject]:
     return found
 
 
-async def list_pods_of_node(client: Client, node: str) -> list[MigrationPod]:
+async def list_pods_of_node(client: Client, node: str) -> list[UnstructuredObject]:
     """Return the pods that are bound to a node, in all namespaces."""
-    found: list[MigrationPod] = []
-    async for page in client.list_pages(PODS, MigrationPod, selection=Selection(fields=f"spec.nodeName={node}")):
+    found: list[UnstructuredObject] = []
+    selection = Selection(fields=f"spec.nodeName={node}")
+    async for page in client.list_pages(PODS, UnstructuredObject, selection=selection):
         if page.first:
             found.clear()
         found += page.items

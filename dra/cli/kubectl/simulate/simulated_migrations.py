@@ -12,6 +12,7 @@ import msgspec
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import MigrationMode, PodMigrationJob
+from dra.api.reservations.model import parse_reservation
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_reservation_manifest
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
@@ -19,6 +20,7 @@ from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.decide import effective_mode, effective_ttl
 from dra.engine.migration.refusals import reservation_refusal
+from dra.engine.migration.reservation_fit import misfit
 from dra.engine.migration.reservation_manifest import reservation_manifest
 from dra.engine.migration.view import ClaimReach, MigrationPod
 from dra.model.claims import ResourceClaim
@@ -123,10 +125,13 @@ def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: Mig
         elif given and not refusal:
             plans.outcomes[name] = _with_supplied(known, given, snapshot)
         elif not refusal:
-            made = reservation_manifest(
-                job, _content(pod), ttl=effective_ttl(job, args=args), pending=not pod.spec.node_name, now=0.0
-            )
-            plans.reservations.append(parse_reservation_manifest(made))
+            pending = not pod.spec.node_name
+            made = reservation_manifest(job, _content(pod), ttl=effective_ttl(job, args=args), pending=pending, now=0.0)
+            found = parse_reservation_manifest(made)
+            if unusable := misfit(parse_reservation(found.content), _content(pod), pending=pending):
+                plans.outcomes[name] = msgspec.structs.replace(known, refusal=unusable)
+                continue
+            plans.reservations.append(found)
             plans.reserving[made["metadata"]["name"]] = (job, pod)
     return plans
 

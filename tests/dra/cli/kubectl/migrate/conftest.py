@@ -46,21 +46,15 @@ class Site:
         assert answer.status in {200, 201}, found
         return found
 
-    async def add_pod(
-        self, name, *, node="n1", owner="ReplicaSet", annotations=None, labels=None, scheduler="default-scheduler"
-    ):
-        owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-web", "controller": True}]
-        body = {
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "annotations": annotations or {},
-                "labels": labels or {},
-            },
-            "spec": {"nodeName": node, "schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]},
-        }
+    async def add_pod(self, name, *, node="n1", owner="ReplicaSet", scheduler="default-scheduler", cpu="1", **metadata):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
         if owner:
-            body["metadata"]["ownerReferences"] = owners
+            reference = {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-web", "controller": True}
+            metadata["ownerReferences"] = [reference]
+        body = {
+            "metadata": {"name": name, "namespace": "default", **metadata},
+            "spec": {"nodeName": node, "schedulerName": scheduler, "containers": [container]},
+        }
         return await self.request("POST", "/api/v1/namespaces/default/pods", body)
 
     async def jobs(self):
@@ -68,10 +62,6 @@ class Site:
 
     async def set_status(self, name, **status):
         await self.request("PATCH", f"{JOBS}/{name}/status", {"status": status})
-
-    async def set_annotation(self, name):
-        passed = {"descheduler.koordinator.sh/passed-arbitration": "true"}
-        await self.request("PATCH", f"{JOBS}/{name}", {"metadata": {"annotations": passed}})
 
 
 @pytest.fixture

@@ -215,6 +215,21 @@ def test_jobs_of_a_node_live_long_enough_to_wait_for_one_another(kind, given, tt
     assert requested_options(kind, mode="", ttl=given) == MigrationRequest(ttl=ttl)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "mode", "wanted"),
+    [
+        pytest.param("", "", "EvictDirectly", id="requests-nothing"),
+        pytest.param("", "ReservationFirst", "ReservationFirst", id="a-given-mode-counts"),
+        pytest.param("1", "", None, id="requests-something"),
+    ],
+)
+async def test_for_a_pod_that_requests_nothing_no_room_is_held(site, cpu, mode, wanted):
+    await site.add_pod("web-a", cpu=cpu)
+    assert await migrate_pods(site.connection(), options(mode=mode, wait=False), report=print)
+    (job,) = (await site.jobs()).values()
+    assert job["spec"].get("mode") == wanted
+
+
 async def test_an_empty_node_is_no_failure(site):
     lines = []
     assert await migrate_pods(site.connection(), options("node", "n2"), report=lines.append)
