@@ -210,6 +210,47 @@ ALERTS: Final = (
             fires_as_well=(('dra_reserve_extender_leading{pod="a"}', "1x10 stale"),),
         ),
     ),
+    Alert(
+        "DraReserveNobodyMigrates",
+        "sum(dra_reserve_descheduler_leading) == 0 or (count(last_over_time(dra_reserve_descheduler_leading[6h])) "
+        "unless count(dra_reserve_descheduler_leading))",
+        "5m",
+        Severity.WARNING,
+        "No descheduler leads: migrations do not go on.",
+        Samples(
+            (('dra_reserve_descheduler_leading{pod="a"}', "0x60"),),
+            (('dra_reserve_descheduler_leading{pod="a"}', "1x60"),),
+            fires_as_well=(('dra_reserve_descheduler_leading{pod="a"}', "1x10 stale"),),
+        ),
+    ),
+    Alert(
+        "DraReserveMigrationsFail",  # a series begins with its first failure, which `increase` does not see
+        'sum by (reason) (increase(dra_reserve_descheduler_migrations_total{outcome="Failed"}[1h])) > 1.5',
+        "0m",
+        Severity.WARNING,
+        "Three or more migrations have failed for one reason within an hour.",
+        Samples(
+            (('dra_reserve_descheduler_migrations_total{outcome="Failed",reason="Unschedulable"}', "1 2 3x60"),),
+            (
+                ('dra_reserve_descheduler_migrations_total{outcome="Failed",reason="Timeout"}', "1 2x60"),
+                ('dra_reserve_descheduler_migrations_total{outcome="Succeeded",reason=""}', "0+10x60"),
+            ),
+            labels={"reason": "Unschedulable"},
+        ),
+    ),
+    Alert(
+        "DraReserveMigrationsWait",
+        "sum by (reason) (dra_reserve_descheduler_migration_waiting) > 0",
+        "30m",
+        Severity.WARNING,
+        "Migrations have waited for a limit or a disruption budget for half an hour.",
+        Samples(
+            (('dra_reserve_descheduler_migration_waiting{reason="PodDisruptionBudget"}', "2x90"),),
+            (('dra_reserve_descheduler_migration_waiting{reason="MaxMigratingPerNode"}', "0 4 0 4 0x90"),),
+            minute=60,
+            labels={"reason": "PodDisruptionBudget"},
+        ),
+    ),
 )
 
 

@@ -61,7 +61,8 @@ PANELS: Final = (
     Panel(
         "Waiting why",
         "Pods that name claims and are not bound or have not started, and what is told about it (each state again "
-        "every ten minutes). What a reason means: kubectl dra explain reason NAME.",
+        "every ten minutes); migrations that wait for a limit or a budget. What a reason means: kubectl dra explain "
+        "reason NAME.",
         (
             Line('sum by (stage) (dra_reserve_pods{stage!="started"})', "pods {{stage}}"),
             Line(
@@ -69,12 +70,13 @@ PANELS: Final = (
                 '"WorkloadNotFound|WaitsForSlot|ConsumerLimit|SandboxNotReady|AllocationStuck|.*Waits.*"}[10m])) > 0',
                 "{{reason}}",
             ),
+            Line("sum by (reason) (dra_reserve_descheduler_migration_waiting) > 0", "migrations: {{reason}}"),
         ),
     ),
     Panel(
         "How fast",
         "99 of 100 pods have their entry within this time; a claim's decision costs that much; the scheduler waits for "
-        "the extender so long.",
+        "the extender so long; 99 of 100 migrations take that long, from the job to the Ready replacement.",
         (
             Line(
                 "histogram_quantile(0.99, sum by (le, room) (rate(dra_reserve_pod_listing_seconds_bucket[5m])))",
@@ -84,6 +86,10 @@ PANELS: Final = (
             Line(
                 "histogram_quantile(0.99, sum by (le, verb) (rate(dra_reserve_extender_call_seconds_bucket[5m])))",
                 "extender {{verb}}",
+            ),
+            Line(
+                "histogram_quantile(0.99, sum by (le) (rate(dra_reserve_descheduler_migration_seconds_bucket[30m])))",
+                "migration",
             ),
         ),
         unit="s",

@@ -20,6 +20,7 @@ from dra.cli.reference.metrics import metric_families
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.reasons import Code
 from dra.engine.messages.impairments import Impairment
+from dra.engine.migration.reasons import MigrationReason
 from tests.cluster import binaries
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,8 @@ FUNCTIONS = {"histogram_quantile", "last_over_time"}
 VALUES = {
     "held_by": {each.value for each in HeldBy},
     "stage": set(COUNTED_STAGES.values()),
-    "reason": {each.value for each in (*Code, *Impairment)},
+    "reason": {each.value for each in (*Code, *Impairment, *MigrationReason)},
+    "outcome": {"Succeeded", "Failed"},
     "room": {"free", "full"},
     "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
 }
