@@ -43,6 +43,9 @@ INSTALLED = (
 ALONE = "kubectl delete deployment --all -n dra-reserve"
 """The plane has a controller of its own, without a lease; no other must be installed beside it."""
 
+NO_TRAINING = "kubectl delete job/train pod/next -n ml"
+"""Its pods name a claim that other nodes cannot use, so no node with one of them can be emptied."""
+
 FOLLOWED = (
     Page("docs/tutorial/first-claim.md", INSTALLED),
     Page("examples/training-job/README.md"),
@@ -85,6 +88,7 @@ FOLLOWED = (
     Page("examples/migrations/rolling-update/README.md", alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
+    Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
     Page("docs/how-to/downgrade.md", before=ALONE, alone=True),
     Page("README.md", INSTALLED, before=ALONE, alone=True),
 )
