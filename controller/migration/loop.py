@@ -303,7 +303,7 @@ class MigrationLoop:
             live.bound_pod = None if found is None else found.pod
 
     async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
-        """Return the reach of the claims that a pod names; claims from templates are generated again for a Reservation."""
+        """Return the reach of the claims that a pod names; a Reservation generates claims from templates again."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
         return tuple([await self._read_claim((pod.metadata.namespace, name)) for name in names])
 

@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.extender.metrics import OUTCOMES, ExtenderMetrics
 from controller.metrics import ControllerMetrics
+from controller.migration.metrics import DeschedulerMetrics
+from dra.api.migration.model import EvictionPolicy, MigrationPhase
 from dra.api.reservations.model import ReservationPhase
 from dra.cli.reference import markdown
 from dra.engine.claims import device_counts
@@ -32,12 +34,16 @@ LABEL_VALUES: Final = {
     "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
-    "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),
+    "outcome": ", ".join(f"`{each}`" for each in OUTCOMES)
+    + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`",
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
-    "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value),
+    "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
+    + "; of migrations "
+    + ", ".join(f"`{each.value}`" for each in MigrationPhase),
+    "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
-    "[its own](reasons.md#of-the-kubelet-plugin)",
+    "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs)",
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
     "source": ", ".join(f"`{each.value}`" for each in TaintSource)
@@ -77,6 +83,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     return {
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(dict).registry)),
+        "descheduler": tuple(_registry_families(DeschedulerMetrics(dict).registry)),
         "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
     }
 
@@ -97,6 +104,7 @@ def _registry_families(registry: CollectorRegistry) -> Iterator[MetricFamily]:
 _TITLES: Final = {
     "controller": "## Of the controller\n\n`dra-reserve controller`, port 8080 as installed.\n",
     "scheduler-extender": "## Of the scheduler extender\n\n`dra-reserve scheduler-extender`, port 8082.\n",
+    "descheduler": "## Of the descheduler\n\n`dra-reserve descheduler`, port 8084.\n",
     "kubelet-plugin": "## Of the kubelet plugin\n\nWith `--metrics HOST:PORT`; on each node for itself.\n",
 }
 
