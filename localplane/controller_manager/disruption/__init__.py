@@ -1,0 +1,1 @@
+"""The disruption controller: counts how many pods each PodDisruptionBudget allows to evict."""
