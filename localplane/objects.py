@@ -3,8 +3,8 @@
 The stored bytes are shared and read-only; each write path decodes a private copy.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,19 @@ Object: TypeAlias = dict[str, Any]
 
 Mutation: TypeAlias = Callable[[Object], Object]
 """Function of a PUT or a patch: takes a private copy of the old object and returns the new object."""
+
+
+class ObjectLister(Protocol):
+    """Read-only access of admission to the current state of other objects."""
+
+    def get_object(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+        """Return one object, None if there is none."""
+        ...
+
+    def list_objects(self, collection: str) -> Iterable[Object]:
+        """Return all objects of a kind, in all namespaces."""
+        ...
+
 
 _encoder: Final = msgspec.json.Encoder()
 

@@ -224,13 +224,17 @@ class Registry:
         subresource, stored = route.subresource, self.get(route)
         assert subresource is not None  # noqa: S101 - the server routes
         old, new = decode(stored.raw), decode(stored.raw)
-        delete_options = subresource.create(new, body, now=self._clock.wall())
+        result = subresource.create(new, body, objects=self, now=self._clock.wall())
         self._raise_if_invalid(route.kind, route.name, subresource.validate(new, old))
-        if new != old and not options.dry_run:
-            self._update_managed_fields(route, new, old, options)
-            self._write(stored.key, new)
-        if delete_options is not None:
-            self.delete(Route(route.kind, route.namespace, route.name), delete_options, dry_run=options.dry_run)
+        dry_run = options.dry_run or result.dry_run
+        if not dry_run:
+            for collection, obj in result.changed:
+                self._write(ObjectKey(collection, metadata(obj).get("namespace", ""), metadata(obj)["name"]), obj)
+            if new != old:
+                self._update_managed_fields(route, new, old, options)
+                self._write(stored.key, new)
+        if result.delete is not None:
+            self.delete(Route(route.kind, route.namespace, route.name), result.delete, dry_run=dry_run)
 
     async def wait_for_revision(self, revision: int, *, within: float) -> None:
         """Wait until the store has reached a revision; raises `StatusError` 504 after `within` seconds."""

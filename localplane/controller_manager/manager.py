@@ -7,7 +7,7 @@ from typing import Any
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import EventRecorder
-from dra.kube.resources import JOBS, LEASES, NODES, PODS
+from dra.kube.resources import JOBS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from dra.model.meta import PartialObjectMetadata
 from localplane.controller_manager.api_types import (
     DEPLOYMENTS,
@@ -19,6 +19,8 @@ from localplane.controller_manager.api_types import (
 )
 from localplane.controller_manager.deployments.controller import DeploymentController
 from localplane.controller_manager.deployments.deployment_types import Deployment
+from localplane.controller_manager.disruption.budget_types import PodDisruptionBudget
+from localplane.controller_manager.disruption.controller import DisruptionController
 from localplane.controller_manager.garbage_collector.collector import GarbageCollector
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.jobs.controller import JobController
@@ -41,6 +43,7 @@ class ControllerManager:
         leases = Informer(client, LEASES, Lease, clock=clock, random=random)
         namespaces = Informer(client, NAMESPACES, PartialObjectMetadata, clock=clock, random=random)
         accounts = Informer(client, SERVICE_ACCOUNTS, PartialObjectMetadata, clock=clock, random=random)
+        budgets = Informer(client, POD_DISRUPTION_BUDGETS, PodDisruptionBudget, clock=clock, random=random)
         self._informers: tuple[Informer[Any], ...] = (
             namespaces,
             accounts,
@@ -50,12 +53,16 @@ class ControllerManager:
             jobs,
             sets,
             deployments,
+            budgets,
         )
         self._recorder = EventRecorder(client, instance="local", controller="job-controller", clock=clock)
         self._garbage_collector = GarbageCollector(client, informers=self._informers, clock=clock, random=random)
         self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
         self._replica_sets = ReplicaSetController(client, sets=sets, pods=pods, clock=clock)
         self._deployments = DeploymentController(client, deployments=deployments, sets=sets, pods=pods, clock=clock)
+        self._disruptions = DisruptionController(
+            client, budgets=budgets, pods=pods, sets=sets, deployments=deployments, clock=clock
+        )
         self._node_lifecycle = NodeLifecycleController(client, nodes=nodes, leases=leases, pods=pods, clock=clock)
         self._namespaces = NamespaceController(
             client, namespaces=namespaces, accounts=accounts, kinds=lambda: self._garbage_collector.kinds, clock=clock
@@ -73,5 +80,6 @@ class ControllerManager:
             group.create_task(self._jobs.run(), name="jobs")
             group.create_task(self._replica_sets.run(), name="replicasets")
             group.create_task(self._deployments.run(), name="deployments")
+            group.create_task(self._disruptions.run(), name="disruptions")
             group.create_task(self._node_lifecycle.run(), name="outages")
             group.create_task(self._namespaces.run(), name="namespaces")

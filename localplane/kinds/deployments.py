@@ -1,11 +1,18 @@
 """Defines Deployments and ReplicaSets."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.kinds import columns, field_errors, label_selectors, objectmeta, pod_defaults, pod_validation
+from localplane.kinds import (
+    columns,
+    field_errors,
+    int_or_percent,
+    label_selectors,
+    objectmeta,
+    pod_defaults,
+    pod_validation,
+)
 from localplane.kinds.kind import Kind, Strategy
 from localplane.kinds.scale import WorkloadScale
 from localplane.kinds.subresource import STATUS
@@ -15,11 +22,6 @@ from localplane.status_errors import FieldError
 _ROLLING: Final = "RollingUpdate"
 _RECREATE: Final = "Recreate"
 _QUARTER: Final = "25%"
-_PERCENT_PATTERN: Final = re.compile("([0-9]+)%")
-_PERCENT_ERROR: Final = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-    "validation is '[0-9]+%')"
-)
 _DEPLOYMENT_DEFAULTS: Final[Mapping[str, Any]] = {
     "replicas": 1,
     "revisionHistoryLimit": 10,
@@ -155,27 +157,11 @@ def _validate_deployment_strategy(strategy: Object) -> list[FieldError]:
         go = {"Type": kind, "RollingUpdate": rolling}
         return [field_errors.not_supported("spec.strategy", go, (_RECREATE, _ROLLING))]
     away, more = rolling["maxUnavailable"], rolling["maxSurge"]
-    found = _validate_int_or_percent(f"{path}.maxUnavailable", away) + _validate_int_or_percent(
-        f"{path}.maxSurge", more
-    )
-    if not found and _int_or_percent_value(away) == 0 and _int_or_percent_value(more) == 0:
+    found = int_or_percent.validate(f"{path}.maxUnavailable", away) + int_or_percent.validate(f"{path}.maxSurge", more)
+    if not found and int_or_percent.number_of(away) == 0 and int_or_percent.number_of(more) == 0:
         found.append(field_errors.invalid(f"{path}.maxUnavailable", away, "may not be 0 when `maxSurge` is 0"))
-    if isinstance(away, str) and _int_or_percent_value(away) > 100:  # noqa: PLR2004 - percent
-        found.append(field_errors.invalid(f"{path}.maxUnavailable", away, "must not be greater than 100%"))
+    found += int_or_percent.validate_at_most_100_percent(f"{path}.maxUnavailable", away)
     return found
-
-
-def _validate_int_or_percent(path: str, value: int | str) -> list[FieldError]:
-    if isinstance(value, str):
-        return [] if _PERCENT_PATTERN.fullmatch(value) else [field_errors.invalid(path, value, _PERCENT_ERROR)]
-    return [] if value >= 0 else [field_errors.invalid(path, value, "must be greater than or equal to 0")]
-
-
-def _int_or_percent_value(value: int | str) -> int:
-    if isinstance(value, int):
-        return value
-    found = _PERCENT_PATTERN.fullmatch(value)
-    return int(found[1]) if found else 0
 
 
 KINDS: Final = (

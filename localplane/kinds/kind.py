@@ -1,27 +1,15 @@
 """Defines `Kind`, one kind in one version, and `Strategy`, by which a kind adds its rules to the common rules."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from localplane.kinds.name_validation import NameFormat
 from localplane.kinds.subresource import STATUS, Subresource
-from localplane.objects import Object, decode, encode
+from localplane.objects import Object, ObjectLister, decode, encode
 from localplane.schemas.schema import Schema
 from localplane.status_errors import FieldError
-
-
-class ObjectLister(Protocol):
-    """Read-only access of admission to the current state of other objects."""
-
-    def get_object(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
-        """Return one object, None if there is none."""
-        ...
-
-    def list_objects(self, collection: str) -> Iterable[Object]:
-        """Return all objects of a kind, in all namespaces."""
-        ...
 
 
 class Strategy:

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from localplane.kinds import columns, field_errors, name_validation
-from localplane.kinds.kind import Kind, ObjectLister, Strategy
-from localplane.objects import Object
+from localplane.kinds.kind import Kind, Strategy
+from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError
 
 _ROLE_LABEL_PREFIX: Final = "node-role.kubernetes.io/"

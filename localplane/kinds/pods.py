@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from dra.kube.clock import rfc3339
 from localplane import status_errors
-from localplane.kinds import field_errors, pod_columns, pod_defaults, pod_validation, priority_classes
-from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister, Strategy
+from localplane.kinds import evictions, field_errors, pod_columns, pod_defaults, pod_validation, priority_classes
+from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
 from localplane.kinds.name_validation import NameFormat
-from localplane.kinds.subresource import STATUS, DeleteOptions, Subresource
-from localplane.objects import Object, metadata
+from localplane.kinds.subresource import STATUS, ActionResult, DeleteOptions, Subresource
+from localplane.objects import Object, ObjectLister, metadata
 from localplane.status_errors import FieldError, StatusError
 
 FINISHED_PHASES: Final = ("Succeeded", "Failed")
@@ -118,8 +118,9 @@ class BindingSubresource(Subresource):
     kind = "Binding"
     verbs = ("create",)
 
-    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+    def create(self, obj: Object, body: Object, *, objects: ObjectLister, now: datetime) -> ActionResult:
         """Set the node of the pod; raises `StatusError` if the pod cannot be bound."""
+        del objects
         meta, spec = metadata(obj), obj["spec"]
         name, binding_metadata, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
         if binding_metadata.get("name", name) != name:
@@ -138,11 +139,11 @@ class BindingSubresource(Subresource):
             if binding_metadata.get(field_name):
                 meta[field_name] = {**(meta.get(field_name) or {}), **binding_metadata[field_name]}
         set_condition(obj, "PodScheduled", status="True", at=rfc3339(now))
-        return None
+        return ActionResult()
 
 
 class EvictionSubresource(Subresource):
-    """The subresource ``pods/eviction``, which always deletes: PodDisruptionBudgets are not enforced."""
+    """The subresource ``pods/eviction``, which deletes a pod if the pod's PodDisruptionBudget allows a disruption."""
 
     name = "eviction"
     group = "policy"
@@ -150,14 +151,14 @@ class EvictionSubresource(Subresource):
     kind = "Eviction"
     verbs = ("create",)
 
-    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
-        """Set the condition DisruptionTarget of a running pod; return the options of its deletion."""
+    def create(self, obj: Object, body: Object, *, objects: ObjectLister, now: datetime) -> ActionResult:
+        """Set the condition DisruptionTarget; return the deletion and the changed PodDisruptionBudget."""
         name, options = metadata(obj)["name"], body.get("deleteOptions") or {}
         if (body.get("metadata") or {}).get("name", name) != name:
             raise status_errors.bad_request("name in URL does not match name in Eviction object")
-        conditions = options.get("preconditions") or {}
-        wanted = {name: conditions.get(name) for name in ("uid", "resourceVersion")}
-        _check_preconditions(metadata(obj), wanted)  # checked here, because the condition changes the resourceVersion
+        preconditions = options.get("preconditions") or {}
+        evictions.check_preconditions(metadata(obj), preconditions)  # before the condition changes the version
+        changed = evictions.take_disruption(obj, objects, now=now)
         if (obj.get("status") or {}).get("phase") not in (*FINISHED_PHASES, "Pending"):
             set_condition(
                 obj,
@@ -167,11 +168,12 @@ class EvictionSubresource(Subresource):
                 reason="EvictionByEvictionAPI",
                 message="Eviction API: evicting",
             )
-        return DeleteOptions(
+        delete = DeleteOptions(
             grace_period_seconds=options.get("gracePeriodSeconds"),
             propagation_policy=options.get("propagationPolicy"),
-            uid=conditions.get("uid"),
+            uid=preconditions.get("uid"),
         )
+        return ActionResult(delete=delete, changed=changed, dry_run=bool(options.get("dryRun")))
 
 
 def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str = "", message: str = "") -> None:

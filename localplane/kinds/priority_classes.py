@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from localplane import status_errors
 from localplane.kinds import columns, field_errors
-from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister
-from localplane.objects import Object
+from localplane.kinds.kind import Kind, NoStatusStrategy
+from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta
-from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister, Strategy
-from localplane.objects import Object
+from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
+from localplane.objects import Object, ObjectLister
 from localplane.schemas.releases import Traits
 from localplane.status_errors import FieldError
 

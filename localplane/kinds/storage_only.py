@@ -15,7 +15,6 @@ from localplane.objects import Object
 
 NOT_ENFORCED: Final[Mapping[str, str]] = {
     "rbac.authorization.k8s.io": "roles and bindings are stored; every authenticated user may do everything",
-    "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
     "resourcequotas": "quotas are stored and not enforced",
     "limitranges": "limits are stored and not applied to containers",
     "networkpolicies.networking.k8s.io": "policies are stored; there is no network between pods",
@@ -58,20 +57,6 @@ class RoleStrategy(NoStatusStrategy):
 
 class LimitRangeStrategy(RoleStrategy):
     """The strategy of LimitRanges, with the same cells as Roles."""
-
-
-class PodDisruptionBudgetStrategy(Strategy):
-    """The strategy of PodDisruptionBudgets."""
-
-    def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
-        """Return the cells of ``kubectl get poddisruptionbudgets``."""
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
-        return {
-            "Min Available": str(spec.get("minAvailable", "N/A")),
-            "Max Unavailable": str(spec.get("maxUnavailable", "N/A")),
-            "Allowed Disruptions": status.get("disruptionsAllowed", 0),
-            "Age": columns.age(obj, now),
-        }
 
 
 class ResourceQuotaStrategy(Strategy):
@@ -151,19 +136,6 @@ _RBAC_KINDS: Final = tuple(
         ("rolebindings", "RoleBinding", True, RoleBindingStrategy(), _BINDING_COLUMNS),
     )
 )
-_POD_DISRUPTION_BUDGETS: Final = Kind(
-    group="policy",
-    plural="poddisruptionbudgets",
-    name="PodDisruptionBudget",
-    short_names=("pdb",),
-    strategy=PodDisruptionBudgetStrategy(),
-    columns=(
-        columns.NAME,
-        *columns.strings("Min Available", "Max Unavailable"),
-        *columns.integers("Allowed Disruptions"),
-        columns.AGE,
-    ),
-)
 _RESOURCE_QUOTAS: Final = Kind(
     plural="resourcequotas",
     name="ResourceQuota",
@@ -217,7 +189,6 @@ _APPS_KINDS: Final = tuple(
 
 KINDS: Final = (
     *_RBAC_KINDS,
-    _POD_DISRUPTION_BUDGETS,
     _RESOURCE_QUOTAS,
     _LIMIT_RANGES,
     _NETWORK_POLICIES,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from localplane.objects import Object
+from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError
 
 PART_VERBS: Final = ("get", "patch", "update")
@@ -25,6 +25,20 @@ class DeleteOptions:
     orphan_dependents: bool | None = None
     uid: str | None = None
     resource_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionResult:
+    """The effects of an action besides the change of the object."""
+
+    delete: DeleteOptions | None = None
+    """Options of the deletion of the object; None keeps the object."""
+
+    changed: tuple[tuple[str, Object], ...] = ()
+    """Other objects that are written together with the object, each with its collection."""
+
+    dry_run: bool = False
+    """Whether the body of the action asks that nothing be written."""
 
 
 class Subresource:
@@ -50,8 +64,8 @@ class Subresource:
         """Change the object as `body` requests; `body` is a changed form of the result of `read`."""
         raise NotImplementedError
 
-    def create(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
-        """Change the object as a POST of `body` requests; return DeleteOptions if the action deletes the object."""
+    def create(self, obj: Object, body: Object, *, objects: ObjectLister, now: datetime) -> ActionResult:
+        """Change the object as a POST of `body` requests; return the other effects of the action."""
         raise NotImplementedError
 
     def validate(self, new: Object, old: Object) -> list[FieldError]:

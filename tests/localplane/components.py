@@ -23,6 +23,7 @@ PATHS = {
     "jobs": "/apis/batch/v1/namespaces/{}/jobs",
     "deployments": "/apis/apps/v1/namespaces/{}/deployments",
     "replicasets": "/apis/apps/v1/namespaces/{}/replicasets",
+    "poddisruptionbudgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "resourceclaims": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
     "devicetaintrules": "/apis/resource.k8s.io/v1/devicetaintrules",
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",

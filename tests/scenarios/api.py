@@ -41,6 +41,7 @@ class ApiError(Exception):
         super().__init__(f"{request}: {status} {answer.get('reason', '')}: {answer.get('message', answer)}")
         self.status: Final = status
         self.reason: Final = answer.get("reason", "")
+        self.answer: Final = answer
 
 
 class Api:

@@ -72,6 +72,9 @@ def refused(write, *args, **kwargs):
         write(*args, **kwargs)
     except StatusError as refusal:
         if refusal.details and "causes" in refusal.details:
-            return [f"{cause['field']}: {cause['message']}" for cause in refusal.details["causes"]]
+            return [
+                f"{cause['field']}: {cause['message']}" if "field" in cause else cause["message"]
+                for cause in refusal.details["causes"]
+            ]
         return [refusal.message]
     return []
