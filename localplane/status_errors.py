@@ -62,7 +62,10 @@ class StatusError(Exception):
     @property
     def response(self) -> Response:
         """Return the HTTP response."""
-        return Response(self.code, {"content-type": JSON}, encode(self.status))
+        headers = {"content-type": JSON}
+        if retry_after := (self.details or {}).get("retryAfterSeconds"):
+            headers["retry-after"] = str(retry_after)
+        return Response(self.code, headers, encode(self.status))
 
 
 def _status_details(name: str, group: str, kind: str) -> Object:

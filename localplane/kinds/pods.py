@@ -159,15 +159,8 @@ class EvictionSubresource(Subresource):
         preconditions = options.get("preconditions") or {}
         evictions.check_preconditions(metadata(obj), preconditions)  # before the condition changes the version
         changed = evictions.take_disruption(obj, objects, now=now)
-        if (obj.get("status") or {}).get("phase") not in (*FINISHED_PHASES, "Pending"):
-            set_condition(
-                obj,
-                "DisruptionTarget",
-                status="True",
-                at=rfc3339(now),
-                reason="EvictionByEvictionAPI",
-                message="Eviction API: evicting",
-            )
+        why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        set_condition(obj, "DisruptionTarget", status="True", at=rfc3339(now), **why)
         delete = DeleteOptions(
             grace_period_seconds=options.get("gracePeriodSeconds"),
             propagation_policy=options.get("propagationPolicy"),

@@ -37,6 +37,7 @@ NAMESPACES: Final = Resource("v1", "Namespace", "namespaces", namespaced=False)
 NODES: Final = Resource("v1", "Node", "nodes", namespaced=False)
 JOBS: Final = Resource("batch/v1", "Job", "jobs")
 DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments")
+REPLICA_SETS: Final = Resource("apps/v1", "ReplicaSet", "replicasets")
 LEASES: Final = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CLAIMS: Final = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
 CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
@@ -68,7 +69,7 @@ CRDS: Final = Resource(
 )
 
 _ALL: Final = (
-    *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, DEPLOYMENTS, LEASES),
+    *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, DEPLOYMENTS, REPLICA_SETS, LEASES),
     *(
         CLAIMS,
         CLAIM_TEMPLATES,

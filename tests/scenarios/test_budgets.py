@@ -14,7 +14,7 @@ from tests.scenarios.api import ApiError
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import DISRUPTION_BUDGETS, PODS
+from tests.scenarios.resources import DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from tests.scenarios.target import Mode
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.modes(Mode.REPLACE)
 Json = dict[str, Any]
 
 VIOLATION: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+REPLICA_SET: Final = {"kind": "ReplicaSet"}
 SUFFICIENT: Final = ("True", "SufficientPods", "")
 INSUFFICIENT: Final = ("False", "InsufficientPods", "")
 
@@ -80,7 +81,12 @@ async def _run(namespace: Namespace, *, replicas: int = 3) -> list[str]:
     "spec", [{"minAvailable": 2}, {"minAvailable": "60%"}, {"maxUnavailable": 1}], ids=lambda spec: next(iter(spec))
 )
 async def test_a_budget_grants_one_eviction_at_a_time(namespace: Namespace, spec: Json) -> None:
-    first, second, _ = await _run(namespace)
+    """The next one is granted when the replacement is ready, which is held back until then."""
+    await namespace.create({**objects.deployment("web", PodShape(), replicas=3), **REPLICA_SET})
+    await steps.pods_run(namespace, count=3)
+    first, second, _ = sorted(each["metadata"]["name"] for each in await namespace.all(PODS))
+    held = {"spec": {"template": {"metadata": {"labels": {objects.HOLD: "true"}}}}}
+    await namespace.patch(REPLICA_SETS, "web", held)
     created = await namespace.create(_budget(**spec))
     names = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
     assert created["status"] == dict.fromkeys(names, 0)
@@ -90,8 +96,16 @@ async def test_a_budget_grants_one_eviction_at_a_time(namespace: Namespace, spec
     assert _answer(await _evict(namespace, first))[:2] == (201, 201)
     refused = await _evict(namespace, second)
     assert _answer(refused)[:4] == (429, 429, "TooManyRequests", VIOLATION)
+    replacement = await eventually(
+        lambda: namespace.all(PODS, labelSelector=objects.HOLD), until=len, saying="the pod is replaced"
+    )
+    await _becomes(namespace, (3, 2, 2, 0), INSUFFICIENT)
+    cause = "The disruption budget budget needs 2 healthy pods and has 2 currently"
+    assert _answer(await _evict(namespace, second))[4] == (("DisruptionBudget", cause),)
+    free = {"metadata": {"labels": {objects.HOLD: None}}}
+    await namespace.patch(PODS, replacement[0]["metadata"]["name"], free)
     await _becomes(namespace, (3, 3, 2, 1), SUFFICIENT)
-    assert "disruptedPods" not in (await namespace.get(DISRUPTION_BUDGETS, "budget"))["status"]
+    assert _answer(await _evict(namespace, second))[:2] == (201, 201)
 
 
 async def test_a_budget_without_disruptions_refuses(namespace: Namespace) -> None:
@@ -131,11 +145,32 @@ async def test_an_empty_selector_selects_every_pod_and_a_missing_one_none(namesp
 
 
 async def test_a_pending_pod_goes_without_a_budget(namespace: Namespace) -> None:
-    await namespace.create(objects.pod("waits", PodShape(gated=True, labels={"app": "web"})))
+    pod = objects.pod("waits", PodShape(gated=True, labels={"app": "web"}))
+    pod["metadata"]["finalizers"] = ["scenario.dra/look"]
+    await namespace.create(pod)
     await namespace.create(_budget(minAvailable=1))
     await _becomes(namespace, (1, 0, 1, 0), INSUFFICIENT)
     assert _answer(await _evict(namespace, "waits"))[:2] == (201, 201)
-    await eventually(lambda: namespace.find(PODS, "waits"), until=lambda found: found is None, saying="the pod is gone")
+    evicted = await namespace.get(PODS, "waits")
+    await namespace.patch(PODS, "waits", {"metadata": {"finalizers": None}})
+    (condition,) = (each for each in evicted["status"]["conditions"] if each["type"] == "DisruptionTarget")
+    told = (condition["status"], condition["reason"], condition["message"])
+    assert told == ("True", "EvictionByEvictionAPI", "Eviction API: evicting")
+    assert "deletionTimestamp" in evicted["metadata"]
+
+
+async def test_the_policy_decides_about_a_pod_that_is_not_ready(namespace: Namespace) -> None:
+    first, *_ = await _run(namespace)
+    unready = {"conditions": [{"type": "Ready", "status": "False"}]}
+    await namespace.patch_status(PODS, first, {"status": unready}, kind="strategic-merge-patch")
+    await namespace.create(_budget(minAvailable=3))
+    await _becomes(namespace, (3, 2, 3, 0), INSUFFICIENT)
+    cause = "The disruption budget budget needs 3 healthy pods and has 2 currently"
+    assert _answer(await _evict(namespace, first))[4] == (("DisruptionBudget", cause),)
+    await namespace.patch(DISRUPTION_BUDGETS, "budget", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})
+    await _becomes(namespace, (3, 2, 3, 0), INSUFFICIENT)
+    assert _answer(await _evict(namespace, first))[:2] == (201, 201)
+    assert "disruptedPods" not in (await namespace.get(DISRUPTION_BUDGETS, "budget"))["status"]
 
 
 async def test_the_scale_of_a_job_is_unknown(namespace: Namespace) -> None:
@@ -148,9 +183,10 @@ async def test_the_scale_of_a_job_is_unknown(namespace: Namespace) -> None:
     await eventually(
         lambda: _state(namespace), until=lambda seen: seen[:2] == ((0, 0, 0, 0), failed), saying="it fails"
     )
-    assert _answer(await _evict(namespace, pod["metadata"]["name"]))[4] == (
-        ("DisruptionBudget", "The disruption budget budget is still being processed by the server."),
-    )
+    found = await _evict(namespace, pod["metadata"]["name"])
+    cause = "The disruption budget budget is still being processed by the server."
+    assert _answer(found) == (429, 429, "TooManyRequests", VIOLATION, (("DisruptionBudget", cause),))
+    assert found["details"]["retryAfterSeconds"] == 10
 
 
 async def test_a_precondition_protects_another_pod_of_the_name(namespace: Namespace) -> None:
