@@ -162,7 +162,7 @@ async def test_a_pending_pod_goes_without_a_budget(namespace: Namespace) -> None
 async def test_the_policy_decides_about_a_pod_that_is_not_ready(namespace: Namespace) -> None:
     first, *_ = await _run(namespace)
     unready = {"conditions": [{"type": "Ready", "status": "False"}]}
-    await namespace.patch_status(PODS, first, {"status": unready}, kind="strategic-merge-patch")
+    await namespace.patch_status(PODS, first, unready, kind="strategic-merge-patch")
     await namespace.create(_budget(minAvailable=3))
     await _becomes(namespace, (3, 2, 3, 0), INSUFFICIENT)
     cause = "The disruption budget budget needs 3 healthy pods and has 2 currently"
