@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tests.simulation.migrations.cluster import MigratingCluster
 
 POLL_SECONDS: Final = 15.0
+LEFTOVER_SECONDS: Final = 45.0
+"""Maximum seconds from the failure of a job to the deletion of its Reservation, while nothing fails."""
+
 SETTLE_TIMEOUT: Final = 900.0
 """Seconds within which all jobs must have ended: longer than the default time to live, and the bind horizon."""
 
@@ -28,10 +31,28 @@ async def check_liveness(cluster: "MigratingCluster") -> None:
         await cluster.patch(POD_MIGRATION_JOBS, "", job["metadata"]["name"], {"spec": {"paused": False}})
     cluster.note("nothing fails from now on")
     started = cluster.clock.now()
+    leftovers: dict[str, float] = {}
     while problem := unmet_expectation(cluster):
+        _check_leftovers(cluster, leftovers)
         if cluster.clock.now() - started > SETTLE_TIMEOUT:
             raise Violation(problem)
         await asyncio.sleep(POLL_SECONDS)
+
+
+def _check_leftovers(cluster: "MigratingCluster", since: dict[str, float]) -> None:
+    """Raise Violation for a Reservation that a failed job has left for too long; `since` has the first sights."""
+    jobs = {job["metadata"]["uid"]: job for job in cluster.all(POD_MIGRATION_JOBS)}
+    found = set()
+    for reservation in cluster.all(RESERVATIONS):
+        name, status = reservation["metadata"]["name"], reservation.get("status") or {}
+        job = jobs.get(name)
+        if job is None or (job.get("status") or {}).get("phase") != "Failed" or status.get("phase") in ENDED:
+            continue
+        found.add(name)
+        if cluster.clock.now() - since.setdefault(name, cluster.clock.now()) > LEFTOVER_SECONDS:
+            raise Violation(f"Reservation {name}: job {job['metadata']['name']} failed, and left the Reservation")
+    for name in since.keys() - found:
+        del since[name]
 
 
 def unmet_expectation(cluster: "MigratingCluster") -> str:

@@ -54,6 +54,18 @@ def delete_used_reservations(put: SetAttribute) -> None:
     put(decide, "_delete_unused_reservation", delete)
 
 
+def hold_no_devices(put: SetAttribute) -> None:
+    """Reserve amounts alone, although the pod has devices."""
+    known = reserving.reservation_manifest
+
+    def without_claims(*arguments: Any, **options: Any) -> Any:
+        manifest = known(*arguments, **options)
+        manifest["spec"]["template"]["spec"].pop("resourceClaims", None)
+        return manifest
+
+    put(reserving, "reservation_manifest", without_claims)
+
+
 def ignore_limits(put: SetAttribute) -> None:
     """Let all jobs pass arbitration at once."""
     known = arbitration.arbitrate
@@ -92,6 +104,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     evict_into_used_reservations,
     leave_the_reservations_of_failed_jobs,
     delete_used_reservations,
+    hold_no_devices,
     ignore_limits,
     evict_again,
 )

@@ -174,6 +174,12 @@ class _ScenarioDraft:
             for how, probability in (("paused", 0.1), ("resumed", 0.2), ("deleted", 0.12)):
                 if self._maybe(probability):
                     self._add(ChangeJob(at=self._when(at, at + 40), name=name, how=how))  # type: ignore[arg-type]
+            if self._maybe(0.2):  # a sibling may take the Reservation before the eviction
+                self._add(
+                    ScaleReplicaSet(
+                        at=self._when(at, at + 1.5), namespace=namespace, name=app, replicas=random.choice((5, 6))
+                    )
+                )
             if self._maybe(0.06):
                 self._add(DeleteReservation(at=self._when(at, at + 20), job=name))
             if self._maybe(0.12):
