@@ -12,19 +12,21 @@ from controller.migration.metrics import DeschedulerMetrics
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.engine.migration.device_claims import has_template_claims, unheld_devices
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.view import MigrationPod
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.rate_limiter import RateLimiter
-from dra.kube.resources import PODS, RESERVATIONS
+from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
+from dra.model.claims import ResourceClaim
 from dra.model.event_type import EventType
-from dra.model.meta import PartialObjectMetadata, UnstructuredObject
+from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject
 
 ACTION: Final = "Migrate"
 INITIATOR: Final = "dra-reserve-descheduler"
@@ -74,7 +76,7 @@ class Evictor:
         if found.pod.metadata.deleting:
             live.evicted = action.uid
             return
-        if action.reservation and not await self._is_held(action, found):
+        if action.reservation and not await self._is_held(action, found, live):
             return
         try:
             await self._request(action)
@@ -101,8 +103,8 @@ class Evictor:
             return None
         return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
 
-    async def _is_held(self, action: EvictPod, found: LookedAtPod) -> bool:
-        """Return whether the Reservation holds what the replacement needs, by a live read."""
+    async def _is_held(self, action: EvictPod, found: LookedAtPod, live: LiveReads) -> bool:
+        """Return whether the Reservation holds what the replacement needs, by live reads."""
         reservation = await self._look_at_reservation(action.reservation)
         if reservation is None or reservation.status.phase is not ReservationPhase.AVAILABLE or is_used(reservation):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
@@ -111,7 +113,21 @@ class Evictor:
             return False
         if reservation.status.node_name in ("", found.pod.spec.node_name):
             return False
-        return not misfit(reservation, found.content)
+        if misfit(reservation, found.content):
+            return False
+        text = await self._unheld_devices(found.pod, Uid(reservation.metadata.uid))
+        if text:
+            live.evict_error, live.evict_failed_at = text, self._clock.wall().timestamp()
+        return not text
+
+    async def _unheld_devices(self, pod: MigrationPod, reservation: Uid) -> str:
+        if not has_template_claims(pod):
+            return ""
+        claims = []
+        within = Selection(namespace=pod.metadata.namespace)
+        async for page in self._client.list_pages(CLAIMS, ResourceClaim, selection=within):
+            claims += page.items
+        return unheld_devices(pod, claims, reservation=reservation)
 
     async def _look_at_reservation(self, name: str) -> Reservation | None:
         try:

@@ -97,7 +97,7 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("apps", ("replicasets", "statefulsets"), ("get",)),
         PolicyRule("", ("replicationcontrollers",), ("get",)),
         PolicyRule("batch", ("jobs",), ("get",)),
-        PolicyRule(_DRA, ("resourceclaims",), ("get",)),
+        PolicyRule(_DRA, ("resourceclaims",), ("get", "list")),
         PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
     ),
 }

@@ -4,9 +4,39 @@ The template of the Reservation has the pod's ``resourceClaims``. Claims from te
 the Reservation, on the new node, and handed over to the replacement. A claim by name exists once: where its allocation
 is bound to the old node, no other node can run the replacement. Claims of a PodGroup, and those that the scheduler
 creates for extended resources, are never held by a Reservation.
+
+A Reservation may be Available a moment before its claims are held: its own entry in ``reservedFor`` follows the binding
+of its placeholder, and if that binding fails, nothing keeps an allocation in between. So the claims are read live
+before the eviction.
 """
 
+from collections.abc import Iterable
+
+from dra.api.reservations.model import GROUP, PLURAL
 from dra.engine.migration.view import ClaimReach, MigrationPod
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+
+
+def has_template_claims(pod: MigrationPod) -> bool:
+    """Return whether a pod has claims that are generated from templates."""
+    return any(each.resource_claim_template_name for each in pod.spec.resource_claims or ())
+
+
+def unheld_devices(pod: MigrationPod, claims: Iterable[ResourceClaim], *, reservation: Uid) -> str:
+    """Return what lacks until a Reservation holds the devices of a pod's replacement; empty if all are held."""
+    wanted = sum(bool(each.resource_claim_template_name) for each in pod.spec.resource_claims or ())
+    held = sum(_is_held(each, reservation) for each in claims)
+    return "" if held >= wanted else f"the Reservation holds {held} of {wanted} claims"
+
+
+def _is_held(claim: ResourceClaim, reservation: Uid) -> bool:
+    owned = any(each.uid == reservation for each in claim.metadata.owner_references or ())
+    listed = any(
+        (each.api_group, each.resource, each.uid) == (GROUP, PLURAL, reservation)
+        for each in claim.status.reserved_for or ()
+    )
+    return owned and listed and claim.status.allocation is not None
 
 
 def claims_refusal(pod: MigrationPod, claims: tuple[ClaimReach, ...]) -> str:
