@@ -126,6 +126,10 @@ test-all: $(STAMP) ## all tests that need no cluster: Helm, kubectl, demos, page
 simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seeds, others each time (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.simulation $(ARGS)
 
+.PHONY: simulate-migrations
+simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
+	$(BIN)/python -m tests.simulation.migrations $(ARGS)
+
 .PHONY: machine
 machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histories (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)

@@ -55,7 +55,7 @@ def delete_used_reservations(put: SetAttribute) -> None:
 
 
 def hold_no_devices(put: SetAttribute) -> None:
-    """Reserve amounts alone, although the pod has devices."""
+    """Reserve amounts alone, although the pod has devices, and do not look for the claims before the eviction."""
     known = reserving.reservation_manifest
 
     def without_claims(*arguments: Any, **options: Any) -> Any:
@@ -64,6 +64,7 @@ def hold_no_devices(put: SetAttribute) -> None:
         return manifest
 
     put(reserving, "reservation_manifest", without_claims)
+    put(Evictor, "_unheld_devices", _nothing_lacks)
 
 
 def ignore_limits(put: SetAttribute) -> None:
@@ -88,6 +89,10 @@ def evict_again(put: SetAttribute) -> None:
         await known(self, action, live)
 
     put(Evictor, "evict", evict)
+
+
+async def _nothing_lacks(*_: Any) -> str:
+    return ""
 
 
 async def _held(*_: Any) -> bool:
