@@ -99,7 +99,7 @@ def is_for_pending_pod(view: JobView) -> bool:
     uid = job.spec.pod_ref.uid
     if uid and any(owner.object is not None and owner.object.uid == uid for owner in owners):
         return True
-    return pod is not None and not pod.spec.node_name
+    return pod is not None and not pod.spec.node_name and uid in ("", pod.metadata.uid)
 
 
 def unmovable(view: JobView, *, now: WallTime) -> MigrationPlan | None:

@@ -324,6 +324,19 @@ def test_the_replacement_of_a_stateful_pod_keeps_its_name():
     assert len(world.evictions) == 1
 
 
+def test_a_pending_replacement_with_the_name_of_the_evicted_pod_completes_the_eviction():
+    controller = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "uid-web", "controller": True}
+    world = World(pods=[pod(controller=controller)])
+    reserved(world).place()
+    world.settle()
+    assert len(world.evictions) == 1
+    world.add(pod(uid="uid-next", node="", controller=controller, created=world.now))
+    assert outcome(world) == ("Running", "WaitForPodBindReservation")
+    world.bind("web-a")
+    world.ready("web-a")
+    assert outcome(world) == ("Succeeded", "")
+
+
 class TestFailureDeletesTheReservation:
     """Each failure deletes the Reservation that the job created, unless a pod uses it."""
 
