@@ -84,9 +84,11 @@ class WatchHistory:
 
     async def catch_up(self) -> None:
         """Return when everything that has been written by now is recorded."""
+        before = set(self._present)  # what is created after the look is not gone, though the look does not show it
         now, _ = await self._look()
+        gone = before - now.keys()
         await eventually(
-            lambda: self._has_seen(now),
+            lambda: self._has_seen(now, gone=gone),
             within=CATCHING_UP,
             saying=f"the watch has delivered {self._resource.plural} {self._name} as it is now",
         )
@@ -116,13 +118,12 @@ class WatchHistory:
         """Return how many changes were received after `moment` (`time.monotonic()`)."""
         return sum(version.received > moment for version in self.versions)
 
-    def _has_seen(self, now: State) -> bool:
+    def _has_seen(self, now: State, *, gone: set[str]) -> bool:
         assert self._recording is not None
         if self._recording.done():
             self._recording.result()  # raises what ended it
         seen = {revision(version.object) for version in self.versions}
-        gone = self._present.keys() - now.keys()
-        return all(revision(obj) in seen for obj in now.values()) and not gone
+        return all(revision(obj) in seen for obj in now.values()) and not gone & self._present.keys()
 
     async def _follow(self, since: str) -> None:
         while True:  # the server ends every watch after a while; the next one goes on where it ended
