@@ -38,6 +38,8 @@ NODES: Final = Resource("v1", "Node", "nodes", namespaced=False)
 JOBS: Final = Resource("batch/v1", "Job", "jobs")
 DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments")
 REPLICA_SETS: Final = Resource("apps/v1", "ReplicaSet", "replicasets")
+STATEFUL_SETS: Final = Resource("apps/v1", "StatefulSet", "statefulsets")
+DAEMON_SETS: Final = Resource("apps/v1", "DaemonSet", "daemonsets")
 LEASES: Final = Resource("coordination.k8s.io/v1", "Lease", "leases")
 CLAIMS: Final = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
 CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
@@ -69,7 +71,8 @@ CRDS: Final = Resource(
 )
 
 _ALL: Final = (
-    *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, DEPLOYMENTS, REPLICA_SETS, LEASES),
+    *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, LEASES),
+    *(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS),
     *(
         CLAIMS,
         CLAIM_TEMPLATES,
