@@ -1,7 +1,7 @@
 """Koordinator's QoS classes and priority classes of pods: labels, priority ranges and defaults.
 
-Source: ``apis/extension`` of Koordinator. A class that the label does not give follows from the pod's priority; a QoS
-class that the label does not give is none. `effective_qos` adds the defaults by which Koordinator orders evictions.
+Source: ``apis/extension`` of Koordinator 1.6. Without a label, the priority class follows from the pod's priority. By
+default, the QoS class follows from Kubernetes' QoS class, and the priority class from the QoS class.
 """
 
 from enum import IntEnum
@@ -52,6 +52,7 @@ _QOS_NAMES: Final = {
     "LSE": QosClass.LSE,
     "SYSTEM": QosClass.LSE,
 }
+_QOS_DEFAULTS: Final = {"Guaranteed": QosClass.LSR, "Burstable": QosClass.LS, "BestEffort": QosClass.BE}
 
 
 def priority_class(pod: Pod) -> PriorityClass:
@@ -66,3 +67,22 @@ def priority_class(pod: Pod) -> PriorityClass:
 def qos_class(pod: Pod) -> QosClass:
     """Return the QoS class in the label of a pod."""
     return _QOS_NAMES.get((pod.metadata.labels or {}).get(LABEL_QOS_CLASS, ""), QosClass.NONE)
+
+
+def effective_qos_class(pod: Pod, *, kubernetes_qos: str) -> QosClass:
+    """Return the QoS class of a pod: of its label, or the one that fits Kubernetes' QoS class."""
+    named = qos_class(pod)
+    return _QOS_DEFAULTS.get(kubernetes_qos, QosClass.NONE) if named is QosClass.NONE else named
+
+
+def effective_priority_class(pod: Pod, *, kubernetes_qos: str) -> PriorityClass:
+    """Return the priority class of a pod: its own, or else the one that fits its QoS class."""
+    given = priority_class(pod)
+    if given is not PriorityClass.NONE:
+        return given
+    match effective_qos_class(pod, kubernetes_qos=kubernetes_qos):
+        case QosClass.BE:
+            return PriorityClass.BATCH
+        case QosClass.NONE:
+            return PriorityClass.NONE
+    return PriorityClass.PROD

@@ -104,9 +104,17 @@ class PodUnavailableBudgetSpec(Struct, frozen=True):
 class PodUnavailableBudgetStatus(Struct, frozen=True):
     """``status`` of a PodUnavailableBudget, which OpenKruise writes."""
 
-    observed_generation: int = 0
     unavailable_allowed: int = 0
+    desired_available: int | None = None
+    """0: the budget protects nothing."""
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
+    """Name of a pod → time of its eviction; ``unavailableAllowed`` counts such a pod already."""
+    unavailable_pods: dict[str, str] = msgspec.field(default_factory=dict)
+    """Name of a pod → time of its update in place; ``unavailableAllowed`` counts such a pod already."""
+
+    def records(self, pod: ObjectMeta) -> bool:
+        """Report whether ``unavailableAllowed`` counts a pod already."""
+        return pod.name in self.disrupted_pods or pod.name in self.unavailable_pods
 
 
 class PodUnavailableBudget(Struct, frozen=True):

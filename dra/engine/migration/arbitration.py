@@ -24,7 +24,7 @@ from dra.engine.migration.decide import ENDED_PHASES, effective_mode, has_passed
 from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time, workload_limit
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import MigrationPlan, PatchJob, act
-from dra.engine.migration.pod_index import PodIndex, controller_of
+from dra.engine.migration.pod_index import PodIndex, controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.view import MigrationPod
@@ -116,28 +116,25 @@ class _Round:
             self._count(job, _pod_of(view, job))
 
     def _count(self, job: PodMigrationJob, pod: MigrationPod | None) -> None:
-        workload = job.metadata.annotations.get(ANNOTATION_WORKLOAD)
+        workload = Uid(job.metadata.annotations.get(ANNOTATION_WORKLOAD, "")) if pod is None else workload_of(pod)
         if workload and (at := eviction_time(job)) is not None:
-            self.counts.add_eviction(Uid(workload), at)
-        if has_passed_arbitration(job) and job.status.phase not in ENDED_PHASES:
-            self.counts.add(job, pod)
+            self.counts.add_eviction(workload, at)
+        if _is_migrating(job):
+            self.counts.add(job, pod, workload=workload)
             if pod is not None:
                 self._budgets.add(pod)
 
     def verdict(self, job: PodMigrationJob, pod: MigrationPod) -> ArbitrationVerdict:
         """Return the verdict on one job; a job that passes counts from then on."""
-        owner = controller_of(pod)
+        workload = workload_of(pod)
         verdict = ArbitrationVerdict(
-            job=job.metadata.name,
-            uid=job.metadata.uid,
-            outcome=Outcome.PASSED,
-            workload=owner.uid if owner is not None else Uid(""),
+            job=job.metadata.name, uid=job.metadata.uid, outcome=Outcome.PASSED, workload=workload
         )
         if text := next(filter(None, self._final_refusals(job, pod)), ""):
             return _changed(verdict, Outcome.REFUSED, MigrationReason.FORBIDDEN_MIGRATE_POD, text)
         if (found := self._waiting(job, pod)) is not None:
             return _changed(verdict, Outcome.WAITING, found.reason, found.message, wake_at=found.wake_at)
-        self.counts.add(job, pod)
+        self.counts.add(job, pod, workload=workload)
         self._budgets.add(pod)
         return verdict
 
@@ -157,7 +154,7 @@ class _Round:
 
     def _replicas_refusal(self, pod: MigrationPod) -> str:
         owner = controller_of(pod)
-        if owner is None or self._args.skip_check_expected_replicas:
+        if owner is None or self._args.skip_check_expected_replicas or evictability.overrules_rules(pod):
             return ""
         replicas = self.counts.replicas(owner.uid)
         limits = (self._args.max_migrating_per_workload, self._args.max_unavailable_per_workload)
@@ -174,7 +171,7 @@ class _Round:
         if found is None and policy is EvictionPolicy.EVICTION:
             found = self._budgets.disruption_refusal(pod)
         if found is None and policy is not EvictionPolicy.SOFT_EVICTION:
-            found = self._budgets.unavailable_refusal(pod)
+            found = self._budgets.unavailable_refusal(pod, policy)
         return found
 
     def _policy(self, job: PodMigrationJob, pod: MigrationPod) -> EvictionPolicy:
@@ -201,6 +198,11 @@ def _is_waiting(job: PodMigrationJob) -> bool:
     return job.status.phase is MigrationPhase.PENDING and not job.spec.paused and not has_passed_arbitration(job)
 
 
+def _is_migrating(job: PodMigrationJob) -> bool:
+    phase = job.status.phase
+    return phase is MigrationPhase.RUNNING or (phase is MigrationPhase.PENDING and has_passed_arbitration(job))
+
+
 def _pod_of(view: ArbitrationView, job: PodMigrationJob) -> MigrationPod | None:
     """Return the pod that a job names; None if it is gone, or another pod has its name."""
     given = job.spec.pod_ref
@@ -210,7 +212,7 @@ def _pod_of(view: ArbitrationView, job: PodMigrationJob) -> MigrationPod | None:
 
 
 def _first_jobs(view: ArbitrationView) -> dict[Uid, PodMigrationJob]:
-    """Return the unfinished job of each pod that goes first: one that has passed, then the oldest."""
+    """Return the unfinished job of each pod that goes first: one that has begun, or else the oldest."""
     found: dict[Uid, PodMigrationJob] = {}
     for job in view.jobs:
         if job.status.phase in ENDED_PHASES or (pod := _pod_of(view, job)) is None:
@@ -223,4 +225,4 @@ def _first_jobs(view: ArbitrationView) -> dict[Uid, PodMigrationJob]:
 
 def _precedence(job: PodMigrationJob) -> tuple[bool, float, str]:
     created = job.metadata.creation_timestamp
-    return (not has_passed_arbitration(job), created.timestamp() if created is not None else 0.0, job.metadata.name)
+    return (not _is_migrating(job), created.timestamp() if created is not None else 0.0, job.metadata.name)

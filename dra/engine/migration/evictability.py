@@ -1,7 +1,9 @@
 """The pods that must not be evicted at all, whatever the limits.
 
 The rules are those of the community's descheduler and of Koordinator. Annotation
-``descheduler.alpha.kubernetes.io/evict`` on a pod overrules the rules about kinds of pods.
+``descheduler.alpha.kubernetes.io/evict`` on a pod overrules the rules about kinds of pods, but neither the greatest
+eviction cost nor what no eviction could achieve. Of a pod that no node runs nothing is evicted: only the configured
+scope of migrations concerns such a pod.
 """
 
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from dra.engine.migration.view import MigrationPod
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority from which on pods are critical for the system (``scheduling.SystemCriticalPriority``)."""
 
+DAEMON_SET: Final = "DaemonSet"
+_SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 _STATIC_POD_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
 
 
@@ -31,25 +35,50 @@ def _reasons(pod: MigrationPod, args: MigrationControllerArgs, mode: MigrationMo
         yield f"{name}: is being deleted already"
     if eviction_cost(pod) == MAX_EVICTION_COST:
         yield f"{name}: {EVICTION_COST} is {MAX_EVICTION_COST}, which forbids the eviction"
-    if pod.metadata.annotation(ANNOTATION_EVICT) is not None:
-        return
-    if not pod.spec.node_name and mode is MigrationMode.RESERVATION_FIRST:
-        return  # nothing is evicted
-    owner = controller_of(pod)
-    if any(pod.metadata.annotation(each) not in (None, "api") for each in _STATIC_POD_ANNOTATIONS):
+    if is_static(pod):
         yield f"{name}: is a static pod of the kubelet; remove its manifest from the node instead"
-    elif owner is not None and owner.kind == "DaemonSet":
+    if overrules_rules(pod):
+        return
+    yield from _scope_reasons(pod, name, args)
+    if pod.spec.node_name or mode is MigrationMode.EVICT_DIRECTLY:
+        yield from _kind_reasons(pod, name, args, mode)
+        yield from _configured_reasons(pod, name, args)
+
+
+def is_static(pod: MigrationPod) -> bool:
+    """Return whether a pod is a static pod of the kubelet, which would start the pod again."""
+    return any(pod.metadata.annotation(each) not in (None, "api") for each in _STATIC_POD_ANNOTATIONS)
+
+
+def overrules_rules(pod: MigrationPod) -> bool:
+    """Return whether a pod's annotation overrules the rules about kinds of pods and workloads."""
+    return pod.metadata.annotation(ANNOTATION_EVICT) is not None
+
+
+def _kind_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs, mode: MigrationMode) -> Iterator[str]:
+    owner = controller_of(pod)
+    if owner is not None and owner.kind == DAEMON_SET:
         yield f"{name}: belongs to DaemonSet {owner.name}, which would run the pod on the same node again"
-    elif owner is None and mode is MigrationMode.EVICT_DIRECTLY:
+    if owner is None and mode is MigrationMode.EVICT_DIRECTLY:
         failed = pod.status.phase == "Failed" and args.evict_failed_bare_pods
         if not (args.evict_all_bare_pods or failed):
             yield f"{name}: has no controller, so no pod would replace it (evictAllBarePods is false)"
-    yield from _configured_reasons(pod, name, args)
+
+
+def _scope_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs) -> Iterator[str]:
+    namespace = pod.metadata.namespace
+    wanted = args.label_selector
+    if wanted is not None and not wanted.items() <= (pod.metadata.labels or {}).items():
+        yield f"{name}: lacks labels of labelSelector"
+    include, exclude = args.namespaces.include, args.namespaces.exclude
+    if (include and namespace not in include) or namespace in exclude:
+        yield f"{name}: pods of namespace {namespace} are not migrated (namespaces)"
 
 
 def _configured_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs) -> Iterator[str]:
-    namespace, priority = pod.metadata.namespace, pod.spec.priority
-    if priority >= SYSTEM_CRITICAL_PRIORITY and not args.evict_system_critical_pods:
+    priority = pod.spec.priority
+    is_critical = priority >= SYSTEM_CRITICAL_PRIORITY or pod.spec.priority_class_name in _SYSTEM_CLASSES
+    if is_critical and not args.evict_system_critical_pods:
         yield f"{name}: is critical for the system (evictSystemCriticalPods is false)"
     if args.priority_threshold is not None and priority >= args.priority_threshold:
         yield f"{name}: priority {priority} is not below priorityThreshold {args.priority_threshold}"
@@ -58,9 +87,3 @@ def _configured_reasons(pod: MigrationPod, name: str, args: MigrationControllerA
         yield f"{name}: would lose the data in its emptyDir or hostPath volumes (evictLocalStoragePods is false)"
     if args.ignore_pvc_pods and any(each.persistent_volume_claim for each in volumes):
         yield f"{name}: uses persistent volume claims (ignorePvcPods is true)"
-    wanted = args.label_selector
-    if wanted is not None and not wanted.items() <= (pod.metadata.labels or {}).items():
-        yield f"{name}: lacks labels of labelSelector"
-    include, exclude = args.namespaces.include, args.namespaces.exclude
-    if (include and namespace not in include) or namespace in exclude:
-        yield f"{name}: pods of namespace {namespace} are not migrated (namespaces)"

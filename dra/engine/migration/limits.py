@@ -1,10 +1,13 @@
 """The limits on migrations: how many at once, by node, namespace and workload, and how many evictions in a window.
 
-A limit of a workload may be a percentage of its replicas. Counted are jobs that have passed arbitration and have not
-ended, as far as their pods exist: a pod that was evicted no longer takes part in its node or its workload. Globally and
-by namespace such jobs count until their end.
+A limit of a workload may be a percentage of its replicas. A job that has passed arbitration counts until its end:
+globally, in its namespace and in its workload, since the replacement is not ready before; the workload is in an
+annotation of the job once the pod is gone. On a node only pods count that exist: the node has done its part then.
+
+A pod that no node runs is not evicted, so neither the pods that are unavailable nor the rate of evictions matter.
 """
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -14,7 +17,7 @@ from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration.conditions import TRUE
-from dra.engine.migration.pod_index import PodIndex, controller_of
+from dra.engine.migration.pod_index import PodIndex, controller_of, is_unavailable
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct, Uid
@@ -51,39 +54,42 @@ class MigrationCounts:
     def __init__(self, pods: PodIndex, *, replicas: Mapping[Uid, int]) -> None:
         self._pods = pods
         self._replicas = replicas
-        self.total = 0
+        self._total = 0
         self._namespaces: Counter[str] = Counter()
         self._nodes: Counter[str] = Counter()
         self.workloads: Counter[Uid] = Counter()
-        """Workload → migrating pods, by the uid of the pods' controller."""
-        self.migrating: set[Uid] = set()
+        """Workload → migrations, by the uid of the pods' controller."""
+        self._migrating: set[Uid] = set()
         """Pods that exist and are migrating."""
+        self._made_unavailable: Counter[Uid] = Counter()
+        """Workload → migrating pods that are available still."""
+        self._to_evict: Counter[Uid] = Counter()
+        """Workload → migrations that evict a pod, and have not."""
         self._evictions: dict[Uid, list[WallTime]] = {}
-        """Workload → times of evictions by jobs whose pods are gone, known by the name of the new pod's workload."""
-        self._unavailable: dict[Uid, set[Uid]] = {}
+        """Workload → times of evictions, in ascending order."""
 
-    def add(self, job: PodMigrationJob, pod: MigrationPod | None) -> None:
-        """Count a job that has passed; `pod` is None once the pod is gone."""
-        self.total += 1
+    def add(self, job: PodMigrationJob, pod: MigrationPod | None, *, workload: Uid) -> None:
+        """Count a job that has passed; `pod` is None once the pod is gone, `workload` is empty for a bare pod."""
+        self._total += 1
         self._namespaces[job.spec.pod_ref.namespace] += 1
-        if pod is None:
+        if workload:
+            self.workloads[workload] += 1
+            self._to_evict[workload] += eviction_time(job) is None and (pod is None or bool(pod.spec.node_name))
+        if pod is None or pod.metadata.uid in self._migrating:
             return
-        self.migrating.add(pod.metadata.uid)
+        self._migrating.add(pod.metadata.uid)
         if pod.spec.node_name:
             self._nodes[pod.spec.node_name] += 1
-        if (owner := controller_of(pod)) is not None:
-            self.workloads[owner.uid] += 1
-            if (known := self._unavailable.get(owner.uid)) is not None:
-                known.add(pod.metadata.uid)
+        self._made_unavailable[workload] += not is_unavailable(pod)
 
     def add_eviction(self, workload: Uid, at: WallTime) -> None:
         """Count an eviction of a workload's pod against the limit on the rate."""
-        self._evictions.setdefault(workload, []).append(at)
+        insort(self._evictions.setdefault(workload, []), at)
 
     def replicas(self, workload: Uid) -> int:
         """Return the replicas that a workload wants; if unknown, the pods that it has."""
         known = self._replicas.get(workload)
-        return sum(1 for _ in self._pods.of_workload(workload)) if known is None else known
+        return self._pods.pods_of(workload) if known is None else known
 
     def refusal(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
@@ -94,8 +100,8 @@ class MigrationCounts:
     def _refusals(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
-        if (limit := args.max_migrating_globally) and self.total >= limit:
-            text = f"cluster: {_pods(self.total)} migrating, the limit is {limit} (maxMigratingGlobally)"
+        if (limit := args.max_migrating_globally) and self._total >= limit:
+            text = f"cluster: {_pods(self._total)} migrating, the limit is {limit} (maxMigratingGlobally)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_GLOBALLY, message=text)
         node = pod.spec.node_name
         if (limit := args.max_migrating_per_node) and node and self._nodes[node] >= limit:
@@ -118,7 +124,10 @@ class MigrationCounts:
         if count >= limit:
             text = f"{name}: {_pods(count)} migrating, the limit is {limit} (maxMigratingPerWorkload)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_PER_WORKLOAD, message=text)
-        unavailable = len(self._unavailable_pods(workload) - {pod.metadata.uid})
+        if not pod.spec.node_name:
+            return
+        unavailable = self._pods.unavailable_of(workload) + self._made_unavailable[workload]
+        unavailable -= is_unavailable(pod) and not pod.terminal
         limit = workload_limit(replicas, args.max_unavailable_per_workload)
         if unavailable >= limit:
             text = (
@@ -126,42 +135,29 @@ class MigrationCounts:
                 "(maxUnavailablePerWorkload)"
             )
             yield Refusal(reason=MigrationReason.MAX_UNAVAILABLE_PER_WORKLOAD, message=text)
+        yield from self._rate_refusals(workload, name, args, now)
+
+    def _rate_refusals(
+        self, workload: Uid, name: str, args: MigrationControllerArgs, now: WallTime
+    ) -> Iterator[Refusal]:
         limiter = args.object_limiters.workload
         if limiter.duration <= 0:
             return
         given = limiter.max_migrating if limiter.max_migrating is not None else args.max_migrating_per_workload
-        limit = workload_limit(replicas, given)
+        limit = workload_limit(self.replicas(workload), given)
         window = limiter.duration / SECOND
-        recent = sorted(at for at in self._evictions.get(workload, ()) if at > now - window)
-        if len(recent) + count >= limit:
+        recent = [at for at in self._evictions.get(workload, ()) if at > now - window]
+        count = len(recent) + self._to_evict[workload]
+        if count >= limit:
             within = format_duration(limiter.duration)
             text = (
-                f"{name}: {_pods(len(recent) + count)} evicted or migrating within {within}, the limit is {limit} "
+                f"{name}: {_pods(count)} evicted or migrating within {within}, the limit is {limit} "
                 "(objectLimiters.workload)"
             )
-            due = recent[len(recent) - limit] + window if len(recent) >= limit else NEVER
-            due = recent[0] + window if recent and due == NEVER else due
+            # One more fits when this eviction and all before it have left the window.
+            last = count - limit
+            due = recent[last] + window if last < len(recent) else NEVER
             yield Refusal(reason=MigrationReason.OBJECT_LIMITER, message=text, wake_at=due)
-
-    def _unavailable_pods(self, workload: Uid) -> set[Uid]:
-        """Return the pods of a workload that are not ready, terminating or migrating."""
-        found = self._unavailable.get(workload)
-        if found is None:
-            found = {
-                each.metadata.uid
-                for each in self._pods.of_workload(workload)
-                if each.metadata.uid in self.migrating or is_unavailable(each)
-            }
-            self._unavailable[workload] = found
-        return found
-
-
-def is_unavailable(pod: MigrationPod) -> bool:
-    """Return whether a pod is terminating, has ended or is not ready."""
-    if pod.metadata.deleting or pod.terminal:
-        return True
-    ready = pod.condition("Ready")
-    return ready is None or ready.status != "True"
 
 
 def eviction_time(job: PodMigrationJob) -> WallTime | None:

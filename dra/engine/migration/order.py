@@ -13,7 +13,7 @@ from dra.api.migration.model import PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_POD_DELETION_COST, EVICTION_COST
 from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.view import MigrationPod
-from dra.model.koordinator_classes import priority_class, qos_class
+from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
 from dra.model.meta import Struct, Uid
 
 EvictionRank: TypeAlias = tuple[Any, ...]
@@ -50,18 +50,18 @@ def parse_cost(text: str | None) -> int:
 
 
 def evict_first_key(pod: MigrationPod) -> EvictionRank:
-    """Return the rank of a pod among pods to evict; the pod with the smallest rank is evicted first."""
+    """Return the rank of a pod among pods to evict; the pod with the smallest rank is evicted first.
+
+    Pods that differ in nothing that matters have the same rank.
+    """
     return (
-        priority_class(pod),
+        effective_priority_class(pod, kubernetes_qos=pod.status.qos_class),
         pod.spec.priority,
         _KUBERNETES_QOS.get(pod.status.qos_class, 0),
-        qos_class(pod),
+        effective_qos_class(pod, kubernetes_qos=pod.status.qos_class),
         parse_cost(pod.metadata.annotation(ANNOTATION_POD_DELETION_COST)),
         eviction_cost(pod),
         -_seconds(pod.metadata.creation_timestamp),
-        pod.metadata.namespace,
-        pod.metadata.name,
-        pod.metadata.uid,
     )
 
 
@@ -82,7 +82,8 @@ def sort_candidates(candidates: Iterable[Candidate], *, migrating: Mapping[Uid, 
 def _rank(candidate: Candidate) -> EvictionRank:
     metadata = candidate.job.metadata
     created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp is not None else 0.0
-    return (*evict_first_key(candidate.pod), -created, metadata.name)
+    # Koordinator leaves the rest open; the names make the order independent of the order of events.
+    return (*evict_first_key(candidate.pod), -created, *candidate.pod.metadata.key, metadata.name)
 
 
 def _seconds(timestamp: str) -> float:

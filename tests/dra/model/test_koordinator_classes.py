@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from dra.model.koordinator_classes import PriorityClass, QosClass, priority_class, qos_class
+from dra.model.koordinator_classes import (
+    PriorityClass,
+    QosClass,
+    effective_priority_class,
+    effective_qos_class,
+    priority_class,
+    qos_class,
+)
 from dra.model.pods import Pod
 
 
@@ -44,3 +51,24 @@ def test_the_label_gives_the_class_first():
 )
 def test_qos_classes(label, wanted):
     assert qos_class(pod(**{"koordinator.sh/qosClass": label})) is wanted
+
+
+@pytest.mark.parametrize(
+    ("label", "kubernetes_qos", "qos", "priority"),
+    [
+        pytest.param("", "Guaranteed", QosClass.LSR, PriorityClass.PROD, id="guaranteed"),
+        pytest.param("", "Burstable", QosClass.LS, PriorityClass.PROD, id="burstable"),
+        pytest.param("", "BestEffort", QosClass.BE, PriorityClass.BATCH, id="best-effort"),
+        pytest.param("BE", "Burstable", QosClass.BE, PriorityClass.BATCH, id="label-first"),
+        pytest.param("LSE", "Guaranteed", QosClass.LSE, PriorityClass.PROD, id="exclusive"),
+        pytest.param("", "", QosClass.NONE, PriorityClass.NONE, id="unknown"),
+    ],
+)
+def test_classes_by_default(label, kubernetes_qos, qos, priority):
+    found = pod(**{"koordinator.sh/qosClass": label})
+    assert effective_qos_class(found, kubernetes_qos=kubernetes_qos) is qos
+    assert effective_priority_class(found, kubernetes_qos=kubernetes_qos) is priority
+
+
+def test_a_class_of_the_pod_takes_precedence_over_the_default():
+    assert effective_priority_class(pod(7500), kubernetes_qos="BestEffort") is PriorityClass.MID

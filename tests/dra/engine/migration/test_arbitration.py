@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.engine.instants import NEVER
 from dra.engine.migration.arbitration import Outcome, arbitrate, verdict_plan, workloads_to_read
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.reasons import MigrationReason
@@ -234,6 +235,51 @@ def test_pods_that_must_not_be_evicted(found, args, mode, refused):
     assert verdicts(view([job("a", mode=mode)], [found]), limits(**args)) == {"a": wanted}
 
 
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        pytest.param({}, MigrationReason.FORBIDDEN_MIGRATE_POD, id="one-replica"),
+        pytest.param({"descheduler.alpha.kubernetes.io/evict": "true"}, None, id="annotation-overrules"),
+    ],
+)
+def test_the_annotation_of_a_pod_overrules_the_expected_replicas(annotations, reason):
+    found = view([job("a", mode="EvictDirectly")], [pod("a", metadata={"annotations": annotations})])
+    assert verdicts(found, limits(skipCheckExpectedReplicas=False)) == {"a": reason}
+
+
+def test_the_annotation_of_a_pod_does_not_overrule_limits():
+    evict = {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
+    found = view([job("r", passed=True), job("a")], [pod("r"), pod("a", metadata=evict)])
+    assert verdicts(found, limits(maxMigratingPerNode=1)) == {"a": MigrationReason.MAX_MIGRATING_PER_NODE}
+
+
+def test_a_migration_counts_for_its_workload_until_its_end():
+    """Between the eviction and the replacement, no pod of the workload shows that one is missing."""
+    evicted = job("gone", evicted=0, passed=True, phase="Running")
+    found = view([evicted, job("a")], [pod("a"), pod("b"), pod("c")], replicas={"web": 4})
+    assert verdicts(found, limits(maxMigratingPerWorkload=1)) == {"a": MigrationReason.MAX_MIGRATING_PER_WORKLOAD}
+    ended = job("gone", evicted=0, passed=True, phase="Succeeded")
+    assert verdicts(view([ended, job("a")], [pod("a")]), limits(maxMigratingPerWorkload=1)) == {"a": None}
+
+
+def test_a_migration_without_the_annotation_counts_once_it_runs():
+    found = view([job("r", phase="Running"), job("a")], [pod("r"), pod("a")])
+    assert verdicts(found, limits(maxMigratingPerNode=1)) == {"a": MigrationReason.MAX_MIGRATING_PER_NODE}
+
+
+def test_pods_that_have_ended_make_no_workload_unavailable():
+    """A Job keeps its pods that have succeeded, and a Deployment its pods that the kubelet evicted."""
+    ended = [pod(f"e{n}", ready=False, status={"phase": phase}) for n, phase in enumerate(["Failed", "Succeeded"])]
+    found = view([job("a")], [*ended, pod("a"), pod("b")])
+    assert verdicts(found, limits(maxUnavailablePerWorkload=1)) == {"a": None}
+
+
+def test_a_pod_that_no_node_runs_makes_nothing_unavailable():
+    unplaced = [pod(each, node="", ready=False, status={"phase": "Pending"}) for each in "ab"]
+    args = limits(maxUnavailablePerWorkload=1, objectLimiters={"workload": {"duration": "60s", "maxMigrating": 1}})
+    assert verdicts(view([job("a"), job("b")], unplaced), args) == {"a": None, "b": None}
+
+
 def test_the_rate_of_evictions_of_a_workload_is_limited():
     args = limits(objectLimiters={"workload": {"duration": "60s", "maxMigrating": 2}})
     pods = [pod("a"), pod("b")]
@@ -242,6 +288,17 @@ def test_the_rate_of_evictions_of_a_workload_is_limited():
     (verdict,) = arbitrate(found, args=args, now=NOW + 40)
     assert (verdict.reason, verdict.wake_at) == (MigrationReason.OBJECT_LIMITER, NOW + 60)
     assert verdicts(found, args, now=NOW + 61) == {"a": None}
+
+
+def test_a_job_waits_until_enough_evictions_have_left_the_window():
+    args = limits(objectLimiters={"workload": {"duration": "60s", "maxMigrating": 2}})
+    gone = [job(f"g{at_}", of=f"gone{at_}", evicted=at_, phase="Succeeded") for at_ in (30, 0, 10)]
+    (verdict,) = arbitrate(view([*gone, job("a")], [pod("a")], replicas={"web": 4}), args=args, now=NOW + 40)
+    assert verdict.wake_at == NOW + 70
+    started = [job("b", passed=True), job("c", passed=True)]
+    pods = [pod(each) for each in "abc"]
+    (verdict,) = arbitrate(view([*started, job("a")], pods, replicas={"web": 4}), args=args, now=NOW)
+    assert (verdict.reason, verdict.wake_at) == (MigrationReason.OBJECT_LIMITER, NEVER)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra.engine.migration.limits import is_unavailable, workload_limit
+from dra.engine.migration.limits import workload_limit
+from dra.engine.migration.pod_index import is_unavailable
 from tests.dra.engine.migration.examples import pod
 
 

@@ -55,6 +55,16 @@ def ranked(first, second):
             {"spec": {"priority": 9500}},
             id="class-by-label",
         ),
+        pytest.param(
+            {"status": {"qosClass": "BestEffort"}, "spec": {"priority": 9}},
+            {"spec": {"priority": 7500}},
+            id="best-effort-is-batch-by-default",
+        ),
+        pytest.param(
+            {"status": {"qosClass": "Burstable"}, "labels": {"koordinator.sh/qosClass": "BE"}, "spec": {"priority": 9}},
+            {"status": {"qosClass": "Burstable"}},
+            id="class-by-qos-label",
+        ),
         pytest.param({"spec": {"priority": 1}}, {"spec": {"priority": 2}}, id="lower-priority"),
         pytest.param({"status": {"qosClass": "BestEffort"}}, {"status": {"qosClass": "Burstable"}}, id="best-effort"),
         pytest.param({"status": {"qosClass": "Burstable"}}, {"status": {"qosClass": "Guaranteed"}}, id="burstable"),
@@ -93,3 +103,10 @@ def test_a_job_that_was_created_later_goes_first_among_jobs_for_equal_pods():
     alike = pod("a")
     candidates = [Candidate(job=job(f"j{created}", of="a", created=created), pod=alike) for created in (0, 5, 3)]
     assert names(candidates) == ["j5", "j3", "j0"]
+
+
+def test_a_job_that_was_created_later_goes_first_among_jobs_for_pods_of_equal_rank():
+    candidates = [Candidate(job=job(name, created=created), pod=pod(name)) for name, created in (("a", 0), ("b", 5))]
+    assert names(candidates) == ["b", "a"]
+    alike = [Candidate(job=job(name), pod=pod(name)) for name in "ba"]
+    assert names(alike) == ["a", "b"]

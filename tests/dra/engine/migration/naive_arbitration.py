@@ -1,0 +1,202 @@
+"""Arbitration as its rules read: each job counts everything from the objects anew; the oracle of the tests.
+
+Quadratic, and without an index. Which pods may be evicted at all is asked of the engine, which has tables of its own.
+"""
+
+from dra.api.migration.model import EvictionPolicy, MigrationMode
+from dra.engine.migration import evictability
+from dra.engine.migration.budgets import Budgets
+from dra.engine.migration.limits import workload_limit
+from dra.engine.migration.order import evict_first_key
+from dra.engine.migration.reasons import MigrationReason as Reason
+
+PASSED = "descheduler.koordinator.sh/passed-arbitration"
+WORKLOAD = "reserve.dra/migrated-workload"
+FORBIDDEN = Reason.FORBIDDEN_MIGRATE_POD
+
+
+def arbitrate(view, pods, *, args, now):
+    """Return pairs of a job's name and the reason for which the job may not begin (None: passes), in their order."""
+    begun = [each for each in view.jobs if is_unfinished(each) and has_begun(each)]
+    verdicts = []
+    for job, pod in in_order(view, pods, begun):
+        reason = refusal(view, pods, job, pod, args) or wait(view, pods, begun, job, pod, args=args, now=now)
+        verdicts.append((job.metadata.name, reason))
+        if reason is None:
+            begun.append(job)
+    return verdicts
+
+
+def is_unfinished(job):
+    return job.status.phase in ("Pending", "Running")
+
+
+def has_begun(job):
+    return job.status.phase == "Running" or job.metadata.annotations.get(PASSED) == "true"
+
+
+def pod_of(job, pods):
+    given = job.spec.pod_ref
+    named = (each for each in pods if each.metadata.key == (given.namespace, given.name))
+    return next((each for each in named if given.uid in ("", each.metadata.uid)), None)
+
+
+def controller(pod):
+    return next((each for each in pod.metadata.owner_references or () if each.controller), None)
+
+
+def workload_of(job, pods):
+    pod = pod_of(job, pods)
+    if pod is None:
+        return job.metadata.annotations.get(WORKLOAD)
+    return owner.uid if (owner := controller(pod)) else None
+
+
+def created(job):
+    return job.metadata.creation_timestamp.timestamp()
+
+
+def in_order(view, pods, begun):
+    """Sort several times, as Koordinator does: each sort is stable and counts more than the one before."""
+    waiting = [each for each in view.jobs if is_unfinished(each) and not has_begun(each) and not each.spec.paused]
+    found = [(job, pod) for job in waiting if (pod := pod_of(job, pods)) is not None]
+    found.sort(key=lambda each: (each[1].metadata.key, each[0].metadata.name))
+    found.sort(key=lambda each: -created(each[0]))
+    found.sort(key=lambda each: evict_first_key(each[1]))
+    groups = [uid if (uid := batch_job(pod)) else job.metadata.uid for job, pod in found]
+    ranks = sorted(range(len(found)), key=lambda rank: groups.index(groups[rank]))
+    migrating = [workload_of(each, pods) for each in begun]
+    ranks.sort(key=lambda rank: -migrating.count(groups[rank]))
+    return [found[rank] for rank in ranks]
+
+
+def batch_job(pod):
+    owner = controller(pod)
+    return owner.uid if owner is not None and owner.kind == "Job" else None
+
+
+def refusal(view, pods, job, pod, args):
+    rivals = [each for each in view.jobs if is_unfinished(each) and pod_of(each, pods) is pod]
+    first = min(rivals, key=lambda each: (not has_begun(each), created(each), each.metadata.name))
+    mode = job.spec.mode or args.default_job_mode
+    if first is not job or evictability.refusal(pod, args=args, mode=mode):
+        return FORBIDDEN
+    if policy_of(job, args) == EvictionPolicy.EVICTION and protected(pod) and len(covering(view, pod)) > 1:
+        return FORBIDDEN
+    owner = controller(pod)
+    by_person = "koordinator.sh/job-created-by" not in job.metadata.annotations
+    is_free = args.skip_check_expected_replicas or "descheduler.alpha.kubernetes.io/evict" in (
+        pod.metadata.annotations or {}
+    )
+    if owner is None or is_free or (by_person and mode is MigrationMode.RESERVATION_FIRST):
+        return None
+    replicas = replicas_of(view, pods, owner.uid)
+    given = (args.max_migrating_per_workload, args.max_unavailable_per_workload)
+    return FORBIDDEN if replicas in (1, *(workload_limit(replicas, each) for each in given)) else None
+
+
+def wait(view, pods, begun, job, pod, *, args, now):
+    there = {each.metadata.uid: each for other in begun if (each := pod_of(other, pods)) is not None}
+    away = [each for each in there.values() if each.spec.node_name == pod.spec.node_name]
+    same_namespace = [each for each in begun if each.spec.pod_ref.namespace == pod.metadata.namespace]
+    if is_reached(len(begun), args.max_migrating_globally):
+        return Reason.MAX_MIGRATING_GLOBALLY
+    if pod.spec.node_name and is_reached(len(away), args.max_migrating_per_node):
+        return Reason.MAX_MIGRATING_PER_NODE
+    if is_reached(len(same_namespace), args.max_migrating_per_namespace):
+        return Reason.MAX_MIGRATING_PER_NAMESPACE
+    reason = workload_wait(view, pods, begun, pod, args=args, now=now) if controller(pod) is not None else None
+    return reason or budget_wait(view, job, pod, there.values(), args)
+
+
+def workload_wait(view, pods, begun, pod, *, args, now):
+    workload = controller(pod).uid
+    replicas = replicas_of(view, pods, workload)
+    mine = [each for each in begun if workload_of(each, pods) == workload]
+    if len(mine) >= workload_limit(replicas, args.max_migrating_per_workload):
+        return Reason.MAX_MIGRATING_PER_WORKLOAD
+    if not pod.spec.node_name:
+        return None
+    migrating = [pod_of(each, pods) for each in mine]
+    others = [each for each in members(pods, workload) if each is not pod]
+    unavailable = [each for each in others if not serves(each) or each in migrating]
+    if len(unavailable) >= workload_limit(replicas, args.max_unavailable_per_workload):
+        return Reason.MAX_UNAVAILABLE_PER_WORKLOAD
+    return Reason.OBJECT_LIMITER if is_rate_reached(view, pods, begun, workload, args=args, now=now) else None
+
+
+def is_reached(count, limit):
+    return bool(limit) and count >= limit
+
+
+def members(pods, workload):
+    return [each for each in pods if not each.terminal and (owner := controller(each)) and owner.uid == workload]
+
+
+def replicas_of(view, pods, workload):
+    return view.replicas.get(workload, len(members(pods, workload)))
+
+
+def ready(pod):
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions or ())
+
+
+def serves(pod):
+    return ready(pod) and not pod.metadata.deleting
+
+
+def evicted_at(job):
+    found = job.status.condition("Eviction")
+    return found.last_transition_time.timestamp() if found is not None and found.status == "True" else None
+
+
+def is_rate_reached(view, pods, begun, workload, *, args, now):
+    limiter = args.object_limiters.workload
+    if not limiter.duration:
+        return False
+    start = now - limiter.duration / 10**9
+    of_workload = [each for each in view.jobs if workload_of(each, pods) == workload]
+    recent = [at for each in of_workload if (at := evicted_at(each)) is not None and at > start]
+    to_evict = [each for each in begun if workload_of(each, pods) == workload and evicted_at(each) is None]
+    placed = [each for each in to_evict if (pod := pod_of(each, pods)) is None or pod.spec.node_name]
+    given = limiter.max_migrating if limiter.max_migrating is not None else args.max_migrating_per_workload
+    return len(recent) + len(placed) >= workload_limit(replicas_of(view, pods, workload), given)
+
+
+def policy_of(job, args):
+    return job.metadata.labels.get("koordinator.sh/evict-policy") or args.eviction_policy
+
+
+def protected(pod):
+    return pod.status.phase == "Running" and not pod.metadata.deleting
+
+
+def covering(view, pod):
+    return [each for each in view.disruption_budgets if each.covers(pod.metadata)]
+
+
+def asks(budget, pod):
+    """Return whether the eviction API asks a PodDisruptionBudget."""
+    status = budget.status
+    unhealthy_pass = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    unhealthy_pass |= status.current_healthy >= status.desired_healthy > 0
+    return protected(pod) and (ready(pod) or not unhealthy_pass)
+
+
+def budget_wait(view, job, pod, migrating, args):
+    policy = policy_of(job, args)
+    for budget in covering(view, pod) if policy == EvictionPolicy.EVICTION else ():
+        recorded = budget.status.disrupted_pods
+        used = [each for each in migrating if budget in covering(view, each) and asks(budget, each)]
+        used = [each for each in used if each.metadata.name not in recorded]
+        is_stale = budget.metadata.generation > budget.status.observed_generation
+        if asks(budget, pod) and (is_stale or budget.status.disruptions_allowed <= len(used)):
+            return Reason.POD_DISRUPTION_BUDGET
+    if policy != EvictionPolicy.SOFT_EVICTION:
+        for unavailable in view.unavailable_budgets:
+            only = Budgets((), (unavailable,))
+            for each in migrating:
+                only.add(each)
+            if only.unavailable_refusal(pod, EvictionPolicy(policy)) is not None:
+                return Reason.POD_UNAVAILABLE_BUDGET
+    return None
