@@ -26,7 +26,7 @@ from tests.controller.extender.authority import SERVER, Authority
 from tests.scenarios import installation, planes
 from tests.scenarios.api import Api
 from tests.scenarios.eventually import eventually
-from tests.scenarios.resources import PODS, RESERVATIONS
+from tests.scenarios.resources import DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, PODS, RESERVATIONS
 from tests.scenarios.target import Mode, Place, Target
 
 ADMIN: Final = "admin.kubeconfig"
@@ -296,3 +296,13 @@ async def emptied(api: Api, reserving: Process) -> AsyncIterator[Api]:
         return not await api.all(PODS, namespace="default") and not await api.all(RESERVATIONS)
 
     await eventually(gone, saying="nothing is left of the test")
+
+
+@pytest.fixture
+async def migrating(emptied: Api, descheduling: Process) -> AsyncIterator[Api]:
+    """The API, without jobs and budgets at the end."""
+    assert descheduling.alive
+    yield emptied
+    for each in await emptied.all(POD_MIGRATION_JOBS):
+        await emptied.delete(POD_MIGRATION_JOBS, each["metadata"]["name"])
+    await emptied.delete_collection(DISRUPTION_BUDGETS, namespace="default")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from tests.cluster.kubectl import kubectl
-from tests.cluster.processes import Process
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.reservations.migrations import (
@@ -25,16 +22,6 @@ from tests.scenarios.resources import DISRUPTION_BUDGETS, NODES, POD_MIGRATION_J
 from tests.scenarios.target import Target
 
 COLUMNS = ["NAME", "PHASE", "STATUS", "AGE", "NODE", "RESERVATION", "PODNAMESPACE", "POD", "NEWPOD", "TTL"]
-
-
-@pytest.fixture
-async def migrating(emptied: Api, descheduling: Process) -> AsyncIterator[Api]:
-    """The API, without jobs and budgets at the end."""
-    assert descheduling.alive
-    yield emptied
-    for each in await emptied.all(POD_MIGRATION_JOBS):
-        await emptied.delete(POD_MIGRATION_JOBS, each["metadata"]["name"])
-    await emptied.delete_collection(DISRUPTION_BUDGETS, namespace="default")
 
 
 async def test_01_the_demo_moves_a_pod_into_the_room_that_was_held(migrating: Api, target: Target) -> None:

@@ -1,0 +1,157 @@
+"""Migrations of pods with devices: new ones are held before the pod leaves, as the watch histories of claims show."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import pytest
+
+from tests.scenarios import objects
+from tests.scenarios.api import Api, Json
+from tests.scenarios.claims import allocated, entries, revision
+from tests.scenarios.eventually import eventually
+from tests.scenarios.history import WatchHistory
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, pods_of, ready_pods
+from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, PODS, RESERVATIONS
+
+KINDS: Final = ("gpu", "cpu")
+"""Kinds of devices, each with a driver and a class."""
+
+OFFERING: Final = ("node-0", "node-1")
+
+
+@pytest.fixture
+async def offered(migrating: Api, namespace: Namespace) -> AsyncIterator[Namespace]:
+    """A namespace with a device of each kind on two nodes, and a template for a claim of each kind."""
+    assert migrating is namespace.api
+    for kind in KINDS:
+        driver = f"{kind}.{namespace.name}.scenario.dra"
+        await namespace.create(objects.device_class(driver, driver=driver))
+        for node in OFFERING:
+            name = f"{namespace.name}-{kind}-{node}"
+            await namespace.create(objects.resource_slice(name, driver=driver, devices=[f"{kind}-0"], node=node))
+        await namespace.create(objects.claim_template(kind, device_class=driver))
+    yield namespace
+    for each in await namespace.all(DEPLOYMENTS):
+        await namespace.delete(DEPLOYMENTS, each["metadata"]["name"])
+    await eventually(lambda: _no_pods(namespace), saying="the pods have ended")
+
+
+async def test_devices_are_held_on_the_new_node_before_the_pod_leaves(offered: Namespace) -> None:
+    """A pod with a GPU and an exclusive CPU is never without: each claim is used by a pod, or held for the next one."""
+    claims = [{"name": kind, "resourceClaimTemplateName": kind} for kind in KINDS]
+    old = await runs(offered, "train", resourceClaims=claims)
+    before = await claims_of(offered, old)
+    assert before.keys() == set(KINDS)
+
+    async with AsyncExitStack() as stack:
+        seen = [
+            await stack.enter_async_context(WatchHistory(offered.api, resource, namespace=offered.name))
+            for resource in (CLAIMS, PODS)
+        ]
+        await offered.api.create(migration("moves", old))
+        job = await ended(offered.api, "moves")
+        assert outcome(job) == ("Succeeded", ""), job["status"]
+        (new,) = await ready_pods(offered.api, "train", 1, namespace=offered.name)
+        await eventually(
+            lambda: offered.all(CLAIMS), until=lambda found: len(found) == len(KINDS), saying="the old claims are gone"
+        )
+    assert new["spec"]["nodeName"] == job["status"]["nodeName"] != old["spec"]["nodeName"]
+    after = await claims_of(offered, new)
+    assert after.keys() == set(KINDS)
+
+    told = list(moments(*seen))
+    reference = job["spec"]["reservationOptions"]["reservationRef"]
+    placeholder = seen[1].only(f"reservation-{reference['uid']}")
+    holders = {reference["uid"], *placeholder.by_object()}
+    evicted = next(state for state in told if leaving(state.get(uid_of(old))))
+    for kind in KINDS:
+        held, given = evicted[uid_of(after[kind])], evicted[uid_of(before[kind])]
+        assert held["status"]["allocation"] == after[kind]["status"]["allocation"]
+        assert entries(held)
+        assert holders >= {each["uid"] for each in entries(held)}
+        assert pools(held).isdisjoint(pools(given))
+        assert [each["uid"] for each in entries(given)] == [uid_of(old)]
+    users = {uid_of(old), uid_of(new), *holders}
+    for state in told[len(before) + 1 :]:  # the first ones are what was there when the history began
+        if uid_of(old) in state:
+            assert all(used_by(state[uid_of(each)], {uid_of(old)}) for each in before.values())
+        for kind in KINDS:
+            found = [state[uid] for uid in (uid_of(before[kind]), uid_of(after[kind])) if uid in state]
+            assert any(used_by(claim, users) for claim in found), f"{kind}: neither used nor held: {found}"
+
+
+async def test_a_claim_by_name_keeps_its_pod_where_its_devices_are(offered: Namespace) -> None:
+    await offered.create(objects.claim("mine", device_class=f"gpu.{offered.name}.scenario.dra"))
+    pod = await runs(offered, "named", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    await offered.api.create(migration("pinned", pod))
+    job = await ended(offered.api, "pinned")
+    assert outcome(job) == ("Failed", "ForbiddenMigratePod")
+    said = f"claim {offered.name}/mine is allocated on node {pod['spec']['nodeName']}, and no other node can use"
+    assert said in job["status"]["message"]
+    assert await offered.api.all(RESERVATIONS) == []
+    (same,) = await pods_of(offered.api, "named", namespace=offered.name)
+    assert uid_of(same) == uid_of(pod)
+
+
+async def test_a_claim_by_name_whose_devices_other_nodes_reach_does_not_keep_its_pod(offered: Namespace) -> None:
+    of = await offered.offer_devices(1)
+    await offered.create(objects.claim("shared", device_class=of))
+    pod = await runs(offered, "named", resourceClaims=[{"name": "device", "resourceClaimName": "shared"}])
+    async with offered.history("shared") as history:
+        await offered.api.create(migration("reaches", pod))
+        job = await ended(offered.api, "reaches")
+    assert outcome(job) == ("Succeeded", ""), job["status"]
+    assert job["status"]["nodeName"] != pod["spec"]["nodeName"]
+    assert all(allocated(each.object) and entries(each.object) for each in history.versions)
+
+
+async def runs(namespace: Namespace, name: str, **spec: Any) -> Json:
+    """Return the one pod of a new Deployment, once it is ready."""
+    await namespace.create(deployment(name, replicas=1, **spec))
+    (pod,) = await ready_pods(namespace.api, name, 1, namespace=namespace.name)
+    return pod
+
+
+async def claims_of(namespace: Namespace, pod: Json) -> dict[str, Json]:
+    """Return the claims of a pod, by their names in its spec."""
+    return {
+        each["name"]: await namespace.get(CLAIMS, each["resourceClaimName"])
+        for each in pod["status"]["resourceClaimStatuses"]
+    }
+
+
+def moments(*histories: WatchHistory) -> Iterator[dict[str, Json]]:
+    """Yield all objects as each write left them, by uid; from the moment of the first write on."""
+    versions = [version for each in histories for version in each.versions]
+    state: dict[str, Json] = {}
+    for version in sorted(versions, key=lambda each: int(revision(each.object))):
+        if version.change == "DELETED":
+            state.pop(uid_of(version.object), None)
+        else:
+            state[uid_of(version.object)] = version.object
+        yield dict(state)
+
+
+def leaving(pod: Json | None) -> bool:
+    return pod is not None and "deletionTimestamp" in pod["metadata"]
+
+
+def used_by(claim: Json, users: set[str]) -> bool:
+    """Tell whether a claim has devices that a pod uses, or that a Reservation holds."""
+    return allocated(claim) and any(each["uid"] in users for each in entries(claim))
+
+
+def uid_of(obj: Json) -> str:
+    return str(obj["metadata"]["uid"])
+
+
+def pools(claim: Json) -> set[str]:
+    return {each["pool"] for each in claim["status"]["allocation"]["devices"]["results"]}
+
+
+async def _no_pods(namespace: Namespace) -> bool:
+    return not await namespace.all(PODS)
