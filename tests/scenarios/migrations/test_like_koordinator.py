@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,7 +53,10 @@ def test_the_objects_are_those_that_koordinator_leaves(
     before, after = outcome(theirs), outcome(found)
     decided = OTHER_OUTCOMES.get(case)
     expected = before | (decided.ours if decided else {})
-    assert after == expected
+    unexpected = {
+        stage: text for stage, text in after.items() if not re.fullmatch(expected.get(stage, "nothing"), text)
+    }
+    assert unexpected == {}, expected
     if decided is not None:
         assert {stage for stage in before if before[stage] != after[stage]} == set(decided.ours)
         return

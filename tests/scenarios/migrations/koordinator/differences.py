@@ -42,7 +42,7 @@ class OtherOutcome:
     row: str
     """First column of the row in KEP-notes.md."""
     ours: dict[str, str] = field(default_factory=dict)
-    """Our outcome by stage, of the stages that differ."""
+    """Our outcome by stage, of the stages that differ, as a pattern."""
 
 
 OTHER_OUTCOMES: Final[dict[str, OtherOutcome]] = {
@@ -81,7 +81,8 @@ OTHER_OUTCOMES: Final[dict[str, OtherOutcome]] = {
         row=BUDGETS,
         ours={
             "the budget allows 0": "JOB Pending/PodDisruptionBudget, POD Running",
-            "end": "JOB Failed/MissingPod, POD deleted and replaced",
+            # The first of the two that the descheduler sees: the pod is terminating, or gone.
+            "end": "JOB Failed/(ForbiddenMigratePod|MissingPod), POD deleted and replaced",
         },
     ),
     "eviction-cost-as-label": OtherOutcome(row=COST, ours={"end": FORBIDDEN}),
