@@ -5,7 +5,7 @@ import logging
 from typing import Final
 
 from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
-from controller.migration.evictor import Evictor
+from controller.migration.evictor import EvictionPace, Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.job_cache import JobCache
 from controller.migration.loop import MigrationLoop
@@ -65,7 +65,8 @@ class Descheduler:
             informers=self._informers,
             evictor=Evictor(
                 client,
-                limiter=RateLimiter(args.evict_qps, args.evict_burst, clock=clock),
+                cache=self.cache,
+                pace=EvictionPace(args.evict_qps, args.evict_burst),
                 recorder=self._recorder,
                 metrics=self.metrics,
                 clock=clock,

@@ -7,11 +7,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from controller.leadership import Leadership
-from controller.migration.job_cache import LiveReads
+from controller.migration.job_cache import JobCache, LiveReads
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
@@ -19,10 +20,9 @@ from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.view import MigrationPod
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
+from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
-from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
 from dra.model.claims import ResourceClaim
 from dra.model.event_type import EventType
@@ -30,6 +30,11 @@ from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject
 
 ACTION: Final = "Migrate"
 INITIATOR: Final = "dra-reserve-descheduler"
+
+RECHECK_SECONDS: Final = 1.0
+"""Seconds until an eviction is decided again whose last look did not show what the decision read."""
+
+_CLIENT_ERRORS: Final = range(400, 500)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -41,59 +46,93 @@ class LookedAtPod(NamedTuple):
     content: dict[str, Any]
 
 
+class EvictionPace:
+    """The times at which evictions may happen, in a row: nothing waits in a worker for its turn."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._tolerance = (burst - 1) * self._interval
+        self._free_at: Instant = 0.0
+        """When an eviction may happen if none before it is in a burst."""
+
+    def next_turn(self, now: Instant) -> Instant:
+        """Take the next turn, and return its time: now, or later."""
+        free_at = max(self._free_at, now)
+        self._free_at = free_at + self._interval
+        return max(now, free_at - self._tolerance)
+
+
 class Evictor:
     """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
         self,
         client: Client,
         *,
-        limiter: RateLimiter,
+        cache: JobCache,
+        pace: EvictionPace,
         recorder: EventRecorder,
         metrics: DeschedulerMetrics,
         clock: Clock,
         leadership: Leadership,
     ) -> None:
-        """Create the evictor; `limiter` limits the evictions per second."""
+        """Create the evictor; `pace` limits the evictions per second."""
         self._client = client
-        self._limiter = limiter
+        self._cache = cache
+        self._pace = pace
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
 
-    async def evict(self, action: EvictPod, live: LiveReads) -> None:
+    async def evict(self, action: EvictPod, live: LiveReads) -> Instant | None:
         """Request one eviction and record the outcome in `live`. Raises ApiError if the outcome is unknown.
 
-        Records nothing if the last look shows another state than the decision read: the caller decides again.
+        Returns None once the outcome is recorded, and the job can be decided on at once; otherwise when to decide
+        again: the eviction's turn has not come, or the watch has to show first what the last look showed.
         """
-        await self._limiter.acquire()
+        now = self._clock.now()
+        if live.eviction_turn is None:
+            live.eviction_turn = self._pace.next_turn(now)
+        if now < live.eviction_turn:
+            return live.eviction_turn
+        live.eviction_turn = None
         found = await self.look_at_pod(action.key)
         if found is None or found.pod.metadata.uid != action.uid:
             live.pod_gone, live.pod, live.pod_template = found is None, None, None
+        if found is None or found.pod.metadata.uid != action.uid or found.pod.metadata.deleting:
             live.evicted = action.uid
-            return
-        if found.pod.metadata.deleting:
-            live.evicted = action.uid
-            return
+            return None
+        live.pod_template = template_of(found.content)
         if action.reservation and not await self._is_held(action, found, live):
-            return
+            return now + RECHECK_SECONDS
+        return await self._request_and_record(action, found.pod, live)
+
+    async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant | None:
+        """Request an eviction; return what `evict` returns."""
+        recheck_at = self._clock.now() + RECHECK_SECONDS
+        is_soft = action.policy is EvictionPolicy.SOFT_EVICTION
+        if is_soft and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None:
+            return recheck_at
         try:
             await self._request(action)
         except (NotFound, Conflict) as error:
             _log.info("pod %s/%s: gone before its eviction: %s", *action.key, error.message)
-        except (TooManyRequests, Forbidden, Invalid) as error:
+            return recheck_at
+        except ApiError as error:
+            refused = error.status in _CLIENT_ERRORS and not isinstance(error, Unauthorized)
+            self._metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
+            if not refused:
+                raise
             live.evict_error, live.evict_failed_at = error.message or error.reason, self._clock.wall().timestamp()
-            self._metrics.evictions.labels(action.policy.value, "refused").inc()
-        except ApiError:
-            self._metrics.evictions.labels(action.policy.value, "unknown").inc()
-            raise
-        else:
-            live.evict_error = ""
-            if action.policy is not EvictionPolicy.SOFT_EVICTION:
-                live.evicted = action.uid
-            self._metrics.evictions.labels(action.policy.value, "granted").inc()
-            self._record_event(action, found.pod)
+            return None
+        self._metrics.evictions.labels(action.policy.value, "granted").inc()
+        self._record_event(action, pod)
+        live.evict_error = ""
+        if is_soft:  # the watch shows the annotation, which another component may take away again
+            return recheck_at
+        live.evicted = action.uid
+        return None
 
     async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
         """Return a pod as the API server has it now; None if no pod has the name."""
@@ -132,6 +171,7 @@ class Evictor:
     async def _look_at_reservation(self, name: str) -> Reservation | None:
         try:
             found = await self._client.get(RESERVATIONS, ("", name), UnstructuredObject)
+            self._cache.observe_reservation(found)
             return parse_reservation(found.content)
         except (NotFound, MalformedReservationError):
             return None
@@ -196,6 +236,12 @@ class Evictor:
 
     def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
+
+
+def template_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata and the spec of a pod, without the bookkeeping of field managers."""
+    metadata = {key: value for key, value in content["metadata"].items() if key != "managedFields"}
+    return {"metadata": metadata, "spec": content.get("spec")}
 
 
 def _delete_options(given: Mapping[str, Any]) -> tuple[int | None, str | None]:

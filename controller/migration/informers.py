@@ -57,14 +57,16 @@ class MigrationInformers(Informers):
         """Create the informers; `on_change` is called after each batch of events."""
         self._client = client
         self._cache = cache
+        self._on_change = on_change
         super().__init__(
             Reflector(
                 client,
                 POD_MIGRATION_JOBS,
                 UnstructuredObject,
                 handler=EventHandlerFuncs(
-                    on_upsert=cache.observe_job,
+                    on_upsert=cache.watch_job,
                     on_delete=lambda found: cache.forget_job(found.metadata.uid),
+                    on_sync=lambda listed: cache.jobs_listed(listed.resource_version),
                     on_batch_end=on_change,
                 ),
                 clock=clock,
@@ -74,8 +76,9 @@ class MigrationInformers(Informers):
                 RESERVATIONS,
                 UnstructuredObject,
                 handler=EventHandlerFuncs(
-                    on_upsert=cache.observe_reservation,
+                    on_upsert=cache.watch_reservation,
                     on_delete=lambda found: cache.forget_reservation(found.metadata.name, found.metadata.uid),
+                    on_sync=lambda listed: cache.reservations_listed(listed.resource_version),
                     on_batch_end=on_change,
                 ),
                 clock=clock,
@@ -119,6 +122,7 @@ class MigrationInformers(Informers):
     def _budgets_gone(self, budgets: Iterable[PodUnavailableBudget]) -> None:
         for each in budgets:
             self._cache.forget_unavailable_budget(each)
+        self._on_change()
 
     def _budgets_settled(self, unknown: str) -> None:
         if not unknown:

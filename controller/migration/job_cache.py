@@ -7,6 +7,7 @@ lists, and such an object must not stay.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -17,18 +18,22 @@ from dra.api.migration.model import (
     PodMigrationJob,
     parse_pod_migration_job,
 )
+from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
-from dra.engine.instants import Instant, WallTime
+from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration.arbitration import ArbitrationView
-from dra.engine.migration.decide import ENDED_PHASES
+from dra.engine.migration.decide import ENDED_PHASES, has_passed_arbitration
 from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
-from dra.model.resource_versions import is_newer
+from dra.model.resource_versions import is_newer, list_covers
 
 LIVE_POD_SECONDS: Final = 60.0
 """Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
+
+TOMBSTONES_MAX: Final = 10_000
+"""Maximum number of remembered deleted objects: the answer to a write may arrive after the watch showed a deletion."""
 
 
 class CachedJob(msgspec.Struct, frozen=True, gc=False):
@@ -49,11 +54,14 @@ class LiveReads(msgspec.Struct, gc=False):
     claims: tuple[ClaimReach, ...] = ()
     reservation_gone: bool = False
     bound_pod: MigrationPod | None = None
+    bound_pod_read_at: Instant = 0.0
     bound_pod_gone: bool = False
     create_error: str = ""
     evict_error: str = ""
     evict_failed_at: WallTime = 0.0
     evicted: Uid = Uid("")
+    eviction_turn: Instant | None = None
+    """When the next eviction may happen, by the limit on evictions per second; None if none is planned."""
 
 
 class JobCache:
@@ -73,8 +81,15 @@ class JobCache:
         self._by_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
         self._by_reservation: defaultdict[str, set[Uid]] = defaultdict(set)
         self._by_bound_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
-        self._bound_pods: dict[Uid, Key] = {}
-        """Job → key in `_by_bound_pod`."""
+        self._bound_pods: dict[Uid, ObjectReference] = {}
+        """Job → the pod in its Reservation, whose key is in `_by_bound_pod`."""
+        self._waiting: set[Uid] = set()
+        """Jobs that wait for arbitration."""
+        self._unwatched_jobs: set[Uid] = set()
+        self._unwatched_reservations: set[str] = set()
+        """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
+        self._gone: dict[Uid, None] = {}
+        """Jobs and Reservations that are certainly deleted, the latest ones."""
 
     # Jobs
 
@@ -88,15 +103,32 @@ class JobCache:
         return None if found is None else found.job
 
     def live(self, uid: Uid) -> LiveReads:
-        """Return what live reads showed for a job."""
+        """Return what live reads showed for a job; nothing is kept for a job that has ended or is gone."""
         found = self._live.get(uid)
         if found is None:
-            found = self._live[uid] = LiveReads()
+            found = LiveReads()
+            job = self.job(uid)
+            if job is not None and job.status.phase not in ENDED_PHASES:
+                self._live[uid] = found
         return found
 
+    def watch_job(self, obj: UnstructuredObject) -> None:
+        """Record a job from the watch."""
+        self.observe_job(obj)
+        self._unwatched_jobs.discard(obj.metadata.uid)
+
+    def jobs_listed(self, version: str) -> None:
+        """Remove the jobs that the watch has not shown up to the version of its list."""
+        for uid in sorted(self._unwatched_jobs):
+            job = self.job(uid)
+            if job is not None and list_covers(version, job.metadata.resource_version):
+                self.forget_job(uid)
+
     def observe_job(self, obj: UnstructuredObject) -> None:
-        """Record a job from a watch, a read, or the response to a write; an older version is ignored."""
+        """Record a job from a read, or the response to a write; an older version, or a deleted job, is ignored."""
         uid = obj.metadata.uid
+        if uid in self._gone:
+            return
         before = self._jobs.get(uid)
         if before is not None and not is_newer(obj.metadata.resource_version, before.job.metadata.resource_version):
             return
@@ -106,7 +138,13 @@ class JobCache:
             found = CachedJob(unreadable_job(obj.content), parse_error=str(error))
         if before is not None:
             self._unindex(uid, before.job)
+        else:
+            self._unwatched_jobs.add(uid)
         self._jobs[uid] = found
+        if _is_waiting(found):
+            self._waiting.add(uid)
+        else:
+            self._waiting.discard(uid)
         self._by_pod[_pod_key(found.job)].add(uid)
         self._by_reservation[_reservation_name(found.job)].add(uid)
         self._index_bound_pod(uid)
@@ -117,6 +155,9 @@ class JobCache:
 
     def forget_job(self, uid: Uid) -> None:
         """Remove a job that is certainly deleted."""
+        self._bury(uid)
+        self._unwatched_jobs.discard(uid)
+        self._waiting.discard(uid)
         found = self._jobs.pop(uid, None)
         if found is None:
             return
@@ -129,32 +170,57 @@ class JobCache:
         _discard(self._by_pod, _pod_key(job), uid)
         _discard(self._by_reservation, _reservation_name(job), uid)
 
+    def _bury(self, uid: Uid) -> None:
+        self._gone[uid] = None
+        for oldest in tuple(islice(self._gone, max(0, len(self._gone) - TOMBSTONES_MAX))):
+            del self._gone[oldest]
+
     def _index_bound_pod(self, uid: Uid) -> None:
+        before = self._bound_pods.get(uid)
         self._drop_bound_pod(uid)
         found = self._jobs.get(uid)
-        key = None if found is None else self._find_bound_pod(found.job)
-        if key is not None:
-            self._bound_pods[uid] = key
-            self._by_bound_pod[key].add(uid)
+        reference = None if found is None else self._find_bound_pod(found.job)
+        if reference is not None:
+            self._bound_pods[uid] = reference
+            self._by_bound_pod[_key(reference)].add(uid)
+        if (live := self._live.get(uid)) is not None and _identity(before) != _identity(reference):
+            live.bound_pod, live.bound_pod_gone = None, False
 
     def _drop_bound_pod(self, uid: Uid) -> None:
-        if (key := self._bound_pods.pop(uid, None)) is not None:
-            _discard(self._by_bound_pod, key, uid)
+        if (reference := self._bound_pods.pop(uid, None)) is not None:
+            _discard(self._by_bound_pod, _key(reference), uid)
 
-    def _find_bound_pod(self, job: PodMigrationJob) -> Key | None:
+    def _find_bound_pod(self, job: PodMigrationJob) -> ObjectReference | None:
         if job.status.pod_ref is not None and job.status.pod_ref.name:
-            return (job.status.pod_ref.namespace, job.status.pod_ref.name)
+            return job.status.pod_ref
         reservation = self._reservations.get(_reservation_name(job))
-        owner = next(iter(reservation.status.current_owners), None) if reservation is not None else None
-        return None if owner is None else (owner.namespace, owner.name)
+        return next(iter(reservation.status.current_owners), None) if reservation is not None else None
 
     # Reservations
 
+    def has_reservation(self, name: str) -> bool:
+        """Return whether a Reservation exists that can be read."""
+        return name in self._reservations
+
+    def watch_reservation(self, obj: UnstructuredObject) -> None:
+        """Record a Reservation from the watch."""
+        self.observe_reservation(obj)
+        self._unwatched_reservations.discard(obj.metadata.name)
+
+    def reservations_listed(self, version: str) -> None:
+        """Remove the Reservations that the watch has not shown up to the version of its list."""
+        for name in sorted(self._unwatched_reservations):
+            found = self._reservations.get(name)
+            if found is not None and list_covers(version, found.metadata.resource_version):
+                self.forget_reservation(name, Uid(found.metadata.uid))
+
     def observe_reservation(self, obj: UnstructuredObject) -> None:
-        """Record a Reservation from a watch, a read, or the response to a write; an older version is ignored.
+        """Record a Reservation from a read, or the response to a write; an older version, or a deleted one, is ignored.
 
         A Reservation that cannot be read holds nothing that a job could rely on, and counts as absent.
         """
+        if obj.metadata.uid in self._gone:
+            return
         name = obj.metadata.name
         before = self._reservations.get(name)
         is_same = before is not None and before.metadata.uid == obj.metadata.uid
@@ -162,6 +228,8 @@ class JobCache:
             version = before.metadata.resource_version
             if obj.metadata.resource_version != version and not is_newer(obj.metadata.resource_version, version):
                 return
+        if not is_same:
+            self._unwatched_reservations.add(name)
         try:
             self._reservations[name] = parse_reservation(obj.content)
         except MalformedReservationError:
@@ -170,6 +238,8 @@ class JobCache:
 
     def forget_reservation(self, name: str, uid: Uid) -> None:
         """Remove a Reservation that is certainly deleted."""
+        self._bury(uid)
+        self._unwatched_reservations.discard(name)
         found = self._reservations.get(name)
         if found is not None and found.metadata.uid == uid:
             del self._reservations[name]
@@ -198,7 +268,7 @@ class JobCache:
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
             self.changed.add(uid)
-        self.arbitration_due = True
+        self._input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
         """Remove a pod that is certainly deleted."""
@@ -206,52 +276,76 @@ class JobCache:
         key = pod.metadata.key
         is_gone = self.pods.by_key(key) is None
         for uid in self._by_pod.get(key, ()):
-            self.live(uid).pod_gone = is_gone
+            live = self.live(uid)
+            live.pod_gone, live.pod = is_gone, None
             self.changed.add(uid)
         for uid in self._by_bound_pod.get(key, ()):
-            self.live(uid).bound_pod_gone = is_gone
+            if self._bound_pods[uid].uid == pod.metadata.uid:  # a StatefulSet gives a name again
+                live = self.live(uid)
+                live.bound_pod_gone, live.bound_pod = True, None
             self.changed.add(uid)
-        self.arbitration_due = True
+        self._input_changed()
+
+    def _input_changed(self) -> None:
+        """Note that arbitration may have another result; without a waiting job, events cost no arbitration."""
+        if self._waiting:
+            self.arbitration_due = True
 
     # Budgets
 
     def observe_disruption_budget(self, budget: PodDisruptionBudget) -> None:
         """Record a PodDisruptionBudget from the watch."""
         self.disruption_budgets[budget.metadata.key] = budget
-        self.arbitration_due = True
+        self._input_changed()
 
     def forget_disruption_budget(self, budget: PodDisruptionBudget) -> None:
         """Remove a PodDisruptionBudget that is deleted."""
         self.disruption_budgets.pop(budget.metadata.key, None)
-        self.arbitration_due = True
+        self._input_changed()
 
     def observe_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
         """Record a PodUnavailableBudget of OpenKruise."""
         self.unavailable_budgets[budget.metadata.key] = budget
-        self.arbitration_due = True
+        self._input_changed()
 
     def forget_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
         """Remove a PodUnavailableBudget of OpenKruise."""
         self.unavailable_budgets.pop(budget.metadata.key, None)
-        self.arbitration_due = True
+        self._input_changed()
 
     # Views
 
     def bound_pod_key(self, uid: Uid) -> Key | None:
         """Return the namespace and name of the pod in a job's Reservation; None if there is none."""
-        return self._bound_pods.get(uid)
+        reference = self._bound_pods.get(uid)
+        return None if reference is None else _key(reference)
 
-    def view(self, uid: Uid, *, now: Instant) -> JobView | None:
-        """Return everything that a decision about a job reads; None if the job is gone."""
+    def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
+        """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
+        live = self._live.get(uid)
+        if live is None:
+            return NEVER
+        if now >= live.pod_read_at + LIVE_POD_SECONDS:
+            live.pod = None
+        if now >= live.bound_pod_read_at + LIVE_POD_SECONDS:
+            live.bound_pod = None
+        reads = ((live.pod, live.pod_read_at), (live.bound_pod, live.bound_pod_read_at))
+        return min((at + LIVE_POD_SECONDS for pod, at in reads if pod is not None), default=NEVER)
+
+    def view(self, uid: Uid) -> JobView | None:
+        """Return everything that a decision about a job reads; None if the job is gone.
+
+        The watch may be behind: a pod with another uid than ``spec.podRef`` names counts once a live read has shown it.
+        """
         found = self._jobs.get(uid)
         if found is None:
             return None
         job, live = found.job, self._live.get(uid) or LiveReads()
         key = _pod_key(job)
-        pod = self.pods.by_key(key)
-        if pod is None and live.pod is not None and now < live.pod_read_at + LIVE_POD_SECONDS:
+        pod, wanted = self.pods.by_key(key), job.spec.pod_ref.uid
+        if pod is None or (wanted and pod.metadata.uid != wanted):
             pod = live.pod
-        bound_key = self._bound_pods.get(uid)
+        bound_key = self.bound_pod_key(uid)
         bound = None if bound_key is None else self.pods.by_key(bound_key)
         return JobView(
             job=job,
@@ -291,6 +385,21 @@ class JobCache:
             status = each.job.status
             found[(status.phase.value, status.reason if status.phase is not MigrationPhase.SUCCEEDED else "")] += 1
         return found
+
+
+def _key(reference: ObjectReference) -> Key:
+    return (reference.namespace, reference.name)
+
+
+def _identity(reference: ObjectReference | None) -> tuple[str, str, str] | None:
+    return None if reference is None else (reference.namespace, reference.name, reference.uid)
+
+
+def _is_waiting(found: CachedJob) -> bool:
+    job = found.job
+    if found.parse_error or job.metadata.deletion_timestamp is not None or job.spec.paused:
+        return False
+    return job.status.phase is MigrationPhase.PENDING and not has_passed_arbitration(job)
 
 
 def _pod_key(job: PodMigrationJob) -> Key:

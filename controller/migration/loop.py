@@ -8,12 +8,12 @@ import asyncio
 import logging
 import time
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
 from controller.leadership import Leadership
-from controller.migration.evictor import ACTION, Evictor
+from controller.migration.evictor import ACTION, Evictor, template_of
 from controller.migration.informers import MigrationInformers
 from controller.migration.job_cache import JobCache
 from controller.migration.metrics import DeschedulerMetrics
@@ -62,7 +62,10 @@ ARBITRATION_INTERVAL: Final = 0.5
 """Minimum seconds between two arbitrations."""
 
 RETRY_SECONDS: Final = 5.0
-"""Seconds until a verdict that the API server rejected is written again."""
+"""Seconds until a verdict that the API server rejected is written again, or a deletion that no watch has shown."""
+
+SCALE_CHECK_SECONDS: Final = 30.0
+"""Seconds until waiting jobs are arbitrated again though nothing changed: no watch shows that a workload is scaled."""
 
 MAX_SLEEP: Final = 600.0
 """Maximum seconds until a wall-clock deadline is checked again: the wall clock may jump."""
@@ -142,19 +145,25 @@ class MigrationLoop:
                 raise
             except ApiError as error:
                 _log.warning("arbitration failed, retrying: %s", error)
-                delay = ARBITRATION_INTERVAL
+                delay = RETRY_SECONDS
                 if error.is_outcome_unknown:  # a job that has passed must count before any other job passes
                     await asyncio.sleep(max(0.0, self._client.late_writes_until - self._clock.now()))
                     await self._informers.catch_up()
+            except Exception:  # noqa: BLE001 - jobs that have begun must go on
+                _log.exception("arbitration: internal error, retrying in %.0f s", RETRY_SECONDS)
+                delay = RETRY_SECONDS
             await asyncio.sleep(ARBITRATION_INTERVAL)
             try:
-                async with asyncio.timeout(None if delay == NEVER else max(delay, 0.0)):
+                async with asyncio.timeout(min(delay, MAX_SLEEP)):
                     await self._arbitration_wakeup.wait()
             except TimeoutError:
                 continue
 
     async def _arbitrate_once(self) -> float:
-        """Arbitrate once; return the seconds until a verdict may change by itself. Raises ApiError."""
+        """Arbitrate once; return the seconds until a verdict may change by itself. Raises ApiError.
+
+        Jobs that pass are written first: many others may wait. A verdict on an earlier state of a job is void.
+        """
         self._cache.arbitration_due = False
         view = self._cache.arbitration_view()
         workloads = arbitration.workloads_to_read(view)
@@ -166,11 +175,15 @@ class MigrationLoop:
         verdicts = arbitration.arbitrate(view, args=self._args, now=wall)
         self._metrics.arbitration_seconds.observe(time.perf_counter() - started)
         due = NEVER
-        for verdict in verdicts:
+        judged = {each.metadata.uid: each for each in view.jobs}
+        for verdict in sorted(verdicts, key=lambda each: each.outcome is not arbitration.Outcome.PASSED):
             due = min(due, verdict.wake_at)
+            if verdict.outcome is arbitration.Outcome.WAITING and workloads:
+                due = min(due, wall + SCALE_CHECK_SECONDS)  # no watch shows that a workload is scaled
             uid = Uid(verdict.uid)
             job = self._cache.job(uid)
-            if job is None or job.status.phase is not MigrationPhase.PENDING:
+            if job is not judged.get(uid) or job is None:
+                self._cache.arbitration_due = True
                 continue
             for action in arbitration.verdict_plan(job, verdict, now=wall).actions:
                 try:
@@ -212,29 +225,37 @@ class MigrationLoop:
     async def reconcile(self, uid: Uid) -> None:
         """Bring one job as far as the engine decides. Raises ApiError."""
         for _ in range(MAX_ROUNDS):
-            view = self._cache.view(uid, now=self._clock.now())
+            reread_at = self._cache.drop_old_reads(uid, now=self._clock.now())
+            view = self._cache.view(uid)
             if view is None:
                 return
             wall = self._clock.wall()
             plan = decide(view, args=self._args, now=wall.timestamp())
-            self._schedule(uid, plan.wake_at, wall=wall)
             if not plan.actions:
-                return
+                self._queue.add_at(uid, reread_at)
+            self._schedule(uid, plan.wake_at, wall=wall)
+            again = None
             for action in plan.actions:
                 try:
-                    await self._apply(uid, action)
+                    again = await self._apply(uid, action)
                 except Conflict:
                     await self._refresh(uid)
-                if isinstance(action, DeleteReservation | DeleteJob):
-                    return  # the watch will show the deletion
-        self._queue.add(uid)
+                    if self._cache.job(uid) is view.job:
+                        raise  # nobody was faster: the API server rejects the write itself
+            if again is not None:
+                self._queue.add_at(uid, again)
+            if again is not None or not plan.actions:
+                return
+        _log.warning("podmigrationjob with uid %s: %d decisions in a row, a pause follows", uid, MAX_ROUNDS)
+        self._queue.add_at(uid, self._clock.now() + RETRY_SECONDS)
 
     def _schedule(self, uid: Uid, wake_at: WallTime, *, wall: datetime) -> None:
-        if wake_at != NEVER:
+        if wake_at != NEVER and wake_at > wall.timestamp():
             delay = min(max(wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP)
             self._queue.add_at(uid, self._clock.now() + delay)
 
-    async def _apply(self, uid: Uid, action: MigrationAction) -> None:
+    async def _apply(self, uid: Uid, action: MigrationAction) -> Instant | None:
+        """Apply one action; return when to decide again if the watch has to show the effect. Raises ApiError."""
         match action:
             case PatchJob():
                 await self._patch(uid, action, subresource=None)
@@ -247,11 +268,14 @@ class MigrationLoop:
             case CreateReservation():
                 await self._create_reservation(uid, action)
             case EvictPod():
-                await self._evictor.evict(action, self._cache.live(uid))
+                return await self._evictor.evict(action, self._cache.live(uid))
             case DeleteReservation():
                 await self._delete_reservation(action)
+                return self._clock.now() + RETRY_SECONDS
             case DeleteJob():
                 await self._delete_job(uid)
+                return self._clock.now() + RETRY_SECONDS
+        return None
 
     async def _patch(self, uid: Uid, action: PatchJob | PatchJobStatus, *, subresource: str | None) -> None:
         before = self._cache.job(uid)
@@ -288,22 +312,28 @@ class MigrationLoop:
 
     async def _read_pod(self, uid: Uid, key: Key) -> None:
         """Read a pod live: the pod of the job, or the pod in the job's Reservation."""
+        before = self._cache.pods.by_key(key)
         found = await self._evictor.look_at_pod(key)
-        view = self._cache.view(uid, now=self._clock.now())
+        job = self._cache.job(uid)
+        is_own = job is not None and key == (job.spec.pod_ref.namespace, job.spec.pod_ref.name)
+        claims = await self._read_claims(found.pod) if found is not None and is_own else ()
+        if before is not None and found is not None and self._cache.pods.by_key(key) is None:
+            found = None  # the watch has shown the end of the pod meanwhile
+        view = self._cache.view(uid)
         if view is None:
             return
         live = self._cache.live(uid)
         if key == view.pod_key:
             live.pod_gone = found is None
             live.pod, live.pod_read_at = (None if found is None else found.pod), self._clock.now()
-            live.pod_template = None if found is None else _template(found.content)
-            live.claims = () if found is None else await self._read_claims(found.pod)
+            live.pod_template = None if found is None else template_of(found.content)
+            live.claims = claims
         if key == self._cache.bound_pod_key(uid):
             live.bound_pod_gone = found is None
-            live.bound_pod = None if found is None else found.pod
+            live.bound_pod, live.bound_pod_read_at = (None if found is None else found.pod), self._clock.now()
 
     async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
-        """Return the reach of the claims that a pod names; a Reservation generates claims from templates again."""
+        """Return the reach of the claims that a pod names; a Reservation has claims of its own from templates."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
         return tuple([await self._read_claim((pod.metadata.namespace, name)) for name in names])
 
@@ -319,11 +349,16 @@ class MigrationLoop:
             return ClaimReach(key=key)
         return ClaimReach(key=key, pinned_node=next(iter(names)), other_nodes=False)
 
-    async def _read_reservation(self, uid: Uid, name: str) -> None:
+    async def _read_reservation(self, uid: Uid, name: str) -> bool:
+        """Read a Reservation live; return whether one exists that cannot be decoded, which counts as absent."""
         try:
             self._cache.observe_reservation(await self._client.get(RESERVATIONS, ("", name), UnstructuredObject))
         except NotFound:
             self._cache.live(uid).reservation_gone = True
+            return False
+        is_malformed = not self._cache.has_reservation(name)
+        self._cache.live(uid).reservation_gone = is_malformed
+        return is_malformed
 
     async def _create_reservation(self, uid: Uid, action: CreateReservation) -> None:
         name = action.manifest["metadata"]["name"]
@@ -332,7 +367,9 @@ class MigrationLoop:
                 RESERVATIONS, action.manifest, model=UnstructuredObject, timeout_seconds=self._write_timeout()
             )
         except AlreadyExists:
-            await self._read_reservation(uid, name)
+            if await self._read_reservation(uid, name):
+                text = f'Reservation "{name}" exists already, and has fields that cannot be read'
+                self._cache.live(uid).create_error = text
             return
         except ApiError as error:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
@@ -372,8 +409,10 @@ class MigrationLoop:
             await self._client.delete(
                 POD_MIGRATION_JOBS, ("", job.metadata.name), uid=uid, timeout_seconds=self._write_timeout()
             )
-        except (NotFound, Conflict):
-            return
+        except NotFound:
+            self._cache.forget_job(uid)
+        except Conflict:
+            await self._refresh(uid)
 
     async def _refresh(self, uid: Uid) -> None:
         job = self._cache.job(uid)
@@ -405,9 +444,3 @@ class MigrationLoop:
 
     def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-def _template(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata and the spec of a pod, without the bookkeeping of field managers."""
-    metadata = {key: value for key, value in content["metadata"].items() if key != "managedFields"}
-    return {"metadata": metadata, "spec": content.get("spec")}

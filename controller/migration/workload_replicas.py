@@ -8,7 +8,7 @@ from typing import Final
 from dra.engine.instants import Instant
 from dra.kube.client import Client
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, NotFound
+from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import JOBS, Resource
 from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
 
@@ -41,7 +41,7 @@ class _Workload(Struct, frozen=True):
 class WorkloadReplicas:
     """Reads ``spec.replicas`` of workloads, or ``spec.parallelism`` of Jobs.
 
-    A workload of another kind, or one that cannot be read, has no entry: arbitration counts its pods instead.
+    A workload of another kind, or one that may not be read, has no entry: arbitration counts its pods instead.
     """
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
@@ -49,9 +49,14 @@ class WorkloadReplicas:
         self._clock = clock
         self._known: dict[Uid, tuple[int | None, Instant]] = {}
         """Workload → replicas, and when these were read."""
+        self._forbidden: set[str] = set()
+        """Kinds that may not be read, as far as reported."""
 
     async def read(self, workloads: Iterable[tuple[OwnerReference, str]]) -> Mapping[Uid, int]:
-        """Return the replicas of workloads, given as controller reference and namespace."""
+        """Return the replicas of workloads, given as controller reference and namespace.
+
+        Raises ApiError if the API server does not answer: a wrong number would refuse jobs for good.
+        """
         now = self._clock.now()
         self._known = {uid: entry for uid, entry in self._known.items() if now < entry[1] + KEEP_SECONDS}
         wanted = [each for each in workloads if each[0].uid not in self._known]
@@ -61,9 +66,10 @@ class WorkloadReplicas:
             async with slots:
                 self._known[reference.uid] = (await self._read(reference, namespace), self._clock.now())
 
-        async with asyncio.TaskGroup() as group:
-            for reference, namespace in wanted:
-                group.create_task(read_one(reference, namespace))
+        results = await asyncio.gather(*(read_one(*each) for each in wanted), return_exceptions=True)
+        for failure in results:
+            if failure is not None:
+                raise failure
         return {uid: replicas for uid, (replicas, _) in self._known.items() if replicas is not None}
 
     async def _read(self, reference: OwnerReference, namespace: str) -> int | None:
@@ -74,8 +80,12 @@ class WorkloadReplicas:
             found = await self._client.get(resource, (namespace, reference.name), _Workload)
         except NotFound:
             return None
-        except ApiError as error:
-            _log.warning("%s %s/%s: replicas unknown: %s", reference.kind, namespace, reference.name, error)
+        except Forbidden as error:
+            if reference.kind not in self._forbidden:
+                self._forbidden.add(reference.kind)
+                _log.warning(
+                    "the pods of each %s are counted, since its replicas are unknown: %s", reference.kind, error
+                )
             return None
         if found.metadata.uid != reference.uid:
             return None

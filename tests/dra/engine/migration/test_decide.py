@@ -1,7 +1,7 @@
 import pytest
 
 from dra.engine.migration.plan import CreateReservation, EvictPod, PatchJobStatus
-from tests.dra.engine.migration.world import JOB_UID, NEW_NODE, NOON, World, job
+from tests.dra.engine.migration.world import JOB_UID, NEW_NODE, NOON, World, job, pod
 
 TRACE = [
     ("Running", "", ""),
@@ -85,3 +85,15 @@ def test_nothing_is_reserved_before_arbitration_has_passed():
     world = World(job=job(passed=False))
     assert not any(isinstance(each, CreateReservation) for each in world.settle())
     assert world.status == {}
+
+
+def test_the_next_pod_of_the_name_that_has_no_node_is_not_the_pod_that_waits():
+    """A StatefulSet gives its name again within milliseconds of the eviction."""
+    world = World()
+    world.settle()
+    world.place()
+    world.settle()
+    world.end()
+    world.add(pod(uid="uid-of-the-next", node=""))
+    world.settle()
+    assert world.condition("Eviction")[0] == "True"
