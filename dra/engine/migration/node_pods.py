@@ -1,18 +1,17 @@
 """The pods of a node that can be migrated away, and the reason for each other pod to stay.
 
-The choice concerns only what a person sees before jobs are created. Limits, budgets and the rules about evictable pods
-decide later, in arbitration, with the configuration of the descheduler.
+The choice concerns only what a person sees before jobs are created, so it has the rules that hold in every cluster: no
+job is made that could only fail. The rules of `evictability` that the descheduler's configuration changes, limits and
+budgets decide in arbitration.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
 
+from dra.engine.migration.evictability import DAEMON_SET, is_static
+from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.view import MigrationPod
-from dra.model.meta import OwnerReference, Struct
-
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-"""Annotation of the pods that a kubelet creates for static pods."""
+from dra.model.meta import Struct
 
 
 class StayReason(StrEnum):
@@ -36,14 +35,14 @@ def stay_reason(pod: MigrationPod) -> StayReason | None:
     """Return why a pod cannot be migrated; None if it can."""
     if pod.terminal:
         return StayReason.FINISHED
-    if pod.metadata.annotation(MIRROR_ANNOTATION) is not None:
+    if is_static(pod):
         return StayReason.MIRROR
     if pod.metadata.deleting:
         return StayReason.TERMINATING
     owner = controller_of(pod)
     if owner is None:
         return StayReason.BARE
-    return StayReason.DAEMON_SET if owner.kind == "DaemonSet" else None
+    return StayReason.DAEMON_SET if owner.kind == DAEMON_SET else None
 
 
 def select_pods(pods: Iterable[MigrationPod]) -> tuple[tuple[MigrationPod, ...], tuple[StayingPod, ...]]:
@@ -57,8 +56,3 @@ def select_pods(pods: Iterable[MigrationPod]) -> tuple[tuple[MigrationPod, ...],
         else:
             staying.append(StayingPod(pod=pod, reason=reason))
     return tuple(migrated), tuple(staying)
-
-
-def controller_of(pod: MigrationPod) -> OwnerReference | None:
-    """Return the controller of a pod; None for a bare pod."""
-    return next((each for each in pod.metadata.owner_references or () if each.controller), None)

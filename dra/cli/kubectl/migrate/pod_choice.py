@@ -1,6 +1,6 @@
 """Chooses the pods that ``kubectl dra migrate`` moves, and names the pods that stay."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -12,6 +12,7 @@ from dra.cli.kubectl.migrations import migration_requests
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.engine.migration import node_pods
 from dra.engine.migration.node_pods import StayingPod, StayReason
+from dra.engine.migration.order import evict_first_key
 from dra.engine.migration.view import MigrationPod
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.kube.errors import NotFound
@@ -64,7 +65,9 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
             raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
         found = await migration_requests.list_pods_of_node(connection.client, options.name)
         pods, staying = node_pods.select_pods(msgspec.convert(each.content, MigrationPod) for each in found)
-        return ChosenPods(pods=evict_first(pods), staying=staying, node=node, without_requests=_without_requests(found))
+        return ChosenPods(
+            pods=_evict_first(pods), staying=staying, node=node, without_requests=_without_requests(found)
+        )
     key: Key = (options.namespace, options.name)
     try:
         content = await connection.client.get(PODS, key, UnstructuredObject)
@@ -81,6 +84,11 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
     return ChosenPods(pods=(pod,), without_requests=_without_requests([content]))
 
 
+def _evict_first(pods: Iterable[MigrationPod]) -> tuple[MigrationPod, ...]:
+    """Return pods in the order in which arbitration takes the jobs of equal age."""
+    return tuple(sorted(pods, key=lambda pod: (evict_first_key(pod), pod.metadata.key)))
+
+
 def _without_requests(found: Iterable[UnstructuredObject]) -> frozenset[Uid]:
     """Return the pods that request neither resources nor devices."""
     pods = (msgspec.convert(each.content, SchedulerPod) for each in found)
@@ -89,9 +97,3 @@ def _without_requests(found: Iterable[UnstructuredObject]) -> frozenset[Uid]:
         for pod in pods
         if not pod.spec.resource_claims and not any(a for name, a in pod_requests(pod).items() if name != PODS_AMOUNT)
     )
-
-
-def evict_first(pods: Sequence[MigrationPod]) -> tuple[MigrationPod, ...]:
-    """Return pods in the order in which they are evicted: of lower priority first, then newer pods."""
-    newest_first = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
-    return tuple(sorted(newest_first, key=lambda pod: pod.spec.priority))

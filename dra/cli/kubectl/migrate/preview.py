@@ -1,10 +1,12 @@
 """Previews migrations for ``kubectl dra migrate --dry-run``: where each pod would be, or why it would stay."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import click
+import msgspec
 
+from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
@@ -14,57 +16,84 @@ from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.cli.kubectl.migrations.migration_texts import SCHEDULABLE_NODE
 from dra.cli.kubectl.printers import format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
-from dra.cli.kubectl.simulate.simulated_migrations import migration_outcome_text, simulate_migrations
+from dra.cli.kubectl.simulate.simulated_migrations import MigrationOutcome, migration_outcome_text, simulate_migrations
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.instants import WallTime
+from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate
+from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import MigrationPod
-from dra.model.preemption import PodDisruptionBudget
 
 PREVIEW_COLUMNS: Final = ("POD", "TO", "WHAT WOULD HAPPEN")
+ASSUMED_CONFIGURATION: Final = (
+    "limits and rules are the defaults of the descheduler's configuration; PodUnavailableBudgets are not read"
+)
 
 
 async def preview_migrations(connection: Connection, options: MigrateOptions) -> bool:
     """Print what would happen to each pod; return whether all pods could be migrated."""
-    jobs = await migration_requests.list_jobs(connection.client)
+    jobs = tuple(explaining.parse_jobs(await migration_requests.list_jobs(connection.client)))
     chosen = await choose_pods(connection, options)
     reader = SnapshotReader(connection, namespace=None, lease=(options.lease_namespace, LEASE_NAME))
     snapshot = await reader.read(SnapshotScope.EVERYTHING)
-    wanted = [_preview_job(pod, chosen.options_for(pod, options.request)) for pod in chosen.pods]
-    outcomes = {each.pod: each for each in simulate_migrations(snapshot, wanted).outcomes}
     running = {
         pod.metadata.key: job.metadata.name
         for pod in chosen.pods
-        if (job := explaining.job_of_pod(explaining.parse_jobs(jobs), pod.metadata.key, pod.metadata.uid))
+        if (job := explaining.job_of_pod(jobs, pod.metadata.key, pod.metadata.uid))
     }
-    pods = {pod.metadata.key: pod for pod in chosen.pods}
+    wanted = [_preview_job(pod, chosen.options_for(pod, options.request)) for pod in chosen.pods]
+    simulated = simulate_migrations(snapshot, wanted).outcomes
+    begun = {each.job for each in simulated if not each.refusal and each.pod not in running}
+    asking = [job for job in wanted if job.metadata.name in begun]
+    now = connection.clock.wall().timestamp()
+    verdicts = _verdicts(snapshot, chosen.pods, jobs=(*jobs, *asking), now=now)
+    outcomes = [_with_refusal(each, verdicts.get(each.job)) for each in simulated]
     rows = [
         (
-            "/".join(key),
+            "/".join(each.pod),
             each.to_node or NONE_TEXT,
-            f"migrates already: job {running[key]}"
-            if key in running
-            else "; ".join((migration_outcome_text(each), *_budget_waits(pods[key], snapshot.budgets))),
+            f"migrates already: job {running[each.pod]}"
+            if each.pod in running
+            else migration_outcome_text(each) + _wait(each, verdicts.get(each.job)),
         )
-        for key, each in outcomes.items()
+        for each in outcomes
     ]
     rows += [("/".join(each.pod.metadata.key), NONE_TEXT, f"stays: it {each.reason.value}") for each in chosen.staying]
     if rows:
         click.echo(format_table(PREVIEW_COLUMNS, rows, wrapped=terminal_width()))
+    if asking:
+        print_to_stderr(ASSUMED_CONFIGURATION)
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if chosen.node is not None and not chosen.node.spec.unschedulable:
         follows = "would be marked unschedulable first" if options.cordon else SCHEDULABLE_NODE
         print_to_stderr(f"node {options.name} {follows}")
-    return all(each.moves or each.pod in running for each in outcomes.values()) and (
+    return all(each.moves or each.pod in running for each in outcomes) and (
         bool(chosen.pods) or chosen.node is not None
     )
 
 
-def _budget_waits(pod: MigrationPod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[str]:
-    """Yield the disruption budgets that a migration of a pod would wait for now."""
-    for budget in budgets:
-        if budget.matches_pod(pod.metadata) and budget.status.disruptions_allowed <= 0:
-            yield f"waits for budget {'/'.join(budget.metadata.key)}, which allows no eviction now"
+def _verdicts(
+    snapshot: Snapshot, chosen: Iterable[MigrationPod], *, jobs: tuple[PodMigrationJob, ...], now: WallTime
+) -> dict[str, ArbitrationVerdict]:
+    """Return the verdict of arbitration on each job that waits, by the job's name."""
+    pods = PodIndex(msgspec.convert(msgspec.to_builtins(each), MigrationPod) for each in snapshot.pods)
+    for pod in chosen:  # with the fields that a snapshot leaves out, such as volumes
+        pods.observe(pod)
+    view = ArbitrationView(jobs=jobs, pods=pods, disruption_budgets=snapshot.budgets)
+    return {each.job: each for each in arbitrate(view, args=MigrationControllerArgs(), now=now)}
+
+
+def _with_refusal(outcome: MigrationOutcome, verdict: ArbitrationVerdict | None) -> MigrationOutcome:
+    if verdict is None or verdict.outcome is not Outcome.REFUSED:
+        return outcome
+    return msgspec.structs.replace(outcome, refusal=verdict.message, to_node="")
+
+
+def _wait(outcome: MigrationOutcome, verdict: ArbitrationVerdict | None) -> str:
+    is_waiting = outcome.moves and verdict is not None and verdict.outcome is Outcome.WAITING
+    return f"; waits first: {verdict.message}" if is_waiting and verdict is not None else ""
 
 
 def _preview_job(pod: MigrationPod, request: MigrationRequest) -> PodMigrationJob:

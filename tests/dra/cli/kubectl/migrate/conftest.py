@@ -57,6 +57,10 @@ class Site:
         }
         return await self.request("POST", "/api/v1/namespaces/default/pods", body)
 
+    async def set_ready(self, name):
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await self.request("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": status})
+
     async def jobs(self):
         return {each["metadata"]["name"]: each for each in (await self.request("GET", JOBS))["items"]}
 

@@ -261,6 +261,8 @@ async def test_a_dry_run_creates_nothing_and_shows_where_each_pod_would_be(site,
     await site.add_pod("web-a", scheduler="default-scheduler")
     await site.add_pod("web-b", scheduler="mine")
     await site.add_pod("daemon", owner="DaemonSet")
+    for name in ("web-a", "web-b", "daemon"):
+        await site.set_ready(name)
     assert not await preview_migrations(site.connection(), options("node", "n1", cordon=True))
     assert await site.jobs() == {}
     assert not (await site.request("GET", "/api/v1/nodes/n1"))["spec"].get("unschedulable")
@@ -276,8 +278,28 @@ async def test_a_dry_run_names_a_budget_that_allows_nothing_now(site, capsys):
     await site.add_pod("web-a", labels={"app": "web"})
     budget = {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}}
     await site.request("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    await site.set_ready("web-a")
     assert await preview_migrations(site.connection(), options())
-    assert "moves from node n1; waits for budget default/web, which allows no" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "moves from node n1; waits first: poddisruptionbudget default/web: " in told
+
+
+async def test_a_dry_run_names_the_limit_that_a_job_would_wait_for(site, capsys):
+    for name in ("web-a", "web-b", "web-c"):
+        await site.add_pod(name)
+        await site.set_ready(name)
+    assert await preview_migrations(site.connection(), options("node", "n1"))
+    told = capsys.readouterr()
+    waiting = "waits first: ReplicaSet default/web: 1 pod is migrating, the limit is 1 (maxMigratingPerWorkload)"
+    assert [line.endswith(waiting) for line in told.out.splitlines()[1:]] == [False, True, True]
+    assert "limits and rules are the defaults of the descheduler's configuration" in told.err
+
+
+async def test_a_dry_run_names_the_rule_that_forbids_the_eviction(site, capsys):
+    await site.add_pod("web-a", annotations={"scheduling.koordinator.sh/eviction-cost": "2147483647"})
+    assert not await preview_migrations(site.connection(), options())
+    told = capsys.readouterr().out
+    assert "refused: pod default/web-a: scheduling.koordinator.sh/eviction-cost is" in " ".join(told.split())
 
 
 async def test_a_dry_run_names_the_job_that_runs_already(site, capsys):
