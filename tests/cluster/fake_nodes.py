@@ -102,5 +102,5 @@ def _marks(name: str) -> list[str]:
 def _ready(node: dict[str, Any]) -> bool:
     """Tell whether it is Ready and has lost the taint that says that it is not."""
     conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", [])}
-    taints = {each["key"] for each in node["spec"]["taints"]}
+    taints = {each["key"] for each in node["spec"].get("taints", ())}
     return conditions.get("Ready") == "True" and taints == set(_marks(node["metadata"]["name"]))
