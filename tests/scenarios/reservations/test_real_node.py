@@ -1,4 +1,4 @@
-"""Held devices on a real kubelet: what containers get, as they say it themselves."""
+"""Reservations and migrations on a real kubelet: what containers get, as they say it themselves, and how they end."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node.cpus import DRIVER as CPUS
 from tests.scenarios.real_node.cpus import CpuPlugin
 from tests.scenarios.real_node.plugin import DRIVER, Plugin, cdi_files
+from tests.scenarios.reservations.migrations import SCHEDULER, migration, outcome, ready_pods
+from tests.scenarios.reservations.migrations import ended as migrated
 from tests.scenarios.reservations.test_devices import (
     claim_of,
     device_ids,
@@ -29,13 +31,15 @@ from tests.scenarios.reservations.test_devices import (
     waits,
     without_a_gap,
 )
-from tests.scenarios.resources import CLAIMS, PODS, RESERVATIONS
+from tests.scenarios.resources import CLAIMS, NODES, PODS, RESERVATIONS
 from tests.scenarios.target import Capability
 
 pytestmark = [pytest.mark.long, pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS)]
 
 GPUS: Final = 4
 WITHIN: Final = 60.0
+ENDING: Final = 3
+"""Seconds that a container needs to end."""
 WHERE: Final = "echo has=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)"
 TELL: Final = "echo has=$(env | sed -n 's/^GPU_DEVICE_[0-9]*=//p')"
 
@@ -145,6 +149,46 @@ async def test_the_cpus_that_are_held_are_the_cpus_that_containers_run_on(
     assert {int(cpu) for cpu in seen[0]} == {cpu_of(device) for device in device_ids(held)}
     await emptied.delete(RESERVATIONS, rsv(namespace, "held"))
     await ended(namespace)
+
+
+async def test_a_running_pod_migrates_and_has_its_time_to_end(
+    migrating: Api, namespace: Namespace, real_node: RealNode
+) -> None:
+    """The container needs some seconds to end; its replacement is Ready on another node meanwhile."""
+    nodes = [each["metadata"]["name"] for each in await migrating.all(NODES)]
+    script = f"trap 'echo ending; sleep {ENDING}; exit 0' TERM\necho running\nsleep infinity &\nwait"
+    place = {**objects.ON_REAL_NODE, "nodeSelector": {}, "terminationGracePeriodSeconds": 30}
+    shape = objects.PodShape(script=script, spec={**place, "schedulerName": SCHEDULER})
+    made = objects.deployment("serves", shape)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "50m"}}
+    for node in nodes:
+        await cordon(migrating, node, cordoned=node != real_node.name)
+    try:
+        await namespace.create(made)
+        (old,) = await ready_pods(migrating, "serves", 1, namespace=namespace.name, within=WITHIN)
+    finally:
+        for node in nodes:
+            await cordon(migrating, node, cordoned=False)
+    name = old["metadata"]["name"]
+    assert old["spec"]["nodeName"] == real_node.name
+    async with namespace.history(name, resource=PODS) as history:
+        await migrating.create(migration("moves", old))
+        job = await migrated(migrating, "moves", within=WITHIN)
+    assert outcome(job) == ("Succeeded", ""), job["status"]
+    (new,) = await ready_pods(migrating, "serves", 1, namespace=namespace.name)
+    assert new["spec"]["nodeName"] == job["status"]["nodeName"] != real_node.name
+    assert new["metadata"]["name"] == job["status"]["podRef"]["name"]
+
+    assert [each.change for each in history.versions][-1] == "DELETED"
+    asked = next(each for each in history.versions if "deletionTimestamp" in each.object["metadata"])
+    assert asked.object["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert history.versions[-1].received - asked.received > ENDING - 0.5
+    (container,) = history.versions[-1].object["status"]["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == 0
+
+
+async def cordon(api: Api, node: str, *, cordoned: bool) -> None:
+    await api.patch(NODES, node, {"spec": {"unschedulable": cordoned or None}}, kind="merge-patch")
 
 
 def cpu_of(device: str) -> int:
