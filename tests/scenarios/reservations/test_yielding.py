@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from tests.scenarios.api import Api, Json
 from tests.scenarios.claims import revision
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import WatchHistory
-from tests.scenarios.reservations.conftest import _running
+from tests.scenarios.reservations.conftest import _running, descheduler
+from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, ready_pods
 from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
 from tests.scenarios.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, RESERVATIONS, RESOURCE_SLICES
 from tests.scenarios.target import Capability, Mode, Place, Target
@@ -60,6 +62,15 @@ def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Proces
     yield from _running(
         request, target.folder, "yielding", "controller", target.controller, configuration, probes=probes
     )
+
+
+@pytest.fixture(scope="module")
+def descheduling(
+    target: Target, reserving: Process, descheduler_settings: dict[str, Any], request: pytest.FixtureRequest
+) -> Iterator[Process]:
+    assert reserving.alive
+    with descheduler(request, target, descheduler_settings) as process:
+        yield process
 
 
 def gated(pod: Json) -> Json:
@@ -215,6 +226,42 @@ async def test_what_is_over_keeps_nothing(emptied: Api) -> None:
     assert conditions(over)["Ready"] == ("False", "Expired")
     await kept(emptied)
     assert await bound(emptied, "patient") == node
+
+
+async def test_a_pod_migrates_into_the_room_of_a_placeholder(migrating: Api) -> None:
+    """The old node is cordoned, as in a drain; another pod waits for the same room, and does not get it."""
+    made = deployment("web", replicas=1, cpu="40", schedulerName="default-scheduler")
+    await migrating.create(made, namespace="default")
+    (old,) = await ready_pods(migrating, "web", 1)
+    left = old["spec"]["nodeName"]
+    (new_node,) = {"node-0", "node-1"} - {left}
+    await migrating.patch(NODES, left, {"spec": {"unschedulable": True}}, kind="merge-patch")
+    try:
+        async with (
+            WatchHistory(migrating, RESERVATIONS) as held,
+            WatchHistory(migrating, PODS, namespace="default") as seen,
+        ):
+            await migrating.create(migration("moves", old))
+            await eventually(lambda: keepers(migrating), until=lambda found: found == [("40", new_node)], saying="held")
+            await migrating.create(stranger("patient", cpu="30"), namespace="default")
+            job = await ended(migrating, "moves")
+        assert outcome(job) == ("Succeeded", ""), job["status"]
+        (new,) = await ready_pods(migrating, "web", 1)
+        assert new["spec"]["nodeName"] == job["status"]["nodeName"] == new_node
+        assert new["metadata"]["name"] == job["status"]["podRef"]["name"]
+        evicted = next(
+            int(revision(each.object))
+            for each in seen.only(old["metadata"]["name"]).versions
+            if "deletionTimestamp" in each.object["metadata"]
+        )
+        before = [each.object for each in held.versions if int(revision(each.object)) < evicted]
+        assert before[-1]["status"]["phase"] == "Available"
+        assert not before[-1]["status"].get("currentOwners")
+        await never_bound(migrating, "patient")
+        await kept(migrating)
+    finally:
+        await migrating.patch(NODES, left, {"spec": {"unschedulable": None}}, kind="merge-patch")
+    assert await bound(migrating, "patient") == left
 
 
 @pytest.fixture(scope="module")
