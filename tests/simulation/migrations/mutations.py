@@ -84,9 +84,9 @@ def evict_again(put: SetAttribute) -> None:
     """Forget that a pod was evicted, and do not look whether the pod is terminating."""
     known = Evictor.evict
 
-    async def evict(self: Any, action: Any, live: Any) -> None:
+    async def evict(self: Any, action: Any, live: Any) -> Any:
         await self._request(action)
-        await known(self, action, live)
+        return await known(self, action, live)
 
     put(Evictor, "evict", evict)
 
