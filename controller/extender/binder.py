@@ -108,11 +108,17 @@ class Binder:
             pod_info = self._cache.pod_info(pod)
         except MalformedAnnotationError as error:
             raise WriteRefusedError(str(error)) from error
+        scored = self._cache.nodes_with_reservation.pop(pod_info.uid, frozenset())
+        is_new = self._cache.accounting.assignment(pod_info.uid) is None
         self._cache.nominations.release(pod_info.uid)
         admission = self._cache.accounting.assume_pod(pod_info, node)
         if not isinstance(admission, AssumedPod):
             self._cache.nominations.update_nomination(pod_info, pod.status.nominated_node_name)
             raise WriteRefusedError(_joined_reasons(admission))
+        if is_new and admission.reservation is None and node in scored:
+            # Another pod of the same owner was faster; a reservation on another node may be meant for this one.
+            self._cache.accounting.forget_pod(pod_info.uid)
+            raise WriteRefusedError("another pod has taken the reservation on the node; the scheduler tries again")
         consumer = AssignedPod(uid=pod_info.uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
         binding = UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
         self._unconfirmed.begin(binding)

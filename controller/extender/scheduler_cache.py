@@ -84,6 +84,8 @@ class SchedulerCache:
         """Available reservations whose placeholder still exists: kube-scheduler counts their capacity as used."""
         self.prefer_no_schedule: set[str] = set()
         """Nodes with a PreferNoSchedule taint."""
+        self.nodes_with_reservation: dict[Uid, frozenset[str]] = {}
+        """Pod that is being scheduled → nodes that were scored because of a reservation there."""
         self.stored_annotations: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self._reservations: dict[Uid, CachedReservation] = {}
@@ -275,6 +277,7 @@ class SchedulerCache:
             self.forget_pod(pod)
         elif pod.spec.node_name:
             self._pending_pods.pop(uid, None)
+            self.nodes_with_reservation.pop(uid, None)
             self.nominations.forget(uid)
             self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
         else:
@@ -383,6 +386,7 @@ class SchedulerCache:
     def _remove_pod(self, uid: Uid) -> None:
         self._deleted.add(uid)
         self.nominations.forget(uid)
+        self.nodes_with_reservation.pop(uid, None)
         self._pending_pods.pop(uid, None)
         if (reservation := self._reservation_by_placeholder.pop(uid, None)) is not None:
             known = self._placeholders[reservation]

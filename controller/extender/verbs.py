@@ -90,6 +90,10 @@ def prioritize_nodes(
         scores = cache.accounting.prioritize(cache.pod_info(pod), names)
     except MalformedAnnotationError:
         return []
+    if scores:
+        cache.nodes_with_reservation[pod.metadata.uid] = frozenset(name for name, points in scores.items() if points)
+    else:
+        cache.nodes_with_reservation.pop(pod.metadata.uid, None)
     return [HostPriority(host=name, score=_extender_score(points)) for name, points in scores.items() if points]
 
 
