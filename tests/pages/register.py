@@ -46,6 +46,9 @@ ALONE = "kubectl delete deployment --all -n dra-reserve"
 NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 """Its pods name a claim that other nodes cannot use, so no node with one of them can be emptied."""
 
+NO_RESERVATIONS = "kubectl delete reservations --all"
+"""Reservations of other pages may be on the node, with another policy than that of the page."""
+
 FOLLOWED = (
     Page("docs/tutorial/first-claim.md", INSTALLED),
     Page("examples/training-job/README.md"),
@@ -85,7 +88,7 @@ FOLLOWED = (
     Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
-    Page("examples/migrations/rolling-update/README.md", alone=True),
+    Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
