@@ -227,7 +227,12 @@ def descheduler(request: pytest.FixtureRequest, target: Target, settings: dict[s
         "migration": settings,
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
-        "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
+        "leaderElection": {
+            "leaseSeconds": 15,
+            "renewSeconds": 10,
+            "retrySeconds": 1,
+            "enabled": target.own is not None,
+        },
         "logging": {"format": "text"},
     }
     yield from _running(
