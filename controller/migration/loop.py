@@ -104,7 +104,6 @@ class MigrationLoop:
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[Uid] = ItemBackoff()
         self._arbitration_wakeup = asyncio.Event()
-        self._arbitrate_at: Instant = 0.0
 
     async def run(self) -> None:
         """Migrate until cancelled, once all caches are synced."""

@@ -6,8 +6,9 @@ import gc
 import logging
 import warnings
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from tests.dra.engine.simulation import list_limits
 from tests.dra.engine.simulation.violation import Violation
@@ -65,14 +66,19 @@ class ErrorCollector(logging.Handler):
 def run_scenario(scenario: Scenario) -> RunResult:
     """Let it happen."""
     loop = VirtualLoop()
-    loop.set_exception_handler(lambda *_: None)
-    result = RunResult(scenario.seed)
     system = SimulatedSystem(loop, scenario.initial_state, seed=scenario.seed)
+    with list_limits.limited_list_size(*scenario.initial_state.list_size):
+        return run_history(loop, system, scenario, check=liveness.check_liveness)
+
+
+def run_history(loop: VirtualLoop, system: Any, history: Any, *, check: Callable[[Any], Awaitable[None]]) -> RunResult:
+    """Play the operations of a history on a system, and check the system once all is well again."""
+    loop.set_exception_handler(lambda *_: None)
+    result = RunResult(history.seed)
     gc.disable()
     with ErrorCollector() as errors:
         try:
-            with list_limits.limited_list_size(*scenario.initial_state.list_size):
-                loop.run_until_complete(_run_operations(system, scenario))
+            loop.run_until_complete(_run_operations(system, history, check))
         except Violation as violation:
             result.violation = str(violation)
         except (DeadlockError, LivelockError) as error:
@@ -92,17 +98,17 @@ def run_scenario(scenario: Scenario) -> RunResult:
     return result
 
 
-async def _run_operations(system: SimulatedSystem, scenario: Scenario) -> None:
+async def _run_operations(system: Any, history: Any, check: Callable[[Any], Awaitable[None]]) -> None:
     await system.start()
-    for operation in sorted(scenario.operations, key=lambda d: d.at):
+    for operation in sorted(history.operations, key=lambda d: d.at):
         await asyncio.sleep(max(operation.at - system.clock.now(), 0.0))
         if await operation.apply(system):
             system.effects[operation.kind] += 1
-    await asyncio.sleep(max(scenario.until - system.clock.now(), 0.0))
-    await liveness.check_liveness(system)
+    await asyncio.sleep(max(history.until - system.clock.now(), 0.0))
+    await check(system)
 
 
-def _cancel_tasks(loop: VirtualLoop, system: SimulatedSystem) -> None:
+def _cancel_tasks(loop: VirtualLoop, system: Any) -> None:
     """End whatever still runs; nothing of it is of interest."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
