@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.seeds import FIRST, first_seed
 from tests.simulation import campaign, mutations
@@ -77,14 +77,19 @@ def _mutation_argument(options: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    return seed_parser("python -m tests.simulation", seeds=20_000, broken_rules=mutations.BY_NAME)
+
+
+def seed_parser(program: str, *, seeds: int, broken_rules: Iterable[str]) -> argparse.ArgumentParser:
+    """Return the parser of a simulation's command line; `seeds` is how many are played by default."""
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
     parser.add_argument("seed", type=int, nargs="?", help="play this one, and tell all of it")
     parser.add_argument("--only", metavar="1,2,…", help="with these of its operations")
     parser.add_argument("--whole", action="store_true", help="do not shorten a history that fails")
-    parser.add_argument("--seeds", type=int, default=20_000, help="play so many (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=seeds, help="play so many (default: %(default)s)")
     parser.add_argument("--first", type=int, help="from this one on (default: drawn)")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: as many as cores)")
     parser.add_argument("--until", type=int, default=0, metavar="N", help="end after so many violations")
     parser.add_argument("--shown", type=int, default=1, metavar="N", help="failing seeds that are shortened and shown")
-    parser.add_argument("--mutation", choices=sorted(mutations.BY_NAME), help="break this rule first")
+    parser.add_argument("--mutation", choices=sorted(broken_rules), help="break this rule first")
     return parser

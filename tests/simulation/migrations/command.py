@@ -1,6 +1,5 @@
 """The command line: one seed, or many."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 from tests.seeds import FIRST, first_seed
 from tests.simulation import campaign
 from tests.simulation.campaign import SAMPLED_SEEDS, SeedReport
+from tests.simulation.command import seed_parser
 from tests.simulation.migrations import mutations
 from tests.simulation.migrations.runner import run_scenario
 from tests.simulation.migrations.scenario import Scenario, draw_scenario
@@ -26,7 +26,8 @@ OUTCOMES: Final = (
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit with 1 after a violation, or if a kind of operation is rare."""
-    options = _parser().parse_args(arguments)
+    parser = seed_parser("python -m tests.simulation.migrations", seeds=2_000, broken_rules=mutations.BY_NAME)
+    options = parser.parse_args(arguments)
     if options.mutation:
         mutations.BY_NAME[options.mutation](setattr)
     if options.seed is not None:
@@ -91,17 +92,3 @@ def _print_result(drawn: Scenario, result: RunResult) -> bool:
     print(f"digest {result.digest}")
     print(f"VIOLATION {result.violation}" if result.violation else "no violation")
     return bool(result.violation)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.migrations", description=__doc__)
-    parser.add_argument("seed", type=int, nargs="?", help="play this one, and print all of it")
-    parser.add_argument("--only", metavar="1,2,…", help="with these of its operations")
-    parser.add_argument("--whole", action="store_true", help="do not shorten a history that fails")
-    parser.add_argument("--seeds", type=int, default=2_000, help="play so many (default: %(default)s)")
-    parser.add_argument("--first", type=int, help="from this one on (default: drawn)")
-    parser.add_argument("--jobs", type=int, default=0, help="processes (default: as many as cores)")
-    parser.add_argument("--until", type=int, default=0, metavar="N", help="end after so many violations")
-    parser.add_argument("--shown", type=int, default=1, metavar="N", help="failing seeds that are shortened and shown")
-    parser.add_argument("--mutation", choices=sorted(mutations.BY_NAME), help="break this rule first")
-    return parser
