@@ -14,6 +14,12 @@ from dra.api.migration.well_known import (
     EVICTION_COST,
 )
 from dra.api.reservations.well_known import MAX_ANNOTATION_LENGTH, RETAINED_POD_ANNOTATIONS
+from dra.engine.migration.budgets import (
+    ANNOTATION_NOT_PROTECTED,
+    ANNOTATION_PROTECTED_OPERATIONS,
+    ANNOTATION_RELATED_BUDGET,
+)
+from dra.engine.migration.evictability import STATIC_POD_ANNOTATIONS
 from dra.engine.migration.view import MigrationPod
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
@@ -34,17 +40,16 @@ from dra.model.meta import UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.references import GroupResource
 
-_STATIC_POD_ANNOTATIONS: Final = frozenset({"kubernetes.io/config.mirror", "kubernetes.io/config.source"})
-_RETAINED: Final = (
-    RETAINED_POD_ANNOTATIONS
-    | _STATIC_POD_ANNOTATIONS
-    | {
-        ANNOTATION_EVICT,
-        ANNOTATION_POD_DELETION_COST,
-        ANNOTATION_SOFT_EVICTION,
-        EVICTION_COST,
-    }
-)
+_RETAINED: Final = RETAINED_POD_ANNOTATIONS | {
+    *STATIC_POD_ANNOTATIONS,
+    ANNOTATION_EVICT,
+    ANNOTATION_NOT_PROTECTED,
+    ANNOTATION_POD_DELETION_COST,
+    ANNOTATION_PROTECTED_OPERATIONS,
+    ANNOTATION_RELATED_BUDGET,
+    ANNOTATION_SOFT_EVICTION,
+    EVICTION_COST,
+}
 """Annotations of pods that are kept in memory even if a pod has many."""
 
 _log: Final = logging.getLogger(__name__)

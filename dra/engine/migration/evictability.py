@@ -21,7 +21,8 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 
 DAEMON_SET: Final = "DaemonSet"
 _SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-_STATIC_POD_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
+STATIC_POD_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
+"""Annotations of the pods that a kubelet runs from files of its node."""
 
 
 def refusal(pod: MigrationPod, *, args: MigrationControllerArgs, mode: MigrationMode) -> str:
@@ -47,7 +48,7 @@ def _reasons(pod: MigrationPod, args: MigrationControllerArgs, mode: MigrationMo
 
 def is_static(pod: MigrationPod) -> bool:
     """Return whether a pod is a static pod of the kubelet, which would start the pod again."""
-    return any(pod.metadata.annotation(each) not in (None, "api") for each in _STATIC_POD_ANNOTATIONS)
+    return any(pod.metadata.annotation(each) not in (None, "api") for each in STATIC_POD_ANNOTATIONS)
 
 
 def overrules_rules(pod: MigrationPod) -> bool:
