@@ -13,18 +13,21 @@ from typing import Any, Final
 import msgspec
 
 from dra.api.migration.model import (
+    ENDED_PHASES,
     MalformedPodMigrationJobError,
     MigrationPhase,
     PodMigrationJob,
     parse_pod_migration_job,
 )
+from dra.api.migration.well_known import ANNOTATION_WORKLOAD
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView
-from dra.engine.migration.decide import ENDED_PHASES, has_passed_arbitration
+from dra.engine.migration.decide import has_passed_arbitration
 from dra.engine.migration.pod_index import PodIndex
-from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, unreadable_job
+from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.resource_versions import is_newer, list_covers
@@ -83,6 +86,8 @@ class JobCache:
         self._by_bound_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
         self._bound_pods: dict[Uid, ObjectReference] = {}
         """Job → the pod in its Reservation, whose key is in `_by_bound_pod`."""
+        self._contenders: defaultdict[str, set[Uid]] = defaultdict(set)
+        """Workload → jobs that may exchange Reservations: those that have passed arbitration and not succeeded."""
         self._waiting: set[Uid] = set()
         """Jobs that wait for arbitration."""
         self._unwatched_jobs: set[Uid] = set()
@@ -147,10 +152,13 @@ class JobCache:
             self._waiting.discard(uid)
         self._by_pod[_pod_key(found.job)].add(uid)
         self._by_reservation[_reservation_name(found.job)].add(uid)
+        if (workload := _workload(found.job)) and found.job.status.phase is not MigrationPhase.SUCCEEDED:
+            self._contenders[workload].add(uid)
         self._index_bound_pod(uid)
         if found.job.status.phase in ENDED_PHASES:
             self._live.pop(uid, None)
         self.changed.add(uid)
+        self._mark_siblings(found.job)
         self.arbitration_due = True
 
     def forget_job(self, uid: Uid) -> None:
@@ -162,6 +170,7 @@ class JobCache:
         if found is None:
             return
         self._unindex(uid, found.job)
+        self._mark_siblings(found.job)
         self._drop_bound_pod(uid)
         self._live.pop(uid, None)
         self.arbitration_due = True
@@ -169,6 +178,18 @@ class JobCache:
     def _unindex(self, uid: Uid, job: PodMigrationJob) -> None:
         _discard(self._by_pod, _pod_key(job), uid)
         _discard(self._by_reservation, _reservation_name(job), uid)
+        _discard(self._contenders, _workload(job), uid)
+
+    def _mark_siblings(self, job: PodMigrationJob) -> None:
+        """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
+        self.changed.update(
+            uid
+            for uid in self._contenders.get(_workload(job), ())
+            if self._jobs[uid].job.status.phase not in ENDED_PHASES
+        )
+        creator = Uid(_reservation_name(job))
+        if creator in self._jobs:
+            self.changed.add(creator)
 
     def _bury(self, uid: Uid) -> None:
         self._gone[uid] = None
@@ -251,6 +272,7 @@ class JobCache:
                 self._live[uid].reservation_gone = False
             self._index_bound_pod(uid)
             self.changed.add(uid)
+            self._mark_siblings(self._jobs[uid].job)
 
     # Pods
 
@@ -268,6 +290,7 @@ class JobCache:
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
             self.changed.add(uid)
+            self._mark_siblings(self._jobs[uid].job)
         self._input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
@@ -347,6 +370,7 @@ class JobCache:
             pod = live.pod
         bound_key = self.bound_pod_key(uid)
         bound = None if bound_key is None else self.pods.by_key(bound_key)
+        reservation = self._reservations.get(_reservation_name(job))
         return JobView(
             job=job,
             parse_error=found.parse_error,
@@ -354,7 +378,8 @@ class JobCache:
             pod_gone=live.pod_gone and pod is None,
             pod_template=live.pod_template,
             claims=live.claims,
-            reservation=self._reservations.get(_reservation_name(job)),
+            reservation=reservation,
+            siblings=self._siblings(uid) if exchange.concerns_siblings(job, reservation) else (),
             reservation_gone=live.reservation_gone,
             bound_pod=bound or live.bound_pod,
             bound_pod_gone=live.bound_pod_gone and bound is None,
@@ -363,6 +388,38 @@ class JobCache:
             evict_failed_at=live.evict_failed_at,
             evicted=live.evicted,
         )
+
+    def _siblings(self, uid: Uid) -> tuple[Sibling, ...]:
+        """Return the jobs with which a job may exchange Reservations, by name."""
+        found = self._contenders.get(_workload(self._jobs[uid].job), set()) | self._by_reservation.get(uid, set())
+        jobs = sorted((self._jobs[each].job for each in found - {uid}), key=lambda each: each.metadata.name)
+        return tuple(map(self._sibling, jobs))
+
+    def _sibling(self, job: PodMigrationJob) -> Sibling:
+        name, uid = _reservation_name(job), job.metadata.uid
+        user, created = self._user(name), self._reservations.get(uid) if name != uid else None
+        pod = self.pods.by_key(_pod_key(job))
+        return Sibling(
+            job=job,
+            reservation=self._reservations.get(name),
+            user=user,
+            is_user_recorded=user is not None and self._is_recorded(user),
+            created=created,
+            created_user=self._user(uid) if created is not None else None,
+            is_leaving=pod is None or pod.metadata.uid != job.spec.pod_ref.uid or pod.metadata.deleting or pod.terminal,
+        )
+
+    def _user(self, reservation: str) -> MigrationPod | None:
+        """Return the pod in a Reservation."""
+        found = self._reservations.get(reservation)
+        owner = next(iter(found.status.current_owners), None) if found is not None else None
+        pod = self.pods.by_key(_key(owner)) if owner is not None else None
+        return pod if pod is not None and owner is not None and pod.metadata.uid == owner.uid else None
+
+    def _is_recorded(self, pod: MigrationPod) -> bool:
+        """Return whether a job has recorded a pod as the replacement of its own pod."""
+        jobs = (self._jobs[uid].job for uid in self._by_bound_pod.get(pod.metadata.key, ()))
+        return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.metadata.uid for each in jobs)
 
     def arbitration_view(self) -> ArbitrationView:
         """Return everything that arbitration reads, except for the replicas of workloads."""
@@ -410,6 +467,10 @@ def _reservation_name(job: PodMigrationJob) -> str:
     options = job.spec.reservation_options
     given = options.reservation_ref if options is not None else None
     return given.name if given is not None and given.name else job.metadata.uid
+
+
+def _workload(job: PodMigrationJob) -> str:
+    return job.metadata.annotations.get(ANNOTATION_WORKLOAD, "")
 
 
 def _discard(index: defaultdict[Any, set[Uid]], key: object, uid: Uid) -> None:

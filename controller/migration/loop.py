@@ -19,10 +19,10 @@ from controller.migration.job_cache import JobCache
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.model import MigrationPhase, PodMigrationJob
+from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration import arbitration
-from dra.engine.migration.decide import ENDED_PHASES, decide
+from dra.engine.migration.decide import decide
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,

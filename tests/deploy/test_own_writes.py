@@ -391,12 +391,13 @@ def job(**paths):
 
 def migration():
     made = migrations.manifest(mode="", ttl=None)
-    made["metadata"] |= {"labels": {"app": "a"}, "annotations": {"other": "x"}}
+    made["metadata"] |= {"uid": JOB_UID, "labels": {"app": "a"}, "annotations": {"other": "x"}}
     return made
 
 
 BEGUN = {"spec__podRef__uid": "u", "spec__ttl": "5m0s", "spec__mode": "ReservationFirst"}
 REFERENCE = {"name": JOB_UID, "uid": "v"}
+OTHER = {"name": "other", "uid": "w"}
 
 
 @pytest.mark.parametrize(
@@ -413,6 +414,11 @@ REFERENCE = {"name": JOB_UID, "uid": "v"}
             job(spec__reservationOptions={"template": {}}),
             job(spec__reservationOptions={"template": {}, "reservationRef": REFERENCE}),
             id="names-the-reservation-of-a-template",
+        ),
+        pytest.param(
+            job(**BEGUN, spec__reservationOptions__reservationRef=REFERENCE),
+            job(**BEGUN, spec__reservationOptions__reservationRef=OTHER),
+            id="takes-over-the-reservation-of-another-job",
         ),
         pytest.param(job(status={"phase": "Succeeded"}), None, id="deletes-what-has-succeeded"),
         pytest.param(job(status={"phase": "Failed"}), None, id="deletes-what-has-failed"),
@@ -438,10 +444,10 @@ def test_the_descheduler_does_its_work(old, new):
         pytest.param(job(), job(spec__deleteOptions={"gracePeriodSeconds": 0}), "completes", id="hurries"),
         pytest.param(job(), job(spec__reservationOptions={"template": {}}), "completes", id="adds-a-template"),
         pytest.param(
+            job(spec__reservationOptions={"reservationRef": OTHER}),
             job(spec__reservationOptions={"reservationRef": REFERENCE}),
-            job(spec__reservationOptions={"reservationRef": {"name": "other"}}),
             "completes",
-            id="takes-another-reservation",
+            id="leaves-the-reservation-of-a-user",
         ),
         pytest.param(job(), job(metadata__labels={"koordinator.sh/evict-policy": "Delete"}), "metadata", id="labels"),
         pytest.param(job(), job(metadata__annotations={}), "metadata", id="takes-annotations-off"),

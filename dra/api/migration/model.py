@@ -54,6 +54,10 @@ class MigrationPhase(StrEnum):
     """Part of the schema, never set."""
 
 
+ENDED_PHASES: Final = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
+"""The phases that never change."""
+
+
 class EvictionPolicy(StrEnum):
     """The request that ends the pod."""
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.model import EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
+from dra.api.migration.model import ENDED_PHASES, EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import (
     ANNOTATION_JOB_CREATED_BY,
     ANNOTATION_PASSED_ARBITRATION,
@@ -20,7 +20,7 @@ from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration import evictability
 from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.conditions import report_failure, report_waiting
-from dra.engine.migration.decide import ENDED_PHASES, effective_mode, has_passed_arbitration
+from dra.engine.migration.decide import effective_mode, has_passed_arbitration
 from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time, workload_limit
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import MigrationPlan, PatchJob, act

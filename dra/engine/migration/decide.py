@@ -21,10 +21,10 @@ import msgspec
 
 from dra.api.descheduler_configuration import MINUTE, MigrationControllerArgs
 from dra.api.durations import SECOND, format_duration
-from dra.api.migration.model import MigrationMode, MigrationPhase, PodMigrationJob
+from dra.api.migration.model import ENDED_PHASES, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.migration import evicting, replacement, reserving
+from dra.engine.migration import evicting, exchange, replacement, reserving
 from dra.engine.migration.conditions import FALSE, report_failure, report_running, report_waiting, spec_write
 from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, pod_state
@@ -33,8 +33,6 @@ from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reservation_manifest import is_created_by
 from dra.engine.migration.view import JobView
 from dra.model.meta import Uid
-
-ENDED_PHASES: Final = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
 
 RETENTION: Final = 5 * MINUTE
 """Nanoseconds for which an ended job stays beyond its time to live, so that users can read its status."""
@@ -137,6 +135,8 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
     job = view.job
     if unused := _delete_unused_reservation(view):
         return act(unused)
+    if exchange.is_taken_over(view):  # the Reservation is deleted with the job
+        return act(None)
     ttl = effective_ttl(job, args=args)
     due = _after_creation(job, ttl + RETENTION if ttl else RETENTION_WITHOUT_TTL)
     moments = [
@@ -148,9 +148,11 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
 
 
 def _delete_unused_reservation(view: JobView) -> DeleteReservation | None:
-    """Return the deletion of the Reservation that the job created; None if a pod uses it, or the user supplied it."""
+    """Return the deletion of the Reservation that the job created; None if a pod or another job uses it."""
     found = view.reservation
     if found is None or not is_created_by(view.job, found.metadata.name) or is_used(found):
+        return None
+    if exchange.is_taken_over(view):
         return None
     meta = found.metadata
     if meta.deletion_timestamp is not None:

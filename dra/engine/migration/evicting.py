@@ -12,10 +12,10 @@ from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_EVICT_REASON, ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
-from dra.engine.migration import replacement
+from dra.engine.migration import exchange, replacement
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
 from dra.engine.migration.plan import EvictPod, MigrationEvent, MigrationPlan, ReadPod, act
-from dra.engine.migration.pod_state import PodState, pod_state
+from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.reservation_fit import is_used
@@ -23,6 +23,8 @@ from dra.engine.migration.reserving import (
     is_for_pending_pod,
     lost_reservation,
     missing_pod_message,
+    refer_to,
+    report_node,
     unmovable,
     unsuitable,
 )
@@ -67,27 +69,32 @@ def _evict_present(view: JobView, found: Reservation, *, args: MigrationControll
     job, pod = view.job, view.pod
     if pod is None or view.pod_template is None:
         return act(ReadPod(key=view.pod_key))
-    if is_used(found) and (pause := _await_settled_owner(view, found, now=now)) is not None:
-        return pause
+    if is_used(found) and (other := _leave_used(view, found, now=now)) is not None:
+        return other
     if text := unsuitable(view, found) or policy_refusal(job, pod, args=args):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
     if found.status.phase is not ReservationPhase.AVAILABLE:
         return act(None)
+    if job.status.node_name != found.status.node_name:
+        return act(report_node(view, found, now=now))
     return _request_eviction(view, args=args, now=now, reservation=found.metadata.name)
 
 
-def _await_settled_owner(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan | None:
-    """Return the plan while the pod in the Reservation may be the replacement; None once it is another pod for sure.
+def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan | None:
+    """Return the plan for a Reservation that a pod uses already; None if the job cannot go on.
 
-    The watch of Reservations may be ahead of the watch of pods, which is about to show then that the pod is gone.
+    The job takes over the free Reservation of a sibling. Otherwise the pod in the Reservation may be the replacement:
+    the watch of Reservations may be ahead of the watch of pods, which is about to show then that the job's pod is gone.
     """
+    if (free := exchange.free_reservation(view)) is not None:
+        return act(refer_to(view.job, free))
     owner = next(iter(found.status.current_owners), None)
     if owner is None:
         return None
     bound = replacement.bound_pod(view, owner)
     if bound is None:
         return None if view.bound_pod_gone else act(ReadPod(key=(owner.namespace, owner.name)))
-    settled_at = replacement.created_at(bound) + OWNER_SETTLES_SECONDS
+    settled_at = created_at(bound) + OWNER_SETTLES_SECONDS
     return act(None, wake_at=settled_at) if now < settled_at else None
 
 

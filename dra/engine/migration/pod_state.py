@@ -4,9 +4,11 @@ A pod that the watch does not show proves nothing: only a live read shows that t
 same name.
 """
 
+from datetime import datetime
 from enum import StrEnum
 
-from dra.engine.migration.view import JobView
+from dra.engine.instants import WallTime
+from dra.engine.migration.view import JobView, MigrationPod
 from dra.model.meta import Uid
 
 
@@ -43,3 +45,9 @@ def template_uid(view: JobView) -> Uid:
     """Return the uid of the pod that was read live; empty if none was."""
     metadata = (view.pod_template or {}).get("metadata") or {}
     return Uid(metadata.get("uid") or "")
+
+
+def created_at(pod: MigrationPod) -> WallTime:
+    """Return when a pod was created; 0 if that is unknown."""
+    given = pod.metadata.creation_timestamp
+    return datetime.fromisoformat(given).timestamp() if given else 0.0

@@ -5,16 +5,16 @@ it is bound, or once the Reservation is used up. Owners of the Reservation are a
 than the replacement may be faster, and is recorded as it is.
 """
 
-from datetime import datetime
 from typing import Final
 
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.engine.instants import WallTime
+from dra.engine.migration import exchange
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
 from dra.engine.migration.plan import MigrationEvent, MigrationPlan, ReadPod, act
-from dra.engine.migration.pod_state import PodState, pod_state
+from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.reserving import lost_reservation, unmovable
 from dra.engine.migration.view import JobView, MigrationPod
@@ -52,8 +52,8 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
     job = view.job
     if job.status.pod_ref is not None:
         return _await_ready(view, job.status.pod_ref, now=now)
-    if (lost := lost_reservation(view, now=now)) is not None:
-        return lost
+    if (plan := _follow_exchange(view, now=now) or lost_reservation(view, now=now)) is not None:
+        return plan
     found = view.reservation
     if found is None:
         return act(None)
@@ -68,17 +68,38 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
     return act(report_step(job, step, now=now, event=MigrationEvent(reason=reason, message=text)))
 
 
+def _follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
+    """Return the plan that records the pod in the Reservation of a sibling, once that pod is bound."""
+    elsewhere = exchange.exchanged(view)
+    if elsewhere is None:
+        return None
+    found, pod = elsewhere.reservation, elsewhere.pod
+    owner = next(iter(found.status.current_owners), None)
+    if owner is None or pod is None or pod.metadata.uid != owner.uid or not pod.spec.node_name:
+        return act(None)  # the watch is about to show the pod
+    return _record(view, owner, _bound_message(owner, found), now=now)
+
+
 def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan:
     """Return the plan that records the pod in the Reservation, which the status names before the pod is bound."""
-    job, owner = view.job, found.status.current_owners[0]
+    owner = found.status.current_owners[0]
     bound = bound_pod(view, owner)
     if found.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
         unread = bound is None and not view.bound_pod_gone
         return act(ReadPod(key=(owner.namespace, owner.name)) if unread else None)
-    text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
+    text = _bound_message(owner, found)
     if bound is not None and _is_sibling(view, bound):
         text += f', which was made for the replacement of Pod "{"/".join(view.pod_key)}"'
-    kinds = [MigrationConditionType.RESERVATION_BOUND]
+    return _record(view, owner, text, now=now)
+
+
+def _bound_message(owner: ObjectReference, found: Reservation) -> str:
+    return f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
+
+
+def _record(view: JobView, owner: ObjectReference, text: str, *, now: WallTime) -> MigrationPlan:
+    """Return the plan that records a bound pod as the replacement."""
+    job, kinds = view.job, [MigrationConditionType.RESERVATION_BOUND]
     if job.status.condition(MigrationConditionType.POD_SCHEDULED) is not None:
         kinds.append(MigrationConditionType.POD_SCHEDULED)
     event = MigrationEvent(reason=MigrationReason.POD_BOUND_RESERVATION, message=text)
@@ -91,12 +112,6 @@ def bound_pod(view: JobView, wanted: ObjectReference) -> MigrationPod | None:
     """Return the pod in the Reservation; None if it is not seen, or another pod has its name."""
     pod = view.bound_pod
     return pod if pod is not None and pod.metadata.uid == wanted.uid else None
-
-
-def created_at(pod: MigrationPod) -> WallTime:
-    """Return when a pod was created; 0 if that is unknown."""
-    given = pod.metadata.creation_timestamp
-    return datetime.fromisoformat(given).timestamp() if given else 0.0
 
 
 def _is_sibling(view: JobView, bound: MigrationPod) -> bool:

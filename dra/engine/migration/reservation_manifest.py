@@ -15,9 +15,9 @@ from dra.api.migration import model as migration_model
 from dra.api.migration import well_known
 from dra.api.migration.model import PodMigrationJob
 from dra.api.reservations import model as reservation_model
+from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED, LABEL_RESERVATION_ORDER
 from dra.engine.instants import WallTime
-from dra.model.meta import Uid
 
 _OWN_PREFIX: Final = "reserve.dra/"
 _DROPPED_ANNOTATIONS: Final = frozenset(
@@ -137,13 +137,13 @@ def is_created_by(job: PodMigrationJob, name: str) -> bool:
     return bool(name) and name == job.metadata.uid
 
 
-def created_reference(job: PodMigrationJob, uid: Uid) -> dict[str, str]:
-    """Return the reference of a job to the Reservation that it created."""
+def reference_to(reservation: Reservation) -> dict[str, str]:
+    """Return the reference of a job to its Reservation."""
     return {
         "apiVersion": reservation_model.API_VERSION,
         "kind": reservation_model.KIND,
-        "name": job.metadata.uid,
-        "uid": uid,
+        "name": reservation.metadata.name,
+        "uid": reservation.metadata.uid,
     }
 
 

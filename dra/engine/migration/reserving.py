@@ -6,22 +6,31 @@ A pod that ends meanwhile fails the job: nothing has been evicted, and room for 
 from typing import Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.migration.model import PodMigrationJob
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import WallTime
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, spec_write
-from dra.engine.migration.plan import CreateReservation, MigrationEvent, MigrationPlan, ReadPod, ReadReservation, act
+from dra.engine.migration.plan import (
+    CreateReservation,
+    MigrationEvent,
+    MigrationPlan,
+    PatchJob,
+    PatchJobStatus,
+    ReadPod,
+    ReadReservation,
+    act,
+)
 from dra.engine.migration.pod_state import PodState, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.refusals import policy_refusal, reservation_refusal
 from dra.engine.migration.reservation_fit import is_used, misfit
-from dra.engine.migration.reservation_manifest import created_reference, is_created_by, reservation_manifest
+from dra.engine.migration.reservation_manifest import is_created_by, reference_to, reservation_manifest
 from dra.engine.migration.view import JobView
 from dra.engine.reservations import reservation_info
 from dra.engine.reservations.lifecycle import CLAIMS_UNSUPPORTED_MESSAGE
 from dra.engine.reservations.phases import CONDITION_SCHEDULED
 from dra.model.event_type import EventType
-from dra.model.meta import Uid
 
 _CREATED: Final = MigrationConditionType.RESERVATION_CREATED
 _SCHEDULED: Final = MigrationConditionType.RESERVATION_SCHEDULED
@@ -33,11 +42,16 @@ def has_node(view: JobView) -> bool:
     return is_true(view.job, _SCHEDULED)
 
 
-def reservation_reference(view: JobView) -> ObjectReference | None:
+def reservation_reference(job: PodMigrationJob) -> ObjectReference | None:
     """Return the job's reference to its Reservation; None if there is none yet."""
-    options = view.job.spec.reservation_options
+    options = job.spec.reservation_options
     given = options.reservation_ref if options is not None else None
     return given if given is not None and given.name else None
+
+
+def refer_to(job: PodMigrationJob, reservation: Reservation) -> PatchJob:
+    """Return the write after which a job refers to a Reservation."""
+    return spec_write(job, {"reservationOptions": {"reservationRef": reference_to(reservation)}})
 
 
 def missing_pod_message(view: JobView) -> str:
@@ -49,14 +63,13 @@ def missing_pod_message(view: JobView) -> str:
 
 def reserve(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl: int) -> MigrationPlan:
     """Return the next action until the Reservation has a node."""
-    job, found, reference = view.job, view.reservation, reservation_reference(view)
+    job, found, reference = view.job, view.reservation, reservation_reference(view.job)
     if found is None and reference is not None:
         return _missing_reservation(view, reference, now=now)
     if found is None:
         return _create(view, args=args, now=now, ttl=ttl)
     if reference is None:
-        changes = {"reservationOptions": {"reservationRef": created_reference(job, Uid(found.metadata.uid))}}
-        return act(spec_write(job, changes))
+        return act(refer_to(job, found))
     if (lost := lost_reservation(view, now=now)) is not None:
         return lost
     if not is_true(job, _CREATED):
@@ -66,7 +79,7 @@ def reserve(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl:
 
 def lost_reservation(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a Reservation that is gone, replaced, being deleted or expired; None for any other."""
-    reference, found = reservation_reference(view), view.reservation
+    reference, found = reservation_reference(view.job), view.reservation
     if reference is None:
         return None
     if found is None:
@@ -154,7 +167,7 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
         return act(ReadPod(key=view.pod_key))
     options = job.spec.reservation_options
     given = options.template.get("spec") if options is not None and options.template is not None else None
-    has_owners = reservation_reference(view) is not None or bool(isinstance(given, dict) and given.get("owners"))
+    has_owners = reservation_reference(job) is not None or bool(isinstance(given, dict) and given.get("owners"))
     text = policy_refusal(job, pod, args=args) or reservation_refusal(
         pod, view.pod_template, view.claims, args=args, has_owners=has_owners
     )
@@ -191,14 +204,10 @@ def unsuitable(view: JobView, found: Reservation) -> str:
 def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
     job, name, status = view.job, found.metadata.name, found.status
     if status.phase in _PLACED_PHASES and status.node_name:
-        event = MigrationEvent(
-            reason=MigrationReason.RESERVATION_SCHEDULED,
-            message=f'Assigned Reservation "{name}" to node "{status.node_name}"',
-        )
         old_node = view.pod.spec.node_name if view.pod is not None else ""
         if old_node == status.node_name and pod_state(view) is PodState.PRESENT and not is_for_pending_pod(view):
             return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, unsuitable(view, found), now=now))
-        return act(report_step(job, Step(type=_SCHEDULED, node_name=status.node_name), now=now, event=event))
+        return act(report_node(view, found, now=now))
     if pod_state(view) is not PodState.TERMINATING and (stop := unmovable(view, now=now)) is not None:
         return stop
     scheduled = status.condition(CONDITION_SCHEDULED)
@@ -212,6 +221,16 @@ def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerA
     step = Step(type=_SCHEDULED, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)
     event = MigrationEvent(reason=MigrationReason.UNSCHEDULABLE, message=text, type=EventType.WARNING)
     return act(report_step(job, step, now=now, event=event), wake_at=due)
+
+
+def report_node(view: JobView, found: Reservation, *, now: WallTime) -> PatchJobStatus | None:
+    """Return the write that reports the node of a job's Reservation."""
+    node = found.status.node_name
+    event = MigrationEvent(
+        reason=MigrationReason.RESERVATION_SCHEDULED,
+        message=f'Assigned Reservation "{found.metadata.name}" to node "{node}"',
+    )
+    return report_step(view.job, Step(type=_SCHEDULED, node_name=node), now=now, event=event)
 
 
 def _since_creation(view: JobView, found: Reservation) -> WallTime:

@@ -52,6 +52,24 @@ class ClaimReach(Struct, frozen=True):
     """Whether a node other than the pod's can use the allocation; True for a claim without an allocation."""
 
 
+class Sibling(Struct, frozen=True):
+    """A job for another pod of the same workload, with the Reservations that pods of the workload may use."""
+
+    job: PodMigrationJob
+    reservation: Reservation | None = None
+    """The Reservation that the sibling refers to."""
+    user: MigrationPod | None = None
+    """The pod in this Reservation."""
+    is_user_recorded: bool = False
+    """Whether a job has recorded the user as the replacement of its pod."""
+    created: Reservation | None = None
+    """The Reservation that the sibling created, if the sibling refers to another one by now."""
+    created_user: MigrationPod | None = None
+    """The pod in the Reservation that the sibling created."""
+    is_leaving: bool = False
+    """Whether the sibling's pod is terminating, has ended or is gone."""
+
+
 class JobView(Struct, frozen=True):
     """A job with everything that a decision about it reads."""
 
@@ -74,6 +92,8 @@ class JobView(Struct, frozen=True):
     """The pod of ``status.podRef`` of the job, or else the pod that the Reservation's ``currentOwners`` names first."""
     bound_pod_gone: bool = False
     """Whether a live read showed that this pod does not exist."""
+    siblings: tuple[Sibling, ...] = ()
+    """Jobs of the same workload, by name; given where a decision depends on these (`exchange.concerns_siblings`)."""
     create_error: str = ""
     """Error of the API server when the Reservation was to be created; empty if there was none."""
     evict_error: str = ""

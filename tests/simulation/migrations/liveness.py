@@ -7,7 +7,7 @@ from dra.kube.resources import POD_MIGRATION_JOBS, PODS, RESERVATIONS
 from localplane.controller_manager.api_types import REPLICA_SETS
 from tests.dra.engine.simulation.violation import Violation
 from tests.simulation.migrations.operations import NODES
-from tests.simulation.migrations.safety import ENDED
+from tests.simulation.migrations.safety import ENDED, has_ended, reservation_of
 
 if TYPE_CHECKING:
     from tests.simulation.migrations.cluster import MigratingCluster
@@ -43,10 +43,13 @@ def _check_leftovers(cluster: "MigratingCluster", since: dict[str, float]) -> No
     """Raise Violation for a Reservation that a failed job has left for too long; `since` has the first sights."""
     jobs = {job["metadata"]["uid"]: job for job in cluster.all(POD_MIGRATION_JOBS)}
     found = set()
+    taken_over = {reservation_of(job) for uid, job in jobs.items() if reservation_of(job) != uid and not has_ended(job)}
     for reservation in cluster.all(RESERVATIONS):
         name, status = reservation["metadata"]["name"], reservation.get("status") or {}
         job = jobs.get(name)
-        if job is None or (job.get("status") or {}).get("phase") != "Failed" or status.get("phase") in ENDED:
+        if job is None or name in taken_over:
+            continue
+        if (job.get("status") or {}).get("phase") != "Failed" or status.get("phase") in ENDED:
             continue
         found.add(name)
         if cluster.clock.now() - since.setdefault(name, cluster.clock.now()) > LEFTOVER_SECONDS:

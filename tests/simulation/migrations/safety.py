@@ -202,6 +202,8 @@ class MigrationSafetyChecker:
         before = self._jobs.get(uid)
         self._jobs[uid] = job
         phase, earlier = _phase(job), _phase(before) if before is not None else ""
+        if before is not None and reservation_of(before) == uid != reservation_of(job):
+            self._cluster.effects["a job takes over the Reservation of a sibling"] += 1
         if earlier in ENDED and phase != earlier:
             raise Violation(f"job {name}: {earlier} became {phase}")
         if phase in ENDED and earlier not in ENDED:
@@ -287,6 +289,17 @@ class MigrationSafetyChecker:
             charge += max(quantities.parse(each["status"]["allocatable"]["cpu"]), inside[each["metadata"]["uid"]])
         if charge > capacity:
             raise Violation(f"node {node}: {charge} of {capacity} CPUs are used or held")
+
+
+def reservation_of(job: Object) -> str:
+    """Return the name of the Reservation that a job refers to; empty if there is none."""
+    options = job["spec"].get("reservationOptions") or {}
+    return str((options.get("reservationRef") or {}).get("name") or "")
+
+
+def has_ended(job: Object) -> bool:
+    """Return whether a job has ended."""
+    return _phase(job) in ENDED
 
 
 def _phase(found: Object) -> str:

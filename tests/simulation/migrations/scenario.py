@@ -85,6 +85,8 @@ class _ScenarioDraft:
                         at=self._when(5.0, LONG), component=random.choice(_COMPONENTS), down=self._when(0.1, 20.0)
                     )
                 )
+        if self._maybe(0.3):
+            self._hold_back()
         ordered = tuple(sorted(self._operations, key=lambda d: d.at))
         return Scenario(seed=seed, initial_state=state, operations=ordered, until=max(d.at for d in ordered))
 
@@ -192,6 +194,18 @@ class _ScenarioDraft:
                         how=random.choice(("deleted", "forced")),
                     )
                 )
+
+    def _hold_back(self) -> None:
+        """Pause a job that has its Reservation: the replacement of a sibling may be placed there."""
+        random = self._random
+        namespace, app = random.choice(self._apps)
+        at = self._when(READY_AT, LONG - 80)
+        for number in range(random.choice((2, 3))):
+            self._add(
+                Migrate(at=at + 2 * number, namespace=namespace, name=f"h{number}", app=app, nth=number, ttl="4m")
+            )
+        self._add(ChangeJob(at=self._when(at + 0.05, at + 0.4), name="h0", how="paused"))
+        self._add(ChangeJob(at=self._when(at + 20, at + 60), name="h0", how="resumed"))
 
     def _disturbances(self, state: InitialState) -> None:
         random = self._random
