@@ -23,6 +23,7 @@ from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJo
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration import arbitration
 from dra.engine.migration.decide import decide
+from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,
@@ -47,7 +48,6 @@ from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid, UnstructuredObject
-from dra.model.nodes import selected_node_names
 from dra.telemetry.logs import reconcile_id
 
 WORKERS: Final = 16
@@ -333,20 +333,14 @@ class MigrationLoop:
 
     async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
         """Return the reach of the claims that a pod names; a Reservation has claims of its own from templates."""
-        names = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
-        return tuple([await self._read_claim((pod.metadata.namespace, name)) for name in names])
+        node = pod.spec.node_name
+        return tuple([claim_reach(key, await self._find_claim(key), pod_node=node) for key in named_claims(pod)])
 
-    async def _read_claim(self, key: Key) -> ClaimReach:
+    async def _find_claim(self, key: Key) -> ResourceClaim | None:
         try:
-            claim = await self._client.get(CLAIMS, key, ResourceClaim)
+            return await self._client.get(CLAIMS, key, ResourceClaim)
         except NotFound:
-            return ClaimReach(key=key, exists=False)
-        allocation = claim.status.allocation
-        selector = allocation.node_selector if allocation is not None else None
-        names = selected_node_names(selector) if selector is not None else None
-        if names is None or len(names) != 1:
-            return ClaimReach(key=key)
-        return ClaimReach(key=key, pinned_node=next(iter(names)), other_nodes=False)
+            return None
 
     async def _read_reservation(self, uid: Uid, name: str) -> bool:
         """Read a Reservation live; return whether one exists that cannot be decoded, which counts as absent."""

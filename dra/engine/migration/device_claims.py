@@ -15,7 +15,42 @@ from collections.abc import Iterable
 from dra.api.reservations.model import GROUP, PLURAL
 from dra.engine.migration.view import ClaimReach, MigrationPod
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Uid
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node, NodeSelector, matches_node_selector, selected_node_names
+from dra.model.pods import Pod
+
+
+def named_claims(pod: Pod) -> tuple[Key, ...]:
+    """Return namespace and name of each claim that a pod names; claims from templates are no part of the result."""
+    names = [each.resource_claim_name for each in pod.spec.resource_claims or ()]
+    return tuple((pod.metadata.namespace, name) for name in names if name)
+
+
+def claim_reach(
+    key: Key, claim: ResourceClaim | None, *, pod_node: str, nodes: Iterable[Node] | None = None
+) -> ClaimReach:
+    """Return which nodes can use a claim that a pod names; `claim` is None if the claim does not exist.
+
+    `pod_node` is the node of the pod, empty for a pod that waits for one. If `nodes` is None, the nodes of the cluster
+    are unknown: then each node counts that the allocation selects by name, and a selector of labels reaches any node.
+    """
+    if claim is None:
+        return ClaimReach(key=key, exists=False)
+    allocation = claim.status.allocation
+    selector = allocation.node_selector if allocation is not None else None
+    names = _selected_names(selector, nodes=nodes) if selector is not None else None
+    if names is None:
+        return ClaimReach(key=key)
+    pinned = next(iter(names)) if len(names) == 1 else ""
+    return ClaimReach(key=key, pinned_node=pinned, other_nodes=bool(names - {pod_node}))
+
+
+def _selected_names(selector: NodeSelector, *, nodes: Iterable[Node] | None) -> frozenset[str] | None:
+    """Return the names of the selected nodes; None if they are unknown."""
+    if nodes is None:
+        return selected_node_names(selector)
+    found = (each.metadata for each in nodes)
+    return frozenset(each.name for each in found if matches_node_selector(selector, name=each.name, labels=each.labels))
 
 
 def has_template_claims(pod: MigrationPod) -> bool:

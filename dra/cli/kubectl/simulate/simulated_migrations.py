@@ -19,14 +19,14 @@ from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.decide import effective_mode, effective_ttl
+from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.refusals import reservation_refusal
 from dra.engine.migration.reservation_fit import misfit
 from dra.engine.migration.reservation_manifest import reservation_manifest
 from dra.engine.migration.view import ClaimReach, MigrationPod
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
-from dra.model.nodes import matches_node_selector
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 
 _SUFFIX: Final = "-replacement"
 
@@ -162,7 +162,7 @@ def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, arg
     return reservation_refusal(
         msgspec.convert(template, MigrationPod),
         template,
-        claim_reaches(pod, snapshot.claims, snapshot.nodes),
+        _claim_reaches(pod, snapshot),
         args=args,
         has_owners=has_owners or bool(_supplied_reservation(job)),
     )
@@ -209,31 +209,11 @@ def _replacement(pod: SchedulerPod) -> SchedulerPod:
     return msgspec.convert({"metadata": metadata, "spec": spec}, SchedulerPod)
 
 
-def claim_reaches(
-    pod: SchedulerPod, claims: Iterable[ResourceClaim], nodes: Iterable[SchedulerNode]
-) -> tuple[ClaimReach, ...]:
-    """Return for each claim that a pod names whether another node can use its allocation."""
-    known = {claim.metadata.key: claim for claim in claims}
-    named = [each.resource_claim_name for each in pod.spec.resource_claims or () if each.resource_claim_name]
-    all_nodes = tuple(nodes)
-    found = []
-    for name in named:
-        key = (pod.metadata.namespace, name)
-        claim = known.get(key)
-        if claim is None:
-            found.append(ClaimReach(key=key, exists=False))
-            continue
-        allocation = claim.status.allocation
-        reached = {
-            node.metadata.name
-            for node in all_nodes
-            if allocation is not None
-            and matches_node_selector(allocation.node_selector, name=node.metadata.name, labels=node.metadata.labels)
-        }
-        others = allocation is None or bool(reached - {pod.spec.node_name})
-        pinned = next(iter(reached)) if len(reached) == 1 else ""
-        found.append(ClaimReach(key=key, pinned_node=pinned, other_nodes=others))
-    return tuple(found)
+def _claim_reaches(pod: SchedulerPod, snapshot: Snapshot) -> tuple[ClaimReach, ...]:
+    """Return which nodes of a snapshot can use each claim that a pod names."""
+    claims = {claim.metadata.key: claim for claim in snapshot.claims}
+    node, nodes = pod.spec.node_name, snapshot.nodes
+    return tuple(claim_reach(key, claims.get(key), pod_node=node, nodes=nodes) for key in named_claims(pod))
 
 
 def _without_pods(snapshot: Snapshot, evicted: Iterable[SchedulerPod]) -> Snapshot:
