@@ -1,4 +1,4 @@
-"""Base models and field types that the kinds in this package share: strict and lenient models, durations, timestamps.
+"""Models and field types that the kinds in this package share: strict and lenient models, metadata, conditions, times.
 
 A null counts as an absent field everywhere, as in Go.
 """
@@ -98,6 +98,29 @@ class ObjectReference(LenientModel):
     api_version: StrictStr = ""
     resource_version: StrictStr = ""
     field_path: StrictStr = ""
+
+
+class ObjectMetadata(LenientModel):
+    """The fields of ``metadata`` that are read."""
+
+    name: StrictStr = ""
+    uid: StrictStr = ""
+    resource_version: StrictStr = ""
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
+    labels: Labels = {}
+    annotations: Labels = {}
+
+
+class Condition(LenientModel):
+    """A condition in the status of an object (``conditions[]``)."""
+
+    type: StrictStr
+    status: StrictStr
+    reason: StrictStr = ""
+    message: StrictStr = ""
+    last_probe_time: Timestamp | None = None
+    last_transition_time: Timestamp | None = None
 
 
 def to_document(part: BaseModel) -> dict[str, Any]:

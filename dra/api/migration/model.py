@@ -11,13 +11,13 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, StrictBool, StrictStr, ValidationError
 
 from dra.api.object_fields import (
+    Condition,
     Duration,
     FreeFormObject,
-    Labels,
     LenientModel,
+    ObjectMetadata,
     ObjectReference,
     StrictModel,
-    Timestamp,
 )
 from dra.api.parameters.opaque import validation_message
 
@@ -112,15 +112,8 @@ class PodMigrationJobSpec(StrictModel):
     """DeleteOptions of the eviction, for example gracePeriodSeconds."""
 
 
-class MigrationCondition(LenientModel):
+class MigrationCondition(Condition):
     """A condition of a migration (``conditions[]``)."""
-
-    type: StrictStr
-    status: StrictStr
-    reason: StrictStr = ""
-    message: StrictStr = ""
-    last_probe_time: Timestamp | None = None
-    last_transition_time: Timestamp | None = None
 
 
 class PodMigrationJobStatus(LenientModel):
@@ -149,22 +142,10 @@ class PodMigrationJobStatus(LenientModel):
         return next((each for each in self.conditions if each.type == kind), None)
 
 
-class PodMigrationJobMetadata(LenientModel):
-    """The fields of ``metadata`` that are read."""
-
-    name: StrictStr = ""
-    uid: StrictStr = ""
-    resource_version: StrictStr = ""
-    creation_timestamp: Timestamp | None = None
-    deletion_timestamp: Timestamp | None = None
-    labels: Labels = {}
-    annotations: Labels = {}
-
-
 class PodMigrationJob(LenientModel):
     """A migration of one pod: a Reservation takes the room first, and only then the pod is evicted."""
 
-    metadata: PodMigrationJobMetadata = PodMigrationJobMetadata()
+    metadata: ObjectMetadata = ObjectMetadata()
     spec: PodMigrationJobSpec
     status: PodMigrationJobStatus = PodMigrationJobStatus()
 

@@ -16,10 +16,12 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, StrictBool, StrictStr, ValidationError, WithJsonSchema
 
 from dra.api.object_fields import (
+    Condition,
     Duration,
     FreeFormObject,
     Labels,
     LenientModel,
+    ObjectMetadata,
     ObjectReference,
     ResourceQuantities,
     StrictModel,
@@ -167,15 +169,8 @@ class ReservationSpec(StrictModel):
     taints: Annotated[tuple[ReservationTaint, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
-class ReservationCondition(LenientModel):
+class ReservationCondition(Condition):
     """A condition of a reservation (``conditions[]``)."""
-
-    type: StrictStr
-    status: StrictStr
-    reason: StrictStr = ""
-    message: StrictStr = ""
-    last_probe_time: Timestamp | None = None
-    last_transition_time: Timestamp | None = None
 
 
 class ReservationStatus(LenientModel):
@@ -200,22 +195,10 @@ class ReservationStatus(LenientModel):
         return next((each for each in self.conditions if each.type == kind), None)
 
 
-class ReservationMetadata(LenientModel):
-    """The fields of ``metadata`` that are read."""
-
-    name: StrictStr = ""
-    uid: StrictStr = ""
-    resource_version: StrictStr = ""
-    creation_timestamp: Timestamp | None = None
-    deletion_timestamp: Timestamp | None = None
-    labels: Labels = {}
-    annotations: Labels = {}
-
-
 class Reservation(LenientModel):
     """A reservation of capacity on a node for pods that need not exist yet."""
 
-    metadata: ReservationMetadata = ReservationMetadata()
+    metadata: ObjectMetadata = ObjectMetadata()
     spec: ReservationSpec
     status: ReservationStatus = ReservationStatus()
 

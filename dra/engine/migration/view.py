@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dra.api.migration.model import PodMigrationJob, PodMigrationJobMetadata, PodMigrationJobSpec, PodMigrationJobStatus
+from dra.api.migration.model import PodMigrationJob, PodMigrationJobSpec, PodMigrationJobStatus
+from dra.api.object_fields import ObjectMetadata
 from dra.api.reservations.model import Reservation
 from dra.engine.instants import WallTime
 from dra.model.meta import Key, Struct, Uid
@@ -115,5 +116,5 @@ def unreadable_job(content: Mapping[str, Any]) -> PodMigrationJob:
         status = PodMigrationJobStatus.model_validate(content.get("status") or {}, by_alias=True, by_name=False)
     except ValidationError:
         status = PodMigrationJobStatus()
-    metadata = PodMigrationJobMetadata.model_validate(content.get("metadata") or {}, by_alias=True, by_name=False)
+    metadata = ObjectMetadata.model_validate(content.get("metadata") or {}, by_alias=True, by_name=False)
     return PodMigrationJob(metadata=metadata, spec=PodMigrationJobSpec(), status=status)
