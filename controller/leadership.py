@@ -1,4 +1,4 @@
-"""Leader election of the controller and of the extender, and the time limits that leadership sets for writes."""
+"""Leader election of controller, extender and descheduler, and the time limits that leadership sets for writes."""
 
 import asyncio
 import secrets
@@ -49,6 +49,29 @@ async def run_as_leader(election: LeaderElector, work: Callable[[], Awaitable[No
             await work()
     finally:
         await asyncio.shield(election.release())
+
+
+async def run_after_previous_writes(
+    election: LeaderElector | None,
+    work: Callable[[], Awaitable[None]],
+    *,
+    previous_writes_seconds: float,
+    clock: Clock,
+) -> None:
+    """Do the work as the only replica, once no write of the process that acted before can arrive any longer.
+
+    Without leader election, late writes may arrive for `previous_writes_seconds`. Raises LeadershipLostError.
+    """
+    if election is None:
+        await asyncio.sleep(previous_writes_seconds)
+        await work()
+        return
+
+    async def wait_and_work() -> None:
+        await asyncio.sleep(max(0.0, election.previous_writes_until - clock.now()))
+        await work()
+
+    await run_as_leader(election, wait_and_work)
 
 
 class Leadership:

@@ -19,7 +19,12 @@ from dra.engine.instants import Instant
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
-from dra.telemetry.metrics import dropped_connections_observer, render_metrics
+from dra.telemetry.metrics import (
+    discarded_events_counter,
+    dropped_connections_observer,
+    render_metrics,
+    request_observer,
+)
 
 _WAIT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -141,18 +146,8 @@ class ControllerMetrics:
             ["reason"],
             registry=self.registry,
         )
-        self.events_discarded = Counter(
-            "dra_reserve_events_discarded",
-            "Events not created: too many Events of one namespace were queued, or the API server "
-            "rejected or did not answer the request",
-            registry=self.registry,
-        )
-        self.requests = Counter(
-            "dra_reserve_api_requests",
-            "Requests to the API server, by method, resource and status",
-            ["method", "resource", "code"],
-            registry=self.registry,
-        )
+        self.events_discarded = discarded_events_counter(self.registry)
+        self.request = request_observer(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
@@ -207,11 +202,6 @@ class ControllerMetrics:
     def count_devices(self, count: Callable[[], DeviceCounts | None]) -> None:
         """Export the number of held devices by holder at each scrape; nothing while the count is None."""
         self.registry.register(DeviceCollector(count))
-
-    def request(self, method: str, resource: str, status: int, seconds: float) -> None:
-        """Count one request; the observer of the client."""
-        del seconds
-        self.requests.labels(method, resource, str(status)).inc()
 
     def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:
         """Measure how long the pods that a write lists for the first time have waited for it."""

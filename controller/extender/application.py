@@ -17,7 +17,7 @@ from controller.extender.server import ExtenderServer
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import ExtenderWriter
-from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
+from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
@@ -46,7 +46,8 @@ class Extender:
     ) -> None:
         """Create the extender; ``identity`` must be unique to this process (default: the host plus a random part).
 
-        ``quiet``: without leader election, seconds for which writes of the previous process may still arrive.
+        ``previous_writes_seconds``: without leader election, seconds for which writes of the previous process may still
+        arrive.
         """
         self._previous_writes_seconds = previous_writes_seconds
         self.cache = SchedulerCache()
@@ -140,17 +141,12 @@ class Extender:
 
     async def _lead(self) -> None:
         await self._informers.wait_for_sync()
-        if self._election is None:
-            await asyncio.sleep(self._previous_writes_seconds)  # writes of the previous process have ended by then
-            await self._bind()
-            return
-        await run_as_leader(self._election, self._bind_after_previous_leader)
-
-    async def _bind_after_previous_leader(self) -> None:
-        """Start binding after the last write of the previous leader has arrived and has been read."""
-        if self._election is not None:
-            await asyncio.sleep(max(0.0, self._election.previous_writes_until - self._clock.now()))
-        await self._bind()
+        await run_after_previous_writes(
+            self._election,
+            self._bind,
+            previous_writes_seconds=self._previous_writes_seconds,
+            clock=self._clock,
+        )
 
     async def _bind(self) -> None:
         await self._informers.catch_up()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
-from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
+from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from controller.migration.evictor import EvictionPace, Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.job_cache import JobCache
@@ -108,17 +108,12 @@ class Descheduler:
 
     async def _lead(self) -> None:
         await self._informers.wait_for_sync()
-        if self._election is None:
-            await asyncio.sleep(self._previous_writes_seconds)  # writes of the previous process have ended by then
-            await self._migrate()
-            return
-        await run_as_leader(self._election, self._migrate_after_previous_leader)
-
-    async def _migrate_after_previous_leader(self) -> None:
-        """Start after the last write of the previous leader has arrived: an eviction may be under way."""
-        if self._election is not None:
-            await asyncio.sleep(max(0.0, self._election.previous_writes_until - self._clock.now()))
-        await self._migrate()
+        await run_after_previous_writes(
+            self._election,
+            self._migrate,
+            previous_writes_seconds=self._previous_writes_seconds,
+            clock=self._clock,
+        )
 
     async def _migrate(self) -> None:
         self.metrics.leading.set(1)

@@ -7,7 +7,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra.telemetry.metrics import dropped_connections_observer, render_metrics
+from dra.telemetry.metrics import (
+    discarded_events_counter,
+    dropped_connections_observer,
+    render_metrics,
+    request_observer,
+)
 
 _BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _PENDING: Final = "Pending"
@@ -71,24 +76,9 @@ class DeschedulerMetrics:
             "1 if this replica migrates pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
-        self.requests = Counter(
-            "dra_reserve_api_requests",
-            "Requests to the API server, by method, resource and status",
-            ["method", "resource", "code"],
-            registry=self.registry,
-        )
-        self.events_discarded = Counter(
-            "dra_reserve_events_discarded",
-            "Events not created: too many Events of one namespace were queued, or the API server "
-            "rejected or did not answer the request",
-            registry=self.registry,
-        )
+        self.request = request_observer(self.registry)
+        self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
-
-    def request(self, method: str, resource: str, status: int, seconds: float) -> None:
-        """Count one request; the observer of the client."""
-        del seconds
-        self.requests.labels(method, resource, str(status)).inc()
 
     def render(self) -> bytes:
         """Return all metrics in the text format."""

@@ -1,4 +1,4 @@
-"""Prometheus metrics that all components share: the text format, and the metric of dropped connections."""
+"""Prometheus metrics that all components share: the text format; requests, Events and dropped connections."""
 
 from collections.abc import Callable
 
@@ -14,6 +14,32 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 def render_metrics(registry: CollectorRegistry) -> bytes:
     """Return all metrics of a registry in the text format."""
     return generate_latest(registry)
+
+
+def request_observer(registry: CollectorRegistry) -> Callable[[str, str, int, float], None]:
+    """Register the metric of requests to the API server; return the observer of a client, which counts them."""
+    counter = Counter(
+        "dra_reserve_api_requests",
+        "Requests to the API server, by method, resource and status",
+        ["method", "resource", "code"],
+        registry=registry,
+    )
+
+    def requested(method: str, resource: str, status: int, seconds: float) -> None:
+        del seconds
+        counter.labels(method, resource, str(status)).inc()
+
+    return requested
+
+
+def discarded_events_counter(registry: CollectorRegistry) -> Counter:
+    """Register and return the metric of Events that were not created."""
+    return Counter(
+        "dra_reserve_events_discarded",
+        "Events not created: too many Events of one namespace were queued, or the API server "
+        "rejected or did not answer the request",
+        registry=registry,
+    )
 
 
 def dropped_connections_observer(registry: CollectorRegistry, *listeners: str) -> Callable[[str, DropReason], None]:

@@ -1,13 +1,17 @@
 import asyncio
+import math
 
 import pytest
 
 from controller.application import Application
 from controller.extender.application import Extender
-from controller.leadership import leader_elector, run_as_leader
+from controller.leadership import leader_elector, run_after_previous_writes, run_as_leader
+from controller.migration.application import Descheduler
 from dra.api.configuration import ControllerConfiguration, LeaderElection, MalformedConfigurationError
+from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.clock import SYSTEM
+from dra.kube.tasks import background_task
 from tests.controller.cluster import Cluster
 from tests.dra.kube.scripted import client_of
 
@@ -17,6 +21,7 @@ from tests.dra.kube.scripted import client_of
     [
         pytest.param(Application, ControllerConfiguration, id="controller"),
         pytest.param(Extender, ExtenderConfiguration, id="extender"),
+        pytest.param(Descheduler, DeschedulerConfiguration, id="descheduler"),
     ],
 )
 @pytest.mark.parametrize(
@@ -48,12 +53,20 @@ def test_there_is_no_candidate_without_leader_election():
 
 
 class Election:
-    """A candidate that records its calls."""
+    """A candidate that records its calls, and acquires the lease after `takes` seconds."""
 
-    def __init__(self):
+    def __init__(self, *, takes=0.0, previous_writes_until=-math.inf):
         self.calls = []
+        self._takes = takes
+        self._previous_writes_until = previous_writes_until
+
+    @property
+    def previous_writes_until(self):
+        assert "acquire" in self.calls, "known once the lease was acquired"
+        return self._previous_writes_until
 
     async def acquire(self):
+        await asyncio.sleep(self._takes)
         self.calls.append("acquire")
 
     async def renew(self):
@@ -75,3 +88,28 @@ async def test_the_lease_is_released_after_the_work():
     with pytest.raises(ExceptionGroup):
         await run_as_leader(election, work)
     assert election.calls == ["acquire", "renew", "work", "release"]
+
+
+@pytest.mark.parametrize(
+    ("election", "begins"),
+    [
+        pytest.param(None, 10.0, id="no-election-the-given-seconds"),
+        pytest.param(Election(), 0.0, id="first-leader-at-once"),
+        pytest.param(Election(takes=7.0, previous_writes_until=3.0), 7.0, id="writes-ended-before-the-lease-was-free"),
+        pytest.param(Election(takes=7.0, previous_writes_until=18.0), 18.0, id="writes-of-the-previous-leader"),
+    ],
+)
+async def test_the_work_begins_after_the_last_write_of_the_previous_process(election, begins, clock):
+    start = clock.now()
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    async with background_task(
+        run_after_previous_writes(election, work, previous_writes_seconds=10.0, clock=clock), name="work"
+    ):
+        async with asyncio.timeout(60.0):
+            await began.wait()
+    assert clock.now() - start == pytest.approx(begins)
