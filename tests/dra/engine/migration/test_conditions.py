@@ -8,7 +8,7 @@ from dra.engine.migration.conditions import (
     report_waiting,
 )
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
-from tests.dra.engine.migration.world import NOON, job, merge, timestamp
+from tests.dra.engine.migration.world import NOON, World, job, merge, timestamp
 
 EVICTING = Step(type=MigrationConditionType.EVICTION, done=False, reason=MigrationReason.EVICTING, message="m")
 LATER = NOON + 60
@@ -76,3 +76,10 @@ def test_success_is_reported_with_the_last_step():
     status = report_success(parse_pod_migration_job(job()), "done", now=NOON, step=step).body["status"]
     assert (status["phase"], status["status"], status["message"]) == ("Succeeded", "Complete", "done")
     assert [each["type"] for each in status["conditions"]] == ["Eviction"]
+
+
+def test_conditions_of_others_are_kept():
+    other = {"type": "Seen", "status": "True", "reason": "ByMe"}
+    world = World(job=job(status={"conditions": [other]}))
+    world.settle()
+    assert world.status["conditions"][0] == other
