@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -77,6 +78,26 @@ class NamespaceFilter(ConfigurationSection):
         return self
 
 
+class EvictionGate(StrEnum):
+    """A rule or limit of arbitration that `skipEvictionGates` can switch off; the names are Koordinator's."""
+
+    MAX_UNAVAILABLE_PER_WORKLOAD = "MaxUnavailablePerWorkload"
+    MAX_MIGRATING_PER_WORKLOAD = "MaxMigratingPerWorkload"
+    MAX_MIGRATING_PER_NODE = "MaxMigratingPerNode"
+    MAX_MIGRATING_PER_NAMESPACE = "MaxMigratingPerNamespace"
+    MAX_MIGRATING_GLOBALLY = "MaxMigratingGlobally"
+    EXPECTED_REPLICAS = "ExpectedReplicas"
+    PVC = "PVC"
+    BARE_PODS = "BarePods"
+    LOCAL_STORAGE = "LocalStorage"
+    SYSTEM_CRITICAL = "SystemCritical"
+    PRIORITY_THRESHOLD = "PriorityThreshold"
+    LABEL_SELECTOR = "LabelSelector"
+    NAMESPACES = "Namespaces"
+    NODE_FIT = "NodeFit"
+    """Without effect: the Reservation shows whether another node has room."""
+
+
 class MigrationControllerArgs(ConfigurationSection):
     """The limits and defaults of migrations."""
 
@@ -145,6 +166,9 @@ class MigrationControllerArgs(ConfigurationSection):
     """Labels that a pod must have to be evicted; null: any labels."""
 
     namespaces: NamespaceFilter = NamespaceFilter()
+
+    skip_eviction_gates: tuple[EvictionGate, ...] = ()
+    """Rules and limits that are not applied, whatever the other fields say; NodeFit has no effect."""
 
 
 class DeschedulerLeaderElection(LeaderElection):

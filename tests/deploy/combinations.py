@@ -56,6 +56,7 @@ MIGRATION: Final = {
     "labelSelector": {"migrate": "yes"},
     "namespaces.include": [],
     "namespaces.exclude": ["kube-system"],
+    "skipEvictionGates": ["PVC", "MaxMigratingPerNode"],
 }
 
 FILLED: Final[Mapping[str, Any]] = {

@@ -21,6 +21,7 @@ from dra.engine.migration import evictability
 from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.conditions import report_failure, report_waiting
 from dra.engine.migration.decide import effective_mode, has_passed_arbitration
+from dra.engine.migration.eviction_gates import effective_args
 from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time, workload_limit
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import MigrationPlan, PatchJob, act
@@ -107,7 +108,7 @@ class _Round:
     """One arbitration: the counts, and the jobs that have passed so far."""
 
     def __init__(self, view: ArbitrationView, *, args: MigrationControllerArgs, now: WallTime) -> None:
-        self._args = args
+        self._args = effective_args(args)
         self._now = now
         self.counts = MigrationCounts(view.pods, replicas=view.replicas)
         self._budgets = Budgets(view.disruption_budgets, view.unavailable_budgets)

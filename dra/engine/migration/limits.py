@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, WallTime
@@ -121,7 +121,7 @@ class MigrationCounts:
     ) -> Iterator[Refusal]:
         replicas, count = self.replicas(workload), self.workloads[workload]
         limit = workload_limit(replicas, args.max_migrating_per_workload)
-        if count >= limit:
+        if count >= limit and EvictionGate.MAX_MIGRATING_PER_WORKLOAD not in args.skip_eviction_gates:
             text = f"{name}: {_pods(count)} migrating, the limit is {limit} (maxMigratingPerWorkload)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_PER_WORKLOAD, message=text)
         if not pod.spec.node_name:
@@ -129,7 +129,7 @@ class MigrationCounts:
         unavailable = self._pods.unavailable_of(workload) + self._made_unavailable[workload]
         unavailable -= is_unavailable(pod) and not pod.terminal
         limit = workload_limit(replicas, args.max_unavailable_per_workload)
-        if unavailable >= limit:
+        if unavailable >= limit and EvictionGate.MAX_UNAVAILABLE_PER_WORKLOAD not in args.skip_eviction_gates:
             text = (
                 f"{name}: {_pods(unavailable)} not ready, terminating or migrating, the limit is {limit} "
                 "(maxUnavailablePerWorkload)"

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from dra.api.descheduler_configuration import MINUTE, DeschedulerConfiguration, MigrationControllerArgs
+from dra.api.descheduler_configuration import MINUTE, DeschedulerConfiguration, EvictionGate, MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 
 
@@ -45,12 +45,14 @@ def test_the_arguments_of_koordinator_are_read():
         priorityThreshold=1000,
         labelSelector={"matchLabels": {"app": "web"}},
         namespaces={"exclude": ["kube-system"]},
+        skipEvictionGates=["MaxMigratingPerNode", "PVC"],
     )
     assert (args.default_job_mode, args.default_job_ttl) == (MigrationMode.EVICT_DIRECTLY, 90 * MINUTE)
     assert (args.max_migrating_per_workload, args.max_unavailable_per_workload) == ("20%", 0)
     assert (args.object_limiters.workload.duration, args.object_limiters.workload.max_migrating) == (10 * MINUTE, 2)
     assert args.label_selector == {"app": "web"}
     assert args.namespaces.exclude == ("kube-system",)
+    assert args.skip_eviction_gates == (EvictionGate.MAX_MIGRATING_PER_NODE, EvictionGate.PVC)
 
 
 def test_labels_may_be_given_without_the_word_match_labels():
@@ -108,6 +110,13 @@ def test_what_is_written_is_what_was_read():
             "include or exclude, not both",
             id="both",
         ),
+        pytest.param(
+            {"skipEvictionGates": ["PVC", "Pdb"]},
+            "skipEvictionGates.1",
+            "'MaxMigratingGlobally', 'ExpectedReplicas', 'PVC'",
+            id="no-such-gate",
+        ),
+        pytest.param({"skipEvictionGates": ["pvc"]}, "skipEvictionGates.0", "Input should be", id="gate-in-lower-case"),
     ],
 )
 def test_mistakes_are_answered_with_the_name_of_the_field(fields, field, text):

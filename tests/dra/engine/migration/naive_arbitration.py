@@ -6,6 +6,7 @@ Quadratic, and without an index. Which pods may be evicted at all is asked of th
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.engine.migration import evictability
 from dra.engine.migration.budgets import Budgets
+from dra.engine.migration.eviction_gates import effective_args
 from dra.engine.migration.limits import workload_limit
 from dra.engine.migration.order import evict_first_key
 from dra.engine.migration.reasons import MigrationReason as Reason
@@ -79,15 +80,14 @@ def refusal(view, pods, job, pod, args):
     rivals = [each for each in view.jobs if is_unfinished(each) and pod_of(each, pods) is pod]
     first = min(rivals, key=lambda each: (not has_begun(each), created(each), each.metadata.name))
     mode = job.spec.mode or args.default_job_mode
-    if first is not job or evictability.refusal(pod, args=args, mode=mode):
+    if first is not job or evictability.refusal(pod, args=effective_args(args), mode=mode):
         return FORBIDDEN
     if policy_of(job, args) == EvictionPolicy.EVICTION and protected(pod) and len(covering(view, pod)) > 1:
         return FORBIDDEN
     owner = controller(pod)
     by_person = "koordinator.sh/job-created-by" not in job.metadata.annotations
-    is_free = args.skip_check_expected_replicas or "descheduler.alpha.kubernetes.io/evict" in (
-        pod.metadata.annotations or {}
-    )
+    is_free = args.skip_check_expected_replicas or "ExpectedReplicas" in args.skip_eviction_gates
+    is_free = is_free or "descheduler.alpha.kubernetes.io/evict" in (pod.metadata.annotations or {})
     if owner is None or is_free or (by_person and mode is MigrationMode.RESERVATION_FIRST):
         return None
     replicas = replicas_of(view, pods, owner.uid)
@@ -99,11 +99,13 @@ def wait(view, pods, begun, job, pod, *, args, now):
     there = {each.metadata.uid: each for other in begun if (each := pod_of(other, pods)) is not None}
     away = [each for each in there.values() if each.spec.node_name == pod.spec.node_name]
     same_namespace = [each for each in begun if each.spec.pod_ref.namespace == pod.metadata.namespace]
-    if is_reached(len(begun), args.max_migrating_globally):
+    skipped = args.skip_eviction_gates
+    if is_reached(len(begun), args.max_migrating_globally) and "MaxMigratingGlobally" not in skipped:
         return Reason.MAX_MIGRATING_GLOBALLY
-    if pod.spec.node_name and is_reached(len(away), args.max_migrating_per_node):
+    is_node_reached = pod.spec.node_name and is_reached(len(away), args.max_migrating_per_node)
+    if is_node_reached and "MaxMigratingPerNode" not in skipped:
         return Reason.MAX_MIGRATING_PER_NODE
-    if is_reached(len(same_namespace), args.max_migrating_per_namespace):
+    if is_reached(len(same_namespace), args.max_migrating_per_namespace) and "MaxMigratingPerNamespace" not in skipped:
         return Reason.MAX_MIGRATING_PER_NAMESPACE
     reason = workload_wait(view, pods, begun, pod, args=args, now=now) if controller(pod) is not None else None
     return reason or budget_wait(view, job, pod, there.values(), args)
@@ -113,14 +115,17 @@ def workload_wait(view, pods, begun, pod, *, args, now):
     workload = controller(pod).uid
     replicas = replicas_of(view, pods, workload)
     mine = [each for each in begun if workload_of(each, pods) == workload]
-    if len(mine) >= workload_limit(replicas, args.max_migrating_per_workload):
+    skipped = args.skip_eviction_gates
+    limit = workload_limit(replicas, args.max_migrating_per_workload)
+    if len(mine) >= limit and "MaxMigratingPerWorkload" not in skipped:
         return Reason.MAX_MIGRATING_PER_WORKLOAD
     if not pod.spec.node_name:
         return None
     migrating = [pod_of(each, pods) for each in mine]
     others = [each for each in members(pods, workload) if each is not pod]
     unavailable = [each for each in others if not serves(each) or each in migrating]
-    if len(unavailable) >= workload_limit(replicas, args.max_unavailable_per_workload):
+    limit = workload_limit(replicas, args.max_unavailable_per_workload)
+    if len(unavailable) >= limit and "MaxUnavailablePerWorkload" not in skipped:
         return Reason.MAX_UNAVAILABLE_PER_WORKLOAD
     return Reason.OBJECT_LIMITER if is_rate_reached(view, pods, begun, workload, args=args, now=now) else None
 

@@ -4,6 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.api.descheduler_configuration import EvictionGate
 from dra.engine.migration.arbitration import arbitrate
 from dra.model.preemption import PodUnavailableBudget
 from tests.dra.engine.migration import naive_arbitration
@@ -91,6 +92,7 @@ def configurations(draw):
         maxUnavailablePerWorkload=draw(several),
         objectLimiters={"workload": {"duration": draw(st.sampled_from(["0s", "60s"])), "maxMigrating": draw(several)}},
         skipCheckExpectedReplicas=draw(st.booleans()),
+        skipEvictionGates=draw(st.lists(st.sampled_from(list(EvictionGate)), max_size=2)),
     )
 
 
