@@ -34,6 +34,7 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,7 @@ from tests.cluster.runtime import Containerd
 from tests.cluster.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from tests.cluster.cluster import Cluster
@@ -218,14 +219,29 @@ class RealNode:
 
     def output(self, namespace: str, pod: str, container: str = "main") -> str:
         """Return what a container of a pod has written so far, over all its restarts; empty before it starts."""
-        files = self._settings.logs.glob(f"{namespace}_{pod}_*/{container}/*.log")
-        in_order = sorted(files, key=lambda file: int(file.stem))
-        return "".join(_written(file.read_text(encoding="utf-8")) for file in in_order)
+        return "".join(_written(file.read_text(encoding="utf-8")) for file in self._logs(namespace, pod, container))
+
+    @contextmanager
+    def outlasting_output(self, namespace: str, pod: str, container: str = "main") -> Iterator[Callable[[], str]]:
+        """Yield a reader of what a running container writes, to its last line: the logs go with their pod."""
+        with ExitStack() as stack:
+            files = [stack.enter_context(file.open(encoding="utf-8")) for file in self._logs(namespace, pod, container)]
+
+            def read() -> str:
+                for file in files:
+                    file.seek(0)
+                return "".join(_written(file.read()) for file in files)
+
+            yield read
 
     def tail(self) -> str:
         """Return the last lines of the kubelet's and containerd's logs."""
         existing = (each for each in (self.kubelet, self.containerd.process) if each.log.exists())
         return "\n".join(f"{each.name}:\n{each.tail()}" for each in existing)
+
+    def _logs(self, namespace: str, pod: str, container: str) -> list[Path]:
+        files = self._settings.logs.glob(f"{namespace}_{pod}_*/{container}/*.log")
+        return sorted(files, key=lambda file: int(file.stem))
 
     def _usable(self) -> bool:
         self.kubelet.raise_if_dead()

@@ -56,8 +56,19 @@ StartCpus = Callable[..., "CpuPlugin"]
 class CpuPlugin(gpus.Plugin):
     """The plugin with its CPU driver alone."""
 
-    def __init__(self, node: RealNode, instance: str, *, devices: str = "individual", mounted: bool = False) -> None:
-        """`mounted`: it sees the kubelet's state file alone, as its DaemonSet mounts it, and not the folder."""
+    def __init__(
+        self,
+        node: RealNode,
+        instance: str,
+        *,
+        devices: str = "individual",
+        reserved: str = "0",
+        mounted: bool = False,
+    ) -> None:
+        """`reserved`: the CPUs that are no claim's.
+
+        `mounted`: it sees the kubelet's state file alone, as its DaemonSet mounts it, and not the folder.
+        """
         self.node = node
         self.folder = node.plugins / DRIVER
         self._probes, self._metrics = free(2)
@@ -67,7 +78,7 @@ class CpuPlugin(gpus.Plugin):
         command = [
             *gpus.COMMAND,
             "--drivers=cpu",
-            "--reserved-cpus=0",
+            f"--reserved-cpus={reserved}",
             f"--cpu-devices={devices}",
             f"--kubepods-cgroup={pods}",
             f"--kubelet={host if mounted else kubelet}",
@@ -99,8 +110,12 @@ class Sight(NamedTuple):
 
 def sights(node: RealNode, namespace: Namespace, pod: str) -> list[Sight]:
     """Return what a pod's container has seen so far, over all its restarts."""
-    lines = (line.split(" ") for line in node.output(namespace.name, pod).splitlines())
-    return [Sight(float(at), mask) for at, mask in lines]
+    return sights_in(node.output(namespace.name, pod))
+
+
+def sights_in(output: str) -> list[Sight]:
+    """Return what a container that wrote this has seen."""
+    return [Sight(float(at), mask) for at, mask in (line.split(" ") for line in output.splitlines())]
 
 
 async def sees(node: RealNode, namespace: Namespace, pod: str, mask: str, *, within: float = WITHIN) -> Sight:

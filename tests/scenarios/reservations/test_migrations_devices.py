@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
 
 from tests.scenarios import objects
 from tests.scenarios.api import Api, Json
-from tests.scenarios.claims import allocated, entries, revision
+from tests.scenarios.claims import allocated, entries
 from tests.scenarios.eventually import eventually
-from tests.scenarios.history import WatchHistory
 from tests.scenarios.namespaces import Namespace
+from tests.scenarios.reservations.device_histories import DeviceHistory, claims_of, uid_of
 from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, pods_of, ready_pods
 from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, PODS, RESERVATIONS
 
@@ -47,11 +46,7 @@ async def test_devices_are_held_on_the_new_node_before_the_pod_leaves(offered: N
     before = await claims_of(offered, old)
     assert before.keys() == set(KINDS)
 
-    async with AsyncExitStack() as stack:
-        seen = [
-            await stack.enter_async_context(WatchHistory(offered.api, resource, namespace=offered.name))
-            for resource in (CLAIMS, PODS)
-        ]
+    async with DeviceHistory(offered) as history:
         await offered.api.create(migration("moves", old))
         job = await ended(offered.api, "moves")
         assert outcome(job) == ("Succeeded", ""), job["status"]
@@ -61,27 +56,7 @@ async def test_devices_are_held_on_the_new_node_before_the_pod_leaves(offered: N
         )
     assert new["spec"]["nodeName"] == job["status"]["nodeName"] != old["spec"]["nodeName"]
     after = await claims_of(offered, new)
-    assert after.keys() == set(KINDS)
-
-    told = list(moments(*seen))
-    reference = job["spec"]["reservationOptions"]["reservationRef"]
-    placeholder = seen[1].only(f"reservation-{reference['uid']}")
-    holders = {reference["uid"], *placeholder.by_object()}
-    evicted = next(state for state in told if leaving(state.get(uid_of(old))))
-    for kind in KINDS:
-        held, given = evicted[uid_of(after[kind])], evicted[uid_of(before[kind])]
-        assert held["status"]["allocation"] == after[kind]["status"]["allocation"]
-        assert entries(held)
-        assert holders >= {each["uid"] for each in entries(held)}
-        assert pools(held).isdisjoint(pools(given))
-        assert [each["uid"] for each in entries(given)] == [uid_of(old)]
-    users = {uid_of(old), uid_of(new), *holders}
-    for state in told[len(before) + 1 :]:  # the first ones are what was there when the history began
-        if uid_of(old) in state:
-            assert all(used_by(state[uid_of(each)], {uid_of(old)}) for each in before.values())
-        for kind in KINDS:
-            found = [state[uid] for uid in (uid_of(before[kind]), uid_of(after[kind])) if uid in state]
-            assert any(used_by(claim, users) for claim in found), f"{kind}: neither used nor held: {found}"
+    history.assert_never_without(old=old, before=before, new=new, after=after, job=job)
 
 
 async def test_a_claim_by_name_keeps_its_pod_where_its_devices_are(offered: Namespace) -> None:
@@ -114,43 +89,6 @@ async def runs(namespace: Namespace, name: str, **spec: Any) -> Json:
     await namespace.create(deployment(name, replicas=1, **spec))
     (pod,) = await ready_pods(namespace.api, name, 1, namespace=namespace.name)
     return pod
-
-
-async def claims_of(namespace: Namespace, pod: Json) -> dict[str, Json]:
-    """Return the claims of a pod, by their names in its spec."""
-    return {
-        each["name"]: await namespace.get(CLAIMS, each["resourceClaimName"])
-        for each in pod["status"]["resourceClaimStatuses"]
-    }
-
-
-def moments(*histories: WatchHistory) -> Iterator[dict[str, Json]]:
-    """Yield all objects as each write left them, by uid; from the moment of the first write on."""
-    versions = [version for each in histories for version in each.versions]
-    state: dict[str, Json] = {}
-    for version in sorted(versions, key=lambda each: int(revision(each.object))):
-        if version.change == "DELETED":
-            state.pop(uid_of(version.object), None)
-        else:
-            state[uid_of(version.object)] = version.object
-        yield dict(state)
-
-
-def leaving(pod: Json | None) -> bool:
-    return pod is not None and "deletionTimestamp" in pod["metadata"]
-
-
-def used_by(claim: Json, users: set[str]) -> bool:
-    """Tell whether a claim has devices that a pod uses, or that a Reservation holds."""
-    return allocated(claim) and any(each["uid"] in users for each in entries(claim))
-
-
-def uid_of(obj: Json) -> str:
-    return str(obj["metadata"]["uid"])
-
-
-def pools(claim: Json) -> set[str]:
-    return {each["pool"] for each in claim["status"]["allocation"]["devices"]["results"]}
 
 
 async def _no_pods(namespace: Namespace) -> bool:

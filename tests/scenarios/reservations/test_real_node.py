@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from itertools import pairwise
 from typing import Final
 
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.components import REAL_NODES
 from tests.cluster.node import RealNode
-from tests.scenarios import installation, objects
-from tests.scenarios.api import Api
+from tests.scenarios import installation, objects, steps
+from tests.scenarios.api import Api, Json
 from tests.scenarios.claims import allocated
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node.cpus import DRIVER as CPUS
-from tests.scenarios.real_node.cpus import CpuPlugin
+from tests.scenarios.real_node.cpus import CpuPlugin, sees, sights, sights_in
 from tests.scenarios.real_node.plugin import DRIVER, Plugin, cdi_files
+from tests.scenarios.reservations.device_histories import (
+    DeviceHistory,
+    State,
+    claims_of,
+    devices,
+    listed_uids,
+    uid_of,
+    used_by,
+)
 from tests.scenarios.reservations.migrations import SCHEDULER, migration, outcome, ready_pods
 from tests.scenarios.reservations.migrations import ended as migrated
 from tests.scenarios.reservations.test_devices import (
@@ -31,7 +43,7 @@ from tests.scenarios.reservations.test_devices import (
     waits,
     without_a_gap,
 )
-from tests.scenarios.resources import CLAIMS, NODES, PODS, RESERVATIONS
+from tests.scenarios.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, STATEFUL_SETS
 from tests.scenarios.target import Capability
 
 pytestmark = [pytest.mark.long, pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS)]
@@ -41,6 +53,19 @@ WITHIN: Final = 60.0
 ENDING: Final = 3
 """Seconds that a container needs to end."""
 WHERE: Final = "echo has=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)"
+LINES_OF_CPUS: Final = """
+left=
+trap 'left=60' TERM
+while [ "$left" != 0 ]; do
+  while read -r key mask; do [ "$key" = Cpus_allowed_list: ] && break; done </proc/self/status
+  read -r now _ </proc/uptime
+  echo "$now $mask"
+  [ -z "$left" ] || left=$((left - 1))
+  sleep 0.05
+done
+exit 0
+"""
+"""Writes all the time what the container may run on; asked to end, for three seconds and more."""
 TELL: Final = "echo has=$(env | sed -n 's/^GPU_DEVICE_[0-9]*=//p')"
 
 
@@ -68,13 +93,32 @@ async def gpus(real_node: RealNode, cluster: Cluster) -> AsyncIterator[Plugin]:
 @pytest.fixture
 async def cpus(real_node: RealNode) -> AsyncIterator[CpuPlugin]:
     """The plugin with the machine's CPUs, but for the first."""
-    plugin = CpuPlugin(real_node, "held")
-    await plugin.start()
-    yield plugin
-    plugin.process.stop()
-    shutil.rmtree(real_node.plugins / CPUS, ignore_errors=True)
-    for file in (*real_node.cdi.glob(f"{CPUS}*"), *real_node.plugins_registry.glob(f"{CPUS}*")):
-        file.unlink(missing_ok=True)
+    async with cpus_of(real_node) as plugin:
+        yield plugin
+
+
+@pytest.fixture
+async def next_node(real_node: RealNode, cluster: Cluster) -> AsyncIterator[RealNode]:
+    """A second node beside the first, each with one CPU to give: the first node CPU 1, the second node CPU 0."""
+    async with AsyncExitStack() as stack:
+        node = stack.enter_context(RealNode(cluster, REAL_NODES[1]))
+        await stack.enter_async_context(cpus_of(real_node))
+        await stack.enter_async_context(cpus_of(node, reserved="1"))
+        yield node
+
+
+@asynccontextmanager
+async def cpus_of(node: RealNode, *, reserved: str = "0") -> AsyncIterator[CpuPlugin]:
+    """Run the CPU driver on a node; afterwards nothing of the driver is left there."""
+    plugin = CpuPlugin(node, "held", reserved=reserved)
+    try:
+        await plugin.start()
+        yield plugin
+    finally:
+        plugin.process.stop()
+        shutil.rmtree(node.plugins / CPUS, ignore_errors=True)
+        for file in (*node.cdi.glob(f"{CPUS}*"), *node.plugins_registry.glob(f"{CPUS}*")):
+            file.unlink(missing_ok=True)
 
 
 async def test_containers_get_exactly_the_devices_that_are_held(
@@ -187,8 +231,86 @@ async def test_a_running_pod_migrates_and_has_its_time_to_end(
     assert container["state"]["terminated"]["exitCode"] == 0
 
 
+async def test_a_pod_with_a_cpu_of_its_own_migrates_and_has_one_or_one_is_held(
+    migrating: Api, namespace: Namespace, real_node: RealNode, next_node: RealNode
+) -> None:
+    """The StatefulSet creates the replacement once the old pod has ended: seconds in which nothing but a hold counts.
+
+    Meanwhile a stranger asks for the CPU on the new node, and gets that CPU when the replacement has ended.
+    """
+    of = f"{namespace.name}-cpus"
+    await namespace.create(objects.device_class(of, driver=CPUS))
+    await namespace.create(objects.claim_template("cpu", device_class=of))
+    await cordon(migrating, next_node.name, cordoned=True)
+    await namespace.create(serving())
+    (old,) = await ready_pods(migrating, "serves", 1, namespace=namespace.name, within=WITHIN)
+    await cordon(migrating, next_node.name, cordoned=False)
+    assert old["spec"]["nodeName"] == real_node.name
+    name = old["metadata"]["name"]
+    before = await claims_of(namespace, old)
+
+    with ExitStack() as stack:
+        of_old = stack.enter_context(real_node.outlasting_output(namespace.name, name))
+        async with DeviceHistory(namespace) as history:
+            await migrating.create(migration("moves", old))
+            await eventually(
+                lambda: migrating.get(POD_MIGRATION_JOBS, "moves"),
+                until=lambda job: job.get("status", {}).get("nodeName"),
+                saying="the Reservation has a node",
+            )
+            await namespace.create(stranger(node=next_node.name))
+            job = await migrated(migrating, "moves", within=WITHIN)
+            assert outcome(job) == ("Succeeded", ""), job["status"]
+            (new,) = await ready_pods(migrating, "serves", 1, namespace=namespace.name)
+            await sees(next_node, namespace, name, "0")
+            await waits(namespace, "stranger")
+        of_new = stack.enter_context(next_node.outlasting_output(namespace.name, name))
+        after = await claims_of(namespace, new)
+        await namespace.delete(STATEFUL_SETS, "serves")
+        await sees(next_node, namespace, "stranger", "0")
+        seen = [sights_in(each()) for each in (of_old, of_new)] + [sights(next_node, namespace, "stranger")]
+    assert new["spec"]["nodeName"] == job["status"]["nodeName"] == next_node.name
+    history.assert_never_without(old=old, before=before, new=new, after=after, job=job)
+    held = alone(history.states(), after["device"], history.holders(job))
+    assert any(uid_of(old) not in state and refused(state, "stranger") for state in held)
+    (given,) = (await claims_of(namespace, await namespace.get(PODS, "stranger"))).values()
+    assert devices(given) == devices(after["device"])
+
+    assert [{each.mask for each in lines} for lines in seen] == [{"1"}, {"0"}, {"0"}]
+    for earlier, later in pairwise(seen):
+        assert earlier[-1].at < later[0].at
+    await ended(namespace, "stranger")
+
+
 async def cordon(api: Api, node: str, *, cordoned: bool) -> None:
     await api.patch(NODES, node, {"spec": {"unschedulable": cordoned or None}}, kind="merge-patch")
+
+
+def serving() -> Json:
+    """Return a StatefulSet of one pod with a CPU of its own, on a real node."""
+    place = {**objects.ON_REAL_NODE, "terminationGracePeriodSeconds": 30, "schedulerName": SCHEDULER}
+    made = objects.deployment("serves", objects.PodShape(claim_template="cpu", script=LINES_OF_CPUS, spec=place))
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "50m"}
+    return made | {"kind": STATEFUL_SETS.kind, "spec": made["spec"] | {"serviceName": "serves"}}
+
+
+def stranger(*, node: str) -> Json:
+    """Return a pod that asks for a CPU of its own on one node, and is no owner of any Reservation."""
+    place = objects.ON_REAL_NODE | steps.on(node) | {"schedulerName": SCHEDULER}
+    made = objects.pod("stranger", objects.PodShape(claim_template="cpu", script=LINES_OF_CPUS, spec=place))
+    made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "50m"}
+    return made
+
+
+def alone(states: list[State], claim: Json, holders: set[str]) -> list[State]:
+    """Return the states in which nothing but the Reservation kept a claim."""
+    held = ((state, state.get(uid_of(claim))) for state in states)
+    return [state for state, found in held if found and used_by(found, holders) and listed_uids(found) <= holders]
+
+
+def refused(state: State, name: str) -> bool:
+    """Tell whether the scheduler had found no node for a pod."""
+    return any(each["metadata"]["name"] == name and steps.unschedulable(each) for each in state.values())
 
 
 def cpu_of(device: str) -> int:
