@@ -23,17 +23,23 @@ T = TypeVar("T", bound=BaseModel)
 
 def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  # noqa: ANN401 - any field of the model
     """Return the configuration of a file, overridden by values of the command line; raise click.ClickException."""
+    text = path.read_text() if path is not None else ""
+    return parse_configuration(text, model, name=f"configuration {path or ''}", **given)
+
+
+def parse_configuration(text: str, model: type[T], *, name: str, **given: Any) -> T:  # noqa: ANN401 - likewise
+    """Return the configuration in a text, overridden by the given values; raise click.ClickException, with the name."""
     try:
-        content = yaml.safe_load(path.read_text()) if path is not None else None
+        content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise click.ClickException(f"configuration {path}: not valid YAML: {error}") from error
+        raise click.ClickException(f"{name}: not valid YAML: {error}") from error
     if content is not None and not isinstance(content, dict):
-        raise click.ClickException(f"configuration {path}: must be a mapping")
+        raise click.ClickException(f"{name}: must be a mapping")
     try:
         return model.model_validate({**(content or {}), **given})
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise click.ClickException(f"configuration {path or ''}: {problems}") from error
+        raise click.ClickException(f"{name}: {problems}") from error
 
 
 FATAL_ERRORS: Final = (LeadershipLostError, ServerRestoredError)

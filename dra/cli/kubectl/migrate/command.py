@@ -6,6 +6,7 @@ is interrupted. Only ``--cordon`` changes a node, as the option says.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -74,6 +75,12 @@ NODE_TTL: Final = "1h"
     default="none",
     help="client, server, or no value: print what would happen to each pod without changing anything.",
 )
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --dry-run: configuration file of the descheduler whose limits and rules are assumed. Default: the "
+    "configuration of the installed descheduler.",
+)
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the migrations until they have ended.")
 @click.option(
     "--timeout",
@@ -82,7 +89,9 @@ NODE_TTL: Final = "1h"
     show_default=True,
     help="Length of time to follow the migrations; 0s follows until all have ended.",
 )
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler's lease.")
+@click.option(
+    "--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler and of its lease."
+)
 def migrate(  # noqa: PLR0913 - one for each option
     *,
     kind: str,
@@ -93,6 +102,7 @@ def migrate(  # noqa: PLR0913 - one for each option
     ttl: str,
     cordon: bool,
     dry_run: str,
+    config: Path | None,
     wait: bool,
     timeout: float,
     lease_namespace: str,
@@ -108,6 +118,8 @@ def migrate(  # noqa: PLR0913 - one for each option
     assert found_name  # noqa: S101 - for mypy: it was asked for
     if cordon and kind != "node":
         raise click.UsageError("--cordon requires node/NAME")
+    if config is not None and dry_run == "none":
+        raise click.UsageError("--config requires --dry-run: the descheduler has its own configuration")
     if ttl:
         try:
             parse_duration(ttl)
@@ -123,6 +135,7 @@ def migrate(  # noqa: PLR0913 - one for each option
         timeout_seconds=timeout,
         wait=wait,
         cordon=cordon,
+        configuration_path=config,
     )
     if dry_run != "none":
         done = run(cluster_flags, lambda connection: preview_migrations(connection, options))

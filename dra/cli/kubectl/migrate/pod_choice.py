@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -35,6 +36,8 @@ class MigrateOptions:
     timeout_seconds: float = 0.0
     wait: bool = True
     cordon: bool = False
+    configuration_path: Path | None = None
+    """File whose limits and rules a dry run assumes; None: those of the installed descheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,11 @@ from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.migrate.configuration_reader import (
+    AssumedConfiguration,
+    read_configuration,
+    read_configuration_file,
+)
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions, choose_pods
 from dra.cli.kubectl.migrations import migration_requests
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
@@ -26,13 +31,12 @@ from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import MigrationPod
 
 PREVIEW_COLUMNS: Final = ("POD", "TO", "WHAT WOULD HAPPEN")
-ASSUMED_CONFIGURATION: Final = (
-    "limits and rules are the defaults of the descheduler's configuration; PodUnavailableBudgets are not read"
-)
+UNREAD_BUDGETS: Final = "PodUnavailableBudgets are not read"
 
 
 async def preview_migrations(connection: Connection, options: MigrateOptions) -> bool:
     """Print what would happen to each pod; return whether all pods could be migrated."""
+    assumed = await _configuration(connection, options)
     jobs = tuple(explaining.parse_jobs(await migration_requests.list_jobs(connection.client)))
     chosen = await choose_pods(connection, options)
     reader = SnapshotReader(connection, namespace=None, lease=(options.lease_namespace, LEASE_NAME))
@@ -43,11 +47,11 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
         if (job := explaining.job_of_pod(jobs, pod.metadata.key, pod.metadata.uid))
     }
     wanted = [_preview_job(pod, chosen.options_for(pod, options.request)) for pod in chosen.pods]
-    simulated = simulate_migrations(snapshot, wanted).outcomes
+    simulated = simulate_migrations(snapshot, wanted, args=assumed.args).outcomes
     begun = {each.job for each in simulated if not each.refusal and each.pod not in running}
     asking = [job for job in wanted if job.metadata.name in begun]
     now = connection.clock.wall().timestamp()
-    verdicts = _verdicts(snapshot, chosen.pods, jobs=(*jobs, *asking), now=now)
+    verdicts = _verdicts(snapshot, chosen.pods, jobs=(*jobs, *asking), args=assumed.args, now=now)
     outcomes = [_with_refusal(each, verdicts.get(each.job)) for each in simulated]
     rows = [
         (
@@ -62,8 +66,10 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     rows += [("/".join(each.pod.metadata.key), NONE_TEXT, f"stays: it {each.reason.value}") for each in chosen.staying]
     if rows:
         click.echo(format_table(PREVIEW_COLUMNS, rows, wrapped=terminal_width()))
+    if wanted:
+        print_to_stderr(assumed.text)
     if asking:
-        print_to_stderr(ASSUMED_CONFIGURATION)
+        print_to_stderr(UNREAD_BUDGETS)
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if chosen.node is not None and not chosen.node.spec.unschedulable:
@@ -74,15 +80,26 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     )
 
 
+async def _configuration(connection: Connection, options: MigrateOptions) -> AssumedConfiguration:
+    if options.configuration_path is not None:
+        return read_configuration_file(options.configuration_path)
+    return await read_configuration(connection, options.lease_namespace)
+
+
 def _verdicts(
-    snapshot: Snapshot, chosen: Iterable[MigrationPod], *, jobs: tuple[PodMigrationJob, ...], now: WallTime
+    snapshot: Snapshot,
+    chosen: Iterable[MigrationPod],
+    *,
+    jobs: tuple[PodMigrationJob, ...],
+    args: MigrationControllerArgs,
+    now: WallTime,
 ) -> dict[str, ArbitrationVerdict]:
     """Return the verdict of arbitration on each job that waits, by the job's name."""
     pods = PodIndex(msgspec.convert(msgspec.to_builtins(each), MigrationPod) for each in snapshot.pods)
     for pod in chosen:  # with the fields that a snapshot leaves out, such as volumes
         pods.observe(pod)
     view = ArbitrationView(jobs=jobs, pods=pods, disruption_budgets=snapshot.budgets)
-    return {each.job: each for each in arbitrate(view, args=MigrationControllerArgs(), now=now)}
+    return {each.job: each for each in arbitrate(view, args=args, now=now)}
 
 
 def _with_refusal(outcome: MigrationOutcome, verdict: ArbitrationVerdict | None) -> MigrationOutcome:

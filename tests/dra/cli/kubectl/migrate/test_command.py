@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from click.testing import CliRunner
 
 from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.main import main
 from dra.cli.kubectl.migrate.command import migrate_pods, requested_options
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions
 from dra.cli.kubectl.migrate.preview import preview_migrations
@@ -293,6 +295,37 @@ async def test_a_dry_run_names_the_limit_that_a_job_would_wait_for(site, capsys)
     waiting = "waits first: ReplicaSet default/web: 1 pod is migrating, the limit is 1 (maxMigratingPerWorkload)"
     assert [line.endswith(waiting) for line in told.out.splitlines()[1:]] == [False, True, True]
     assert "limits and rules are the defaults of the descheduler's configuration" in told.err
+
+
+async def test_a_dry_run_has_the_limits_of_a_given_configuration(site, capsys, tmp_path):
+    for name in ("web-a", "web-b", "web-c"):
+        await site.add_pod(name)
+        await site.set_ready(name)
+    path = tmp_path / "config.yaml"
+    gates = ["MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]
+    limits = f"maxMigratingPerNode: 2, objectLimiters: {{workload: {{duration: 0s}}}}, skipEvictionGates: {gates}"
+    path.write_text(f"migration: {{{limits}}}")
+    assert await preview_migrations(site.connection(), options("node", "n1", configuration_path=path))
+    told = capsys.readouterr()
+    waiting = "waits first: node n1: 2 pods are migrating away, the limit is 2 (maxMigratingPerNode)"
+    assert [line.endswith(waiting) for line in told.out.splitlines()[1:]] == [False, False, True]
+    assert f"limits and rules are those of {path}" in told.err
+
+
+def test_a_configuration_without_a_dry_run_is_a_usage_error(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("")
+    refused = CliRunner().invoke(main, ["migrate", "pod/web-a", f"--config={path}"])
+    assert refused.exit_code == 2
+    assert "--config requires --dry-run" in refused.output
+
+
+async def test_a_dry_run_has_the_schedulers_of_a_given_configuration(site, capsys, tmp_path):
+    await site.add_pod("web-a", scheduler="mine")
+    path = tmp_path / "config.yaml"
+    path.write_text("migration: {schedulerNames: [mine]}")
+    assert await preview_migrations(site.connection(), options(configuration_path=path))
+    assert "moves from node n1" in capsys.readouterr().out
 
 
 async def test_a_dry_run_names_the_rule_that_forbids_the_eviction(site, capsys):
