@@ -7,6 +7,7 @@ after each write.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tests.scenarios.api import Json
@@ -15,7 +16,7 @@ from tests.scenarios.history import WatchHistory
 from tests.scenarios.resources import CLAIMS, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from tests.scenarios.namespaces import Namespace
@@ -25,6 +26,18 @@ State = dict[str, Json]
 
 Device = tuple[str, str, str]
 """Driver, pool and name: the identity of a device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A pod and its replacement, with the claims of both by their names in the pods' spec."""
+
+    old: Json
+    before: dict[str, Json]
+    new: Json
+    after: dict[str, Json]
+    reservation: str
+    """The uid of the Reservation that held the claims."""
 
 
 class DeviceHistory:
@@ -58,31 +71,9 @@ class DeviceHistory:
     def assert_never_without(
         self, *, old: Json, before: dict[str, Json], new: Json, after: dict[str, Json], job: Json
     ) -> None:
-        """Assert that each claim of a pod that migrated was used or held at every moment.
-
-        `before` and `after`: claims of the old pod and of its replacement, by their names in the pods' spec. What the
-        Reservation of the job held when the old pod began to leave is what the replacement has got.
-        """
-        assert before.keys() == after.keys()
-        told = self.states()
-        holders, reservation = self.holders(job), reservation_of(job)
-        evicted = next(state for state in told if leaving(state.get(uid_of(old))))
-        for name, claim in after.items():
-            held, given = evicted[uid_of(claim)], evicted[uid_of(before[name])]
-            assert held["status"]["allocation"] == claim["status"]["allocation"]
-            assert reservation in listed_uids(held)
-            assert listed_uids(held) <= holders
-            assert pools(held).isdisjoint(pools(given))
-            assert listed_uids(given) == {uid_of(old)}
-        users = {uid_of(old), uid_of(new), *holders}
-        for state in told:
-            if uid_of(old) in state and not finished(state[uid_of(old)]):
-                assert all(used_by(state[uid_of(each)], {uid_of(old)}) for each in before.values())
-            for name, claim in after.items():
-                found = [state[uid] for uid in (uid_of(before[name]), uid_of(claim)) if uid in state]
-                assert any(used_by(each, users) for each in found), f"{name}: neither used nor held: {found}"
-            given_out = [device for each in state.values() for device in devices(each)]
-            assert len(given_out) == len(set(given_out)), f"a device of two claims: {given_out}"
+        """Assert that each claim of a pod that migrated was used or held at every moment."""
+        move = Move(old=old, before=before, new=new, after=after, reservation=reservation_of(job))
+        assert_never_without(self.states(), move, holders=self.holders(job))
 
     def holders(self, job: Json) -> set[str]:
         """Return the uids by which the Reservation of a job stands in a claim: its own, and its placeholder's."""
@@ -98,6 +89,32 @@ class DeviceHistory:
             else:
                 state[uid_of(version.object)] = version.object
             yield dict(state)
+
+
+def assert_never_without(states: Sequence[State], move: Move, *, holders: set[str]) -> None:
+    """Assert that each claim of a pod that migrated was used or held in every state, and its devices by nobody else.
+
+    What the Reservation held when the old pod began to leave is what the replacement got, without a change in between.
+    """
+    assert move.before.keys() == move.after.keys()
+    old, users = uid_of(move.old), {uid_of(move.old), uid_of(move.new), *holders}
+    begins = next(number for number, state in enumerate(states) if leaving(state.get(old)))
+    for name, claim in move.after.items():
+        held, given = states[begins][uid_of(claim)], states[begins][uid_of(move.before[name])]
+        assert move.reservation in listed_uids(held), f"{name}: is not held when the pod begins to leave"
+        assert listed_uids(held) <= holders, f"{name}: is held and used when the pod begins to leave"
+        assert listed_uids(given) == {old}
+        assert pools(held).isdisjoint(pools(given))
+        kept = [state[uid_of(claim)]["status"].get("allocation") for state in states[begins:]]
+        assert all(each == claim["status"]["allocation"] for each in kept), f"{name}: other devices than held"
+    for state in states:
+        if old in state and not finished(state[old]):
+            assert all(used_by(state[uid_of(each)], {old}) for each in move.before.values()), "taken from a running pod"
+        for name, claim in move.after.items():
+            found = [state[uid] for uid in (uid_of(move.before[name]), uid_of(claim)) if uid in state]
+            assert any(used_by(each, users) for each in found), f"{name}: neither used nor held: {found}"
+        given_out = [device for each in state.values() for device in devices(each)]
+        assert len(given_out) == len(set(given_out)), f"a device of two claims: {given_out}"
 
 
 async def claims_of(namespace: Namespace, pod: Json) -> dict[str, Json]:
