@@ -9,7 +9,7 @@ from dra.engine.instants import Instant
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import JOBS, Resource
+from dra.kube.resources import JOBS, InvalidNameError, Resource
 from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
 
 KEEP_SECONDS: Final = 10.0
@@ -78,7 +78,7 @@ class WorkloadReplicas:
             return None
         try:
             found = await self._client.get(resource, (namespace, reference.name), _Workload)
-        except NotFound:
+        except (NotFound, InvalidNameError):  # the API server checks no name of an owner
             return None
         except Forbidden as error:
             if reference.kind not in self._forbidden:

@@ -63,6 +63,7 @@ async def test_replicas_of_each_kind(site, replicas, kind, spec, expected):
     [
         pytest.param(reference("ReplicaSet", "u", name="gone"), id="gone"),
         pytest.param(reference("ReplicaSet", "another"), id="another-uid"),
+        pytest.param(reference("ReplicaSet", "u", name="web/status"), id="no-name-of-an-object"),
         pytest.param(reference("DaemonSet", "u"), id="another-kind"),
         pytest.param(reference("ReplicaSet", "u", version="example.com/v1"), id="another-group"),
     ],
