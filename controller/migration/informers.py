@@ -9,16 +9,14 @@ from controller.migration.job_cache import JobCache
 from controller.optional_informer import OptionalInformer
 from dra.api.migration.well_known import (
     ANNOTATION_EVICT,
+    ANNOTATION_NOT_PROTECTED,
     ANNOTATION_POD_DELETION_COST,
+    ANNOTATION_PROTECTED_OPERATIONS,
+    ANNOTATION_RELATED_BUDGET,
     ANNOTATION_SOFT_EVICTION,
     EVICTION_COST,
 )
 from dra.api.reservations.well_known import MAX_ANNOTATION_LENGTH, RETAINED_POD_ANNOTATIONS
-from dra.engine.migration.budgets import (
-    ANNOTATION_NOT_PROTECTED,
-    ANNOTATION_PROTECTED_OPERATIONS,
-    ANNOTATION_RELATED_BUDGET,
-)
 from dra.engine.migration.evictability import STATIC_POD_ANNOTATIONS
 from dra.engine.migration.view import MigrationPod
 from dra.kube.backoff import Backoff

@@ -30,6 +30,14 @@ ANNOTATION_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 ANNOTATION_SOFT_EVICTION: Final = f"{_GROUP}/soft-eviction"
 """Annotation, written instead of an eviction: asks the pod's owner to end the pod."""
 
+# Of OpenKruise, on pods and on PodUnavailableBudgets.
+ANNOTATION_RELATED_BUDGET: Final = "kruise.io/related-pub"
+"""Annotation, written by OpenKruise: name of the PodUnavailableBudget of a pod."""
+ANNOTATION_NOT_PROTECTED: Final = "pub.kruise.io/no-protect"
+"""Annotation: ``true`` on a pod that no PodUnavailableBudget protects."""
+ANNOTATION_PROTECTED_OPERATIONS: Final = "kruise.io/pub-protect-operations"
+"""Annotation of a PodUnavailableBudget: the operations that the budget forbids, such as ``EVICT,DELETE``."""
+
 # On Reservations that a job created.
 LABEL_CREATED_BY: Final = "app.kubernetes.io/created-by"
 """Label: the component that created the Reservation."""

@@ -111,7 +111,7 @@ class _Round:
         self._args = effective_args(args)
         self._now = now
         self.counts = MigrationCounts(view.pods, replicas=view.replicas)
-        self._budgets = Budgets(view.disruption_budgets, view.unavailable_budgets)
+        self._budgets = Budgets(view.disruption_budgets, view.unavailable_budgets, pods=view.pods)
         self._first_jobs = _first_jobs(view)
         for job in view.jobs:
             self._count(job, _pod_of(view, job))

@@ -4,31 +4,45 @@ Budgets are looked at before a Reservation is made: the eviction API would refus
 would hold capacity for as long. Jobs that have passed and whose pods are not evicted yet are subtracted from what a
 budget allows. The rules are those of the eviction API (``pkg/registry/core/pod/storage/eviction.go``) and of the
 webhook of OpenKruise (``pkg/control/pubcontrol``).
+
+The status of a budget lags behind the pods: a pod that was evicted, by whomever, may be terminating or gone in the
+cache while the status still counts it as healthy. So the healthy pods are counted here, too, as the budget's controller
+will count them next, and a budget allows no more than these leave. No time has to pass and no eviction has to be
+remembered: whatever makes the two numbers equal again, a pod that becomes ready or a newer status, is an event.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from dra.api.migration.model import EvictionPolicy
+from dra.api.migration.well_known import (
+    ANNOTATION_NOT_PROTECTED,
+    ANNOTATION_PROTECTED_OPERATIONS,
+    ANNOTATION_RELATED_BUDGET,
+)
 from dra.engine.migration.limits import Refusal
-from dra.engine.migration.pod_index import controller_of, is_ready
+from dra.engine.migration.pod_index import (
+    PodIndex,
+    Trait,
+    budget_trait,
+    controller_of,
+    deployment_of,
+    is_ready,
+    is_unavailable,
+    namespace_trait,
+    workload_trait,
+)
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Key
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 
-ANNOTATION_RELATED_BUDGET: Final = "kruise.io/related-pub"
-"""Annotation, written by OpenKruise: name of the PodUnavailableBudget of a pod."""
-ANNOTATION_NOT_PROTECTED: Final = "pub.kruise.io/no-protect"
-"""Annotation: ``true`` on a pod that no PodUnavailableBudget protects."""
-ANNOTATION_PROTECTED_OPERATIONS: Final = "kruise.io/pub-protect-operations"
-"""Annotation of a PodUnavailableBudget: the operations that the budget forbids, such as ``EVICT,DELETE``."""
-
 _OPERATIONS: Final = {EvictionPolicy.EVICTION: "EVICT", EvictionPolicy.DELETE: "DELETE"}
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
 
 _Label: TypeAlias = tuple[str, str]
+_Identity: TypeAlias = tuple[type, Key]
 _Budget = TypeVar("_Budget", PodDisruptionBudget, PodUnavailableBudget)
 
 
@@ -59,16 +73,23 @@ class Budgets:
     """The budgets of a cluster, and how much of each is used by jobs that have passed."""
 
     def __init__(
-        self, disruption_budgets: Iterable[PodDisruptionBudget], unavailable_budgets: Iterable[PodUnavailableBudget]
+        self,
+        disruption_budgets: Iterable[PodDisruptionBudget],
+        unavailable_budgets: Iterable[PodUnavailableBudget],
+        *,
+        pods: PodIndex,
     ) -> None:
         self._disruption = _BudgetIndex(disruption_budgets)
         self._unavailable = _BudgetIndex(unavailable_budgets)
-        self._used: Counter[tuple[type, Key]] = Counter()
+        self._pods = pods
+        self._used: Counter[_Identity] = Counter()
+        self._healthy: dict[_Identity, int] = {}
+        """Budget → its healthy pods, once counted."""
 
     def add(self, pod: MigrationPod) -> None:
         """Count the pod of a job that has passed; a pod whose eviction a budget has recorded, the budget counts."""
         for each in self._covering(pod):
-            if _is_held(pod) and _uses_budget(each, pod) and pod.metadata.name not in each.status.disrupted_pods:
+            if _is_held(pod) and self._uses_budget(each, pod) and pod.metadata.name not in each.status.disrupted_pods:
                 self._used[PodDisruptionBudget, each.metadata.key] += 1
         for budget in self._unavailable_of(pod):
             self._used[PodUnavailableBudget, budget.metadata.key] += 1
@@ -89,15 +110,16 @@ class Budgets:
         if not _is_held(pod):
             return None
         for each in self._covering(pod):
-            if not _uses_budget(each, pod):
+            if not self._uses_budget(each, pod):
                 continue
-            name = f"poddisruptionbudget {'/'.join(each.metadata.key)}"
+            name, allowed = f"poddisruptionbudget {'/'.join(each.metadata.key)}", each.status.disruptions_allowed
             used = self._used[PodDisruptionBudget, each.metadata.key]
+            left = min(allowed, self._healthy_of(each) - each.status.desired_healthy)
             text = ""
             if each.metadata.generation > each.status.observed_generation:
                 text = f"{name}: its status is not up to date yet"
-            elif each.status.disruptions_allowed - used <= 0:
-                text = f"{name}: allows {each.status.disruptions_allowed} disruptions" + _in_progress(used)
+            elif left - used <= 0:
+                text = f"{name}: allows {allowed} disruptions" + _less(allowed, left) + _in_progress(used)
             if text:
                 return Refusal(reason=MigrationReason.POD_DISRUPTION_BUDGET, message=text)
         return None
@@ -108,10 +130,11 @@ class Budgets:
             operations = each.metadata.annotation(ANNOTATION_PROTECTED_OPERATIONS)
             if operations and _OPERATIONS.get(policy) not in operations.split(","):
                 continue
-            used = self._used[PodUnavailableBudget, each.metadata.key]
-            if each.status.unavailable_allowed - used <= 0:
+            used, allowed = self._used[PodUnavailableBudget, each.metadata.key], each.status.unavailable_allowed
+            left = min(allowed, self._available_of(each) - (each.status.desired_available or 0))
+            if left - used <= 0:
                 name = f"podunavailablebudget {'/'.join(each.metadata.key)}"
-                text = f"{name}: allows {each.status.unavailable_allowed} unavailable pods" + _in_progress(used)
+                text = f"{name}: allows {allowed} unavailable pods" + _less(allowed, left) + _in_progress(used)
                 return Refusal(reason=MigrationReason.POD_UNAVAILABLE_BUDGET, message=text)
         return None
 
@@ -120,7 +143,7 @@ class Budgets:
 
     def _unavailable_of(self, pod: MigrationPod) -> list[PodUnavailableBudget]:
         """Return the PodUnavailableBudgets that the eviction of a pod needs, and that do not count the pod yet."""
-        if not is_ready(pod) or pod.metadata.annotation(ANNOTATION_NOT_PROTECTED) == "true":
+        if not (is_ready(pod) and _is_held(pod)) or pod.metadata.annotation(ANNOTATION_NOT_PROTECTED) == "true":
             return []
         if related := pod.metadata.annotation(ANNOTATION_RELATED_BUDGET):
             named = self._unavailable.by_key((pod.metadata.namespace, related))
@@ -129,19 +152,63 @@ class Budgets:
             found = [each for each in self._unavailable.candidates(pod) if _counts(each, pod)]
         return [each for each in found if each.status.desired_available != 0 and not each.status.records(pod.metadata)]
 
+    def _uses_budget(self, budget: PodDisruptionBudget, pod: MigrationPod) -> bool:
+        """Return whether the eviction of a pod needs a disruption that the budget allows."""
+        if is_ready(pod):
+            return True
+        if budget.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW:
+            return False
+        healthy = min(budget.status.current_healthy, self._healthy_of(budget))
+        return not healthy >= budget.status.desired_healthy > 0
+
+    def _healthy_of(self, budget: PodDisruptionBudget) -> int:
+        """Return the number of a budget's healthy pods, without those whose eviction the budget has recorded."""
+        found = self._rarest_label(budget)
+        return self._counted(
+            budget, [found], matches=lambda pod: budget.covers(pod.metadata), recorded=budget.status.disrupted_pods
+        )
+
+    def _available_of(self, budget: PodUnavailableBudget) -> int:
+        """Return the number of a budget's available pods, without those that the budget has recorded.
+
+        A pod that OpenKruise relates to the budget counts in any case: it finds the pods of more kinds of workloads.
+        """
+        namespace, target = budget.metadata.namespace, budget.spec.target_ref
+        found = self._rarest_label(budget) if target is None else workload_trait(namespace, target.name)
+        related = budget.metadata.name
+        return self._counted(
+            budget,
+            [found, budget_trait(namespace, related)],
+            matches=lambda pod: pod.metadata.annotation(ANNOTATION_RELATED_BUDGET) == related or _counts(budget, pod),
+            recorded={*budget.status.disrupted_pods, *budget.status.unavailable_pods},
+        )
+
+    def _rarest_label(self, budget: PodDisruptionBudget | PodUnavailableBudget) -> Trait:
+        namespace, selector = budget.metadata.namespace, budget.spec.selector
+        labels = (selector.match_labels if selector is not None else None) or {}
+        traits = [(namespace, key, value) for key, value in labels.items()]
+        return self._pods.healthy.rarest(traits) if traits else namespace_trait(namespace)
+
+    def _counted(
+        self,
+        budget: PodDisruptionBudget | PodUnavailableBudget,
+        traits: Sequence[Trait],
+        *,
+        matches: Callable[[MigrationPod], bool],
+        recorded: Iterable[str],
+    ) -> int:
+        """Return the number of healthy pods that match, without the recorded ones; each budget is counted once."""
+        identity = (type(budget), budget.metadata.key)
+        if identity not in self._healthy:
+            named = (self._pods.by_key((budget.metadata.namespace, name)) for name in recorded)
+            without = sum(each is not None and not is_unavailable(each) and matches(each) for each in named)
+            self._healthy[identity] = self._pods.healthy.count(traits, matches) - without
+        return self._healthy[identity]
+
 
 def _is_held(pod: MigrationPod) -> bool:
     """Return whether budgets protect a pod: the API evicts pending, finished and terminating pods in any case."""
     return pod.status.phase not in ("Pending", "Succeeded", "Failed") and not pod.metadata.deleting
-
-
-def _uses_budget(budget: PodDisruptionBudget, pod: MigrationPod) -> bool:
-    """Return whether the eviction of a pod needs a disruption that the budget allows."""
-    if is_ready(pod):
-        return True
-    if budget.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW:
-        return False
-    return not budget.status.current_healthy >= budget.status.desired_healthy > 0
 
 
 def _counts(budget: PodUnavailableBudget, pod: MigrationPod) -> bool:
@@ -154,10 +221,11 @@ def _counts(budget: PodUnavailableBudget, pod: MigrationPod) -> bool:
         return False
     if (owner.kind, owner.name) == (target.kind, target.name):
         return owner.api_version.partition("/")[0] == target.api_version.partition("/")[0]
-    # A Deployment owns pods through a ReplicaSet, whose name is that of the Deployment and the hash of the template.
-    template_hash = (pod.metadata.labels or {}).get("pod-template-hash", "")
-    through_replica_set = target.kind == "Deployment" and owner.kind == "ReplicaSet"
-    return through_replica_set and owner.name == f"{target.name}-{template_hash}"
+    return target.kind == "Deployment" and deployment_of(pod) == target.name
+
+
+def _less(allowed: int, left: int) -> str:
+    return f", of which the newest changes of its pods leave {max(left, 0)}" if left < allowed else ""
 
 
 def _in_progress(used: int) -> str:

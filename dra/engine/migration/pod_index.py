@@ -1,13 +1,86 @@
-"""The pods of a cluster, by name and by workload; neither an event nor a question costs a scan.
+"""The pods of a cluster, by name, by workload and by what budgets tell apart; neither event nor question costs a scan.
 
 A pod that has ended for good was replaced, or needs no replacement, and counts for no workload.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
 
+from dra.api.migration.well_known import ANNOTATION_RELATED_BUDGET
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Key, OwnerReference, Uid
+
+Trait: TypeAlias = tuple[str, str, str]
+"""A namespace, and the key and value of a label in the namespace, or what the functions below return."""
+
+_TEMPLATE_HASH: Final = "pod-template-hash"
+
+_Kind: TypeAlias = tuple[str, frozenset[tuple[str, str]], tuple[str, str, str], str]
+
+
+def namespace_trait(namespace: str) -> Trait:
+    """Return the trait of all pods of a namespace."""
+    return (namespace, "", "")
+
+
+def workload_trait(namespace: str, name: str) -> Trait:
+    """Return the trait of the pods of a workload; a Deployment's name counts for the pods of its ReplicaSets."""
+    return (namespace, "", name)
+
+
+def budget_trait(namespace: str, name: str) -> Trait:
+    """Return the trait of the pods that OpenKruise relates to a PodUnavailableBudget."""
+    return (namespace, ANNOTATION_RELATED_BUDGET, name)
+
+
+class _Group(NamedTuple):
+    example: MigrationPod
+    size: int
+
+
+class HealthyPods:
+    """The numbers of pods that are ready and not terminating, in groups of pods that no budget tells apart."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Kind, _Group] = {}
+        self._by_trait: dict[Trait, dict[_Kind, None]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self._groups)
+
+    def add(self, pod: MigrationPod) -> None:
+        """Count a healthy pod."""
+        kind = _kind_of(pod)
+        found = self._groups.get(kind)
+        if found is None:
+            for trait in _traits_of(pod):
+                self._by_trait.setdefault(trait, {})[kind] = None
+        self._groups[kind] = _Group(pod, 1 if found is None else found.size + 1)
+
+    def remove(self, pod: MigrationPod) -> None:
+        """Count a pod no longer that was added as it is."""
+        kind = _kind_of(pod)
+        found = self._groups[kind]
+        if found.size > 1:
+            self._groups[kind] = _Group(found.example, found.size - 1)
+            return
+        del self._groups[kind]
+        for trait in _traits_of(pod):
+            self._by_trait[trait].pop(kind, None)
+            if not self._by_trait[trait]:
+                del self._by_trait[trait]
+
+    def rarest(self, traits: Iterable[Trait]) -> Trait:
+        """Return the trait that the fewest groups have."""
+        return min(traits, key=lambda trait: len(self._by_trait.get(trait, ())))
+
+    def count(self, traits: Iterable[Trait], matches: Callable[[MigrationPod], bool]) -> int:
+        """Return the number of pods that have any of the traits, and match."""
+        kinds = {kind: None for trait in traits for kind in self._by_trait.get(trait, ())}
+        groups = (self._groups[kind] for kind in kinds)
+        return sum(each.size for each in groups if matches(each.example))
 
 
 class PodIndex:
@@ -18,6 +91,7 @@ class PodIndex:
         self._by_key: dict[Key, MigrationPod] = {}
         self._pods: Counter[Uid] = Counter()
         self._unavailable: Counter[Uid] = Counter()
+        self.healthy = HealthyPods()
         for pod in pods:
             self.observe(pod)
 
@@ -50,10 +124,13 @@ class PodIndex:
         return self._unavailable.get(workload, 0)
 
     def _count(self, pod: MigrationPod, change: int) -> None:
+        unavailable = is_unavailable(pod)
+        if not unavailable:
+            (self.healthy.add if change > 0 else self.healthy.remove)(pod)
         workload = workload_of(pod)
         if not workload or pod.terminal:
             return
-        for counts in (self._pods, self._unavailable) if is_unavailable(pod) else (self._pods,):
+        for counts in (self._pods, self._unavailable) if unavailable else (self._pods,):
             counts[workload] += change
             if not counts[workload]:
                 del counts[workload]
@@ -70,6 +147,19 @@ def workload_of(pod: MigrationPod) -> Uid:
     return Uid("") if owner is None else owner.uid
 
 
+def deployment_of(pod: MigrationPod) -> str:
+    """Return the name of the Deployment whose ReplicaSet controls a pod; empty for a pod of another workload.
+
+    The name of such a ReplicaSet is that of the Deployment and the hash of the template, which is a label, too.
+    """
+    owner = controller_of(pod)
+    template_hash = (pod.metadata.labels or {}).get(_TEMPLATE_HASH, "")
+    if owner is None or owner.kind != "ReplicaSet" or not template_hash:
+        return ""
+    name = owner.name.removesuffix(f"-{template_hash}")
+    return "" if name == owner.name else name
+
+
 def is_ready(pod: MigrationPod) -> bool:
     """Return whether condition Ready of a pod is True."""
     ready = pod.condition("Ready")
@@ -79,3 +169,27 @@ def is_ready(pod: MigrationPod) -> bool:
 def is_unavailable(pod: MigrationPod) -> bool:
     """Return whether a pod is terminating, has ended or is not ready."""
     return pod.metadata.deleting or pod.terminal or not is_ready(pod)
+
+
+def _kind_of(pod: MigrationPod) -> _Kind:
+    """Return everything by which budgets tell pods apart."""
+    owner = controller_of(pod)
+    return (
+        pod.metadata.namespace,
+        frozenset((pod.metadata.labels or {}).items()),
+        ("", "", "") if owner is None else (owner.api_version, owner.kind, owner.name),
+        pod.metadata.annotation(ANNOTATION_RELATED_BUDGET) or "",
+    )
+
+
+def _traits_of(pod: MigrationPod) -> Iterator[Trait]:
+    namespace, labels, owner = pod.metadata.namespace, pod.metadata.labels or {}, controller_of(pod)
+    yield namespace_trait(namespace)
+    for key, value in labels.items():
+        yield (namespace, key, value)
+    if owner is not None:
+        yield workload_trait(namespace, owner.name)
+        if name := deployment_of(pod):
+            yield workload_trait(namespace, name)
+    if related := pod.metadata.annotation(ANNOTATION_RELATED_BUDGET):
+        yield budget_trait(namespace, related)

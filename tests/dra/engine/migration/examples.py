@@ -59,8 +59,10 @@ def job(name, *, of=None, created=0, passed=False, evicted=None, phase="", by=""
     )
 
 
-def budget(name, *, allowed, app="web", generation=1, observed=1, policy="", healthy=3, desired=2, selector=None):
-    """Return a PodDisruptionBudget of the pods with label app."""
+def budget(
+    name, *, allowed, app="web", generation=1, observed=1, policy="", healthy=3, desired=2, selector=None, disrupted=()
+):
+    """Return a PodDisruptionBudget of the pods with label app; `disrupted` are names of pods."""
     return msgspec.convert(
         {
             "metadata": {"name": name, "namespace": "ns", "generation": generation},
@@ -73,6 +75,7 @@ def budget(name, *, allowed, app="web", generation=1, observed=1, policy="", hea
                 "disruptionsAllowed": allowed,
                 "currentHealthy": healthy,
                 "desiredHealthy": desired,
+                "disruptedPods": dict.fromkeys(disrupted, at(0)),
             },
         },
         PodDisruptionBudget,

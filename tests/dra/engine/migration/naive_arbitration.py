@@ -5,7 +5,6 @@ Quadratic, and without an index. Which pods may be evicted at all is asked of th
 
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.engine.migration import evictability
-from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.eviction_gates import effective_args
 from dra.engine.migration.limits import workload_limit
 from dra.engine.migration.order import evict_first_key
@@ -108,7 +107,7 @@ def wait(view, pods, begun, job, pod, *, args, now):
     if is_reached(len(same_namespace), args.max_migrating_per_namespace) and "MaxMigratingPerNamespace" not in skipped:
         return Reason.MAX_MIGRATING_PER_NAMESPACE
     reason = workload_wait(view, pods, begun, pod, args=args, now=now) if controller(pod) is not None else None
-    return reason or budget_wait(view, job, pod, there.values(), args)
+    return reason or budget_wait(view, pods, job, pod, there.values(), args)
 
 
 def workload_wait(view, pods, begun, pod, *, args, now):
@@ -180,28 +179,47 @@ def covering(view, pod):
     return [each for each in view.disruption_budgets if each.covers(pod.metadata)]
 
 
-def asks(budget, pod):
+def healthy(budget, pods):
+    """Return how many pods the disruption controller will count as healthy once it has seen all pods."""
+    return sum(
+        budget.covers(each.metadata) and serves(each) and each.metadata.name not in budget.status.disrupted_pods
+        for each in pods
+    )
+
+
+def asks(budget, pod, pods):
     """Return whether the eviction API asks a PodDisruptionBudget."""
     status = budget.status
+    count = min(status.current_healthy, healthy(budget, pods))
     unhealthy_pass = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-    unhealthy_pass |= status.current_healthy >= status.desired_healthy > 0
+    unhealthy_pass |= count >= status.desired_healthy > 0
     return protected(pod) and (ready(pod) or not unhealthy_pass)
 
 
-def budget_wait(view, job, pod, migrating, args):
+def budget_wait(view, pods, job, pod, migrating, args):
     policy = policy_of(job, args)
     for budget in covering(view, pod) if policy == EvictionPolicy.EVICTION else ():
-        recorded = budget.status.disrupted_pods
-        used = [each for each in migrating if budget in covering(view, each) and asks(budget, each)]
-        used = [each for each in used if each.metadata.name not in recorded]
-        is_stale = budget.metadata.generation > budget.status.observed_generation
-        if asks(budget, pod) and (is_stale or budget.status.disruptions_allowed <= len(used)):
+        status = budget.status
+        used = [each for each in migrating if budget in covering(view, each) and asks(budget, each, pods)]
+        used = [each for each in used if each.metadata.name not in status.disrupted_pods]
+        is_stale = budget.metadata.generation > status.observed_generation
+        allowed = min(status.disruptions_allowed, healthy(budget, pods) - status.desired_healthy)
+        if asks(budget, pod, pods) and (is_stale or allowed <= len(used)):
             return Reason.POD_DISRUPTION_BUDGET
-    if policy != EvictionPolicy.SOFT_EVICTION:
-        for unavailable in view.unavailable_budgets:
-            only = Budgets((), (unavailable,))
-            for each in migrating:
-                only.add(each)
-            if only.unavailable_refusal(pod, EvictionPolicy(policy)) is not None:
-                return Reason.POD_UNAVAILABLE_BUDGET
+    for budget in view.unavailable_budgets if policy != EvictionPolicy.SOFT_EVICTION else ():
+        protects = [each for each in pods if serves(each) and needs_available(budget, each)]
+        used = [each for each in migrating if each in protects]
+        allowed = min(budget.status.unavailable_allowed, len(protects) - budget.status.desired_available)
+        if pod in protects and budget.status.desired_available and allowed <= len(used):
+            return Reason.POD_UNAVAILABLE_BUDGET
     return None
+
+
+def needs_available(budget, pod):
+    """Return whether a PodUnavailableBudget counts a pod as available, and has not recorded its end."""
+    target, owner = budget.spec.target_ref, controller(pod)
+    if pod.metadata.name in budget.status.disrupted_pods or pod.metadata.name in budget.status.unavailable_pods:
+        return False
+    if target is not None:
+        return owner is not None and (owner.kind, owner.name) == (target.kind, target.name)
+    return budget.spec.selector.match_labels.items() <= (pod.metadata.labels or {}).items()

@@ -153,14 +153,33 @@ def web(name, **more):
     ],
 )
 def test_budgets_are_waited_for_before_anything_is_reserved(budgets, found, reason):
-    given = view([job("a")], [found], disruption_budgets=tuple(budgets))
+    others = [web(each) for each in ("x", "y", "z")]
+    given = view([job("a")], [found, *others], disruption_budgets=tuple(budgets))
     assert verdicts(given) == {"a": reason}
+
+
+@pytest.mark.parametrize(
+    "evicted",
+    [
+        pytest.param([web("a", metadata={"deletionTimestamp": at(0)})], id="terminating"),
+        pytest.param([], id="gone"),
+        pytest.param([web("d", ready=False)], id="replaced-by-a-pod-that-is-not-ready"),
+    ],
+)
+def test_a_pod_evicted_a_moment_ago_uses_its_budget_before_the_status_says_so(evicted):
+    jobs = [job("a", evicted=-1, phase="Running", passed=True), job("b")]
+    pods = [*evicted, web("b"), web("c")]
+    older = budget("d", allowed=1, healthy=3, desired=2)
+    given = view(jobs, pods, disruption_budgets=(older,))
+    assert verdicts(given) == {"b": MigrationReason.POD_DISRUPTION_BUDGET}
+    given = view(jobs, [*pods, web("e")], disruption_budgets=(older,))
+    assert verdicts(given) == {"b": None}, "the replacement is ready"
 
 
 def test_jobs_that_have_passed_use_the_budget():
     pods = [web("a"), web("b"), web("c")]
     jobs = [job(each) for each in "abc"]
-    found = view(jobs, pods, disruption_budgets=(budget("b", allowed=2),))
+    found = view(jobs, pods, disruption_budgets=(budget("b", allowed=2, desired=1),))
     assert sorted(verdicts(found).values(), key=str) == [None, None, MigrationReason.POD_DISRUPTION_BUDGET]
     started = view(
         [job("a", passed=True, phase="Running"), *jobs[1:]], pods, disruption_budgets=(budget("b", allowed=1),)

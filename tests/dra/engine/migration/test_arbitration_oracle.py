@@ -67,7 +67,9 @@ def disruption_budgets(draw, name):
         generation=draw(st.sampled_from([1, 1, 1, 2])),
         policy=draw(st.sampled_from(["", "AlwaysAllow"])),
         healthy=draw(st.integers(0, 3)),
+        desired=draw(st.integers(0, 3)),
         selector=draw(st.sampled_from([None, None, {}])),
+        disrupted=draw(st.sets(st.sampled_from(["p0", "p1", "p2"]))),
     )
 
 
@@ -75,7 +77,13 @@ def disruption_budgets(draw, name):
 def unavailable_budgets(draw, name):
     target = {"targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"}}
     spec = draw(st.sampled_from([target, {"selector": {"matchLabels": {"app": "web"}}}]))
-    status = {"unavailableAllowed": draw(st.integers(0, 2)), "desiredAvailable": draw(st.integers(0, 2))}
+    recorded = st.sampled_from([{}, {}, {"p0": at(0)}, {"p1": at(0)}])
+    status = {
+        "unavailableAllowed": draw(st.integers(0, 2)),
+        "desiredAvailable": draw(st.integers(0, 2)),
+        "disruptedPods": draw(recorded),
+        "unavailablePods": draw(recorded),
+    }
     return msgspec.convert(
         {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": status}, PodUnavailableBudget
     )

@@ -3,11 +3,16 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dra.engine.migration.pod_index import PodIndex, is_unavailable, workload_of
+from dra.engine.migration.pod_index import PodIndex, is_unavailable, namespace_trait, workload_of, workload_trait
 from tests.dra.engine.migration.examples import at, pod
 
 NAMES = ["a", "b", "c"]
 WORKLOADS = ["web", "db", ""]
+APPS = ["x", "y", ""]
+
+
+def is_of(found, app):
+    return found.metadata.labels.get("app") == app and workload_of(found) == "uid-of-web"
 
 
 class PodIndexMachine(RuleBasedStateMachine):
@@ -21,15 +26,17 @@ class PodIndexMachine(RuleBasedStateMachine):
     @rule(
         name=st.sampled_from(NAMES),
         incarnation=st.integers(0, 1),
-        owner=st.sampled_from(WORKLOADS),
+        belongs_to=st.tuples(st.sampled_from(WORKLOADS), st.sampled_from(APPS)),
         ready=st.booleans(),
         phase=st.sampled_from(["Running", "Pending", "Succeeded"]),
         deleting=st.booleans(),
     )
-    def observe(self, name, incarnation, owner, ready, phase, deleting):
+    def observe(self, name, incarnation, belongs_to, ready, phase, deleting):
+        owner, app = belongs_to
         deletion = {"deletionTimestamp": at(0)} if deleting else {}
         metadata = {"uid": f"{name}-{incarnation}", **deletion}
-        found = pod(name, owner=owner, ready=ready, metadata=metadata, status={"phase": phase})
+        labels = {"app": app} if app else {}
+        found = pod(name, owner=owner, ready=ready, labels=labels, metadata=metadata, status={"phase": phase})
         self.pods = [*(each for each in self.pods if each.metadata.name != name), found]
         self.index.observe(found)
 
@@ -49,6 +56,18 @@ class PodIndexMachine(RuleBasedStateMachine):
             found = [each for each in self.pods if workload_of(each) == workload and not each.terminal]
             assert self.index.pods_of(workload) == len(found)
             assert self.index.unavailable_of(workload) == sum(map(is_unavailable, found))
+
+    @invariant()
+    def the_healthy_pods_are_those_of_a_scan(self):
+        healthy = [each for each in self.pods if not is_unavailable(each)]
+        index = self.index.healthy
+        assert index.count([namespace_trait("ns")], lambda _: True) == len(healthy)
+        for app in APPS[:2]:
+            found = [each for each in healthy if each.metadata.labels.get("app") == app]
+            assert index.count([("ns", "app", app)], lambda _: True) == len(found)
+            of_web = [each for each in found if workload_of(each) == "uid-of-web"]
+            both = [("ns", "app", app), workload_trait("ns", "web")]
+            assert index.count([index.rarest(both)], lambda each, app=app: is_of(each, app)) == len(of_web)
 
     def teardown(self):
         for each in self.pods:
