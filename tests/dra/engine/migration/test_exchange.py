@@ -8,7 +8,7 @@ from dra.api.reservations.model import parse_reservation
 from dra.engine.migration.decide import decide
 from dra.engine.migration.plan import DeleteJob, DeleteReservation, PatchJob
 from dra.engine.migration.view import MigrationPod, Sibling
-from tests.dra.engine.migration.test_rules import evicted, reserved
+from tests.dra.engine.migration.stages import evicted, reserved
 from tests.dra.engine.migration.world import JOB_UID, NOON, OLD_NODE, World, job, pod, reservation
 
 OTHER = "0001-job"
