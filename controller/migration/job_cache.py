@@ -8,7 +8,7 @@ lists, and such an object must not stay.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView
 from dra.engine.migration.decide import has_passed_arbitration
 from dra.engine.migration.pod_index import PodIndex
+from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
@@ -37,6 +38,9 @@ LIVE_POD_SECONDS: Final = 60.0
 
 TOMBSTONES_MAX: Final = 10_000
 """Maximum number of remembered deleted objects: the answer to a write may arrive after the watch showed a deletion."""
+
+
+_Member = TypeVar("_Member", Uid, str)
 
 
 class CachedJob(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +91,9 @@ class JobCache:
         self._bound_pods: dict[Uid, ObjectReference] = {}
         """Job → the pod in its Reservation, whose key is in `_by_bound_pod`."""
         self._contenders: defaultdict[str, set[Uid]] = defaultdict(set)
-        """Workload → jobs that may exchange Reservations: those that have passed arbitration and not succeeded."""
+        """Workload → jobs that may exchange Reservations."""
+        self._used: defaultdict[str, set[str]] = defaultdict(set)
+        """Workload → Reservations of its jobs that are used by a pod which no job has recorded."""
         self._waiting: set[Uid] = set()
         """Jobs that wait for arbitration."""
         self._unwatched_jobs: set[Uid] = set()
@@ -152,9 +158,11 @@ class JobCache:
             self._waiting.discard(uid)
         self._by_pod[_pod_key(found.job)].add(uid)
         self._by_reservation[_reservation_name(found.job)].add(uid)
-        if (workload := _workload(found.job)) and found.job.status.phase is not MigrationPhase.SUCCEEDED:
+        if (workload := _workload(found.job)) and exchange.is_undecided(found.job):
             self._contenders[workload].add(uid)
         self._index_bound_pod(uid)
+        for name in (uid, *self._used.get(workload, ())):
+            self._update_used(name)
         if found.job.status.phase in ENDED_PHASES:
             self._live.pop(uid, None)
         self.changed.add(uid)
@@ -170,6 +178,7 @@ class JobCache:
         if found is None:
             return
         self._unindex(uid, found.job)
+        _discard(self._used, _workload(found.job), uid)
         self._mark_siblings(found.job)
         self._drop_bound_pod(uid)
         self._live.pop(uid, None)
@@ -182,14 +191,19 @@ class JobCache:
 
     def _mark_siblings(self, job: PodMigrationJob) -> None:
         """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
-        self.changed.update(
-            uid
-            for uid in self._contenders.get(_workload(job), ())
-            if self._jobs[uid].job.status.phase not in ENDED_PHASES
-        )
-        creator = Uid(_reservation_name(job))
-        if creator in self._jobs:
+        self.changed.update(self._contenders.get(_workload(job), ()))
+        if (creator := Uid(_reservation_name(job))) in self._jobs:
             self.changed.add(creator)
+
+    def _update_used(self, name: str) -> None:
+        """Record whether a Reservation that a job created is used by a pod which no job has recorded."""
+        creator, found = self._jobs.get(Uid(name)), self._reservations.get(name)
+        if creator is None or not (workload := _workload(creator.job)):
+            return
+        if found is None or not is_used(found) or any(map(self._is_recorded, found.status.current_owners)):
+            _discard(self._used, workload, name)
+        else:
+            self._used[workload].add(name)
 
     def _bury(self, uid: Uid) -> None:
         self._gone[uid] = None
@@ -273,6 +287,9 @@ class JobCache:
             self._index_bound_pod(uid)
             self.changed.add(uid)
             self._mark_siblings(self._jobs[uid].job)
+        self._update_used(name)
+        if (creator := self._jobs.get(Uid(name))) is not None:
+            self._mark_siblings(creator.job)
 
     # Pods
 
@@ -290,7 +307,6 @@ class JobCache:
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
             self.changed.add(uid)
-            self._mark_siblings(self._jobs[uid].job)
         self._input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
@@ -371,6 +387,7 @@ class JobCache:
         bound_key = self.bound_pod_key(uid)
         bound = None if bound_key is None else self.pods.by_key(bound_key)
         reservation = self._reservations.get(_reservation_name(job))
+        siblings = self._siblings(uid) if exchange.concerns_siblings(job, reservation) else ()
         return JobView(
             job=job,
             parse_error=found.parse_error,
@@ -379,7 +396,9 @@ class JobCache:
             pod_template=live.pod_template,
             claims=live.claims,
             reservation=reservation,
-            siblings=self._siblings(uid) if exchange.concerns_siblings(job, reservation) else (),
+            created=self._reservations.get(uid) if reservation is None or reservation.metadata.name != uid else None,
+            siblings=siblings,
+            unclaimed=self._unclaimed(job, siblings),
             reservation_gone=live.reservation_gone,
             bound_pod=bound or live.bound_pod,
             bound_pod_gone=live.bound_pod_gone and bound is None,
@@ -391,35 +410,29 @@ class JobCache:
 
     def _siblings(self, uid: Uid) -> tuple[Sibling, ...]:
         """Return the jobs with which a job may exchange Reservations, by name."""
-        found = self._contenders.get(_workload(self._jobs[uid].job), set()) | self._by_reservation.get(uid, set())
-        jobs = sorted((self._jobs[each].job for each in found - {uid}), key=lambda each: each.metadata.name)
+        found = self._contenders.get(_workload(self._jobs[uid].job), set()) - {uid}
+        jobs = sorted((self._jobs[each].job for each in found), key=lambda each: each.metadata.name)
         return tuple(map(self._sibling, jobs))
 
     def _sibling(self, job: PodMigrationJob) -> Sibling:
-        name, uid = _reservation_name(job), job.metadata.uid
-        user, created = self._user(name), self._reservations.get(uid) if name != uid else None
         pod = self.pods.by_key(_pod_key(job))
+        is_present = pod is not None and pod.metadata.uid == job.spec.pod_ref.uid
         return Sibling(
             job=job,
-            reservation=self._reservations.get(name),
-            user=user,
-            is_user_recorded=user is not None and self._is_recorded(user),
-            created=created,
-            created_user=self._user(uid) if created is not None else None,
-            is_leaving=pod is None or pod.metadata.uid != job.spec.pod_ref.uid or pod.metadata.deleting or pod.terminal,
+            reservation=self._reservations.get(_reservation_name(job)),
+            is_leaving=pod is None or not is_present or pod.metadata.deleting or pod.terminal,
         )
 
-    def _user(self, reservation: str) -> MigrationPod | None:
-        """Return the pod in a Reservation."""
-        found = self._reservations.get(reservation)
-        owner = next(iter(found.status.current_owners), None) if found is not None else None
-        pod = self.pods.by_key(_key(owner)) if owner is not None else None
-        return pod if pod is not None and owner is not None and pod.metadata.uid == owner.uid else None
+    def _unclaimed(self, job: PodMigrationJob, siblings: tuple[Sibling, ...]) -> tuple[Reservation, ...]:
+        """Return the Reservations of a workload with a pod that no job has recorded, and to which no job refers."""
+        claimed = {_reservation_name(job), *(_reservation_name(each.job) for each in siblings)}
+        names = self._used.get(_workload(job), set()) - claimed if exchange.is_undecided(job) else ()
+        return tuple(self._reservations[name] for name in sorted(names))
 
-    def _is_recorded(self, pod: MigrationPod) -> bool:
+    def _is_recorded(self, pod: ObjectReference) -> bool:
         """Return whether a job has recorded a pod as the replacement of its own pod."""
-        jobs = (self._jobs[uid].job for uid in self._by_bound_pod.get(pod.metadata.key, ()))
-        return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.metadata.uid for each in jobs)
+        jobs = (self._jobs[uid].job for uid in self._by_bound_pod.get(_key(pod), ()))
+        return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.uid for each in jobs)
 
     def arbitration_view(self) -> ArbitrationView:
         """Return everything that arbitration reads, except for the replicas of workloads."""
@@ -473,9 +486,9 @@ def _workload(job: PodMigrationJob) -> str:
     return job.metadata.annotations.get(ANNOTATION_WORKLOAD, "")
 
 
-def _discard(index: defaultdict[Any, set[Uid]], key: object, uid: Uid) -> None:
+def _discard(index: defaultdict[Any, set[_Member]], key: object, member: _Member) -> None:
     members = index.get(key)
     if members is not None:
-        members.discard(uid)
+        members.discard(member)
         if not members:
             del index[key]

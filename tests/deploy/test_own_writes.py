@@ -417,7 +417,10 @@ OTHER = {"name": "other", "uid": "w"}
         ),
         pytest.param(
             job(**BEGUN, spec__reservationOptions__reservationRef=REFERENCE),
-            job(**BEGUN, spec__reservationOptions__reservationRef=OTHER),
+            job(
+                **BEGUN,
+                spec__reservationOptions__reservationRef={"name": "0f6d1c1e-5a53-4f5e-9a57-2f1f3c8a7d10", "uid": "w"},
+            ),
             id="takes-over-the-reservation-of-another-job",
         ),
         pytest.param(job(status={"phase": "Succeeded"}), None, id="deletes-what-has-succeeded"),

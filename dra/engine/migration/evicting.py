@@ -61,7 +61,7 @@ def evict(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
     if state in {PodState.GONE, PodState.FAILED}:
         return act(report_step(job, _complete(view), now=now, event=_complete_event(view)))
     if state is PodState.TERMINATING or (view.pod is not None and view.evicted == view.pod.metadata.uid):
-        return act(None)
+        return exchange.follow_exchange(view, now=now) or act(None)
     return unmovable(view, now=now) or _evict_present(view, found, args=args, now=now)
 
 
@@ -73,7 +73,7 @@ def _evict_present(view: JobView, found: Reservation, *, args: MigrationControll
         return other
     if text := unsuitable(view, found) or policy_refusal(job, pod, args=args):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
-    if found.status.phase is not ReservationPhase.AVAILABLE:
+    if found.status.phase is not ReservationPhase.AVAILABLE or exchange.awaits_sibling(view):
         return act(None)
     if job.status.node_name != found.status.node_name:
         return act(report_node(view, found, now=now))

@@ -4,115 +4,134 @@ The owners of a Reservation are all pods of the workload. So the replacement of 
 of another job whose pod is not evicted yet, perhaps because a budget refuses the eviction; then the Reservation of the
 first job stays free. Counted together nothing is lost, and both jobs go on:
 
-1. The job whose pod is still there takes the free Reservation over, and refers to this Reservation from then on.
-2. The job whose pod has left takes the pod in the Reservation of the other job as the replacement.
-3. If the other job cannot take the free Reservation over, because the Reservation is on the node of its pod, say, then
-   the other job fails, and the first one takes the pod nevertheless.
+1. The job whose pod is still there refers to the free Reservation from now on.
+2. The job whose pod has left, and whose Reservation another job refers to, refers to a Reservation that no job refers
+   to any more, and takes the pod in there as the replacement. Only then the other job evicts its pod.
+3. If the other job cannot use the free Reservation, which may be on the node of its pod, say, then the other job fails.
+   The first job takes the pod in the Reservation of the failed job after a while without a pod in its own one.
 
-A Reservation that another job has taken over is kept when the job that created the Reservation ends. (Koordinator's
+Each rule is one write, and what it leads to follows from the references alone, so a crash in between changes nothing. A
+job that ends deletes the Reservation that it created only if no other job refers to the Reservation. (Koordinator's
 second job fails, and the first one waits for a pod until its time to live is over.)
 """
 
-from collections.abc import Iterator
+from typing import Final
 
-from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJob
+from dra.api.migration.model import ENDED_PHASES, PodMigrationJob
+from dra.api.migration.well_known import CREATED_BY, LABEL_CREATED_BY
 from dra.api.reservations.model import Reservation, ReservationPhase
-from dra.engine.migration.conditions import is_true
-from dra.engine.migration.pod_state import created_at
+from dra.engine.instants import WallTime
+from dra.engine.migration.conditions import TRUE
+from dra.engine.migration.plan import MigrationPlan, act
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.engine.migration.reservation_fit import is_used
-from dra.engine.migration.reservation_manifest import is_created_by
-from dra.engine.migration.reserving import reservation_reference, unsuitable
-from dra.engine.migration.view import JobView, MigrationPod, Sibling
-from dra.model.meta import Struct
+from dra.engine.migration.reserving import refer_to, reservation_reference, unsuitable
+from dra.engine.migration.view import JobView, Sibling
+
+REPLACEMENT_SETTLES_SECONDS: Final = 10.0
+"""Seconds from the eviction for which a replacement is expected in the job's own Reservation (rule 3)."""
+
+_EVICTION: Final = MigrationConditionType.EVICTION
 
 
-class Exchange(Struct, frozen=True):
-    """The Reservation of a sibling, and the pod there, which is the replacement of the pod of a job."""
-
-    reservation: Reservation
-    pod: MigrationPod | None
+def is_undecided(job: PodMigrationJob) -> bool:
+    """Return whether a job goes on, and has not recorded the replacement of its pod."""
+    return job.status.phase not in ENDED_PHASES and job.status.pod_ref is None
 
 
 def concerns_siblings(job: PodMigrationJob, reservation: Reservation | None) -> bool:
     """Return whether a decision about a job depends on its siblings, given the Reservation that the job refers to."""
-    if reservation is None:
-        return False
     if job.status.phase in ENDED_PHASES:
         return True
-    begun = job.status.condition(MigrationConditionType.EVICTION) is not None
-    return job.status.pod_ref is None and (begun or is_used(reservation))
+    begun = job.status.condition(_EVICTION) is not None
+    return job.status.pod_ref is None and reservation is not None and (begun or is_used(reservation))
 
 
 def free_reservation(view: JobView) -> Reservation | None:
     """Return the Reservation of a sibling that a job takes over whose own one is used; None if there is none (rule 1).
 
-    A job takes over once: its own Reservation then tells which pod belongs to the sibling.
+    The caller has read the pod live.
     """
+    if view.reservation is None or not _is_made_for_a_job(view.reservation):
+        return None
+    found = (each.reservation for each in view.siblings if _awaits_replacement(each) and not _is_shared(view, each))
+    return next((each for each in found if each is not None and _is_free(each) and not unsuitable(view, each)), None)
+
+
+def awaits_sibling(view: JobView) -> bool:
+    """Return whether another job has to leave the Reservation of a job whose pod is to be evicted (rule 2)."""
     reference = reservation_reference(view.job)
-    if reference is None or not is_created_by(view.job, reference.name):
+    found = view.reservation
+    return (
+        reference is not None
+        and found is not None
+        and _is_made_for_a_job(found)
+        and any(_refers_to(each.job, reference.name) for each in view.siblings)
+    )
+
+
+def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
+    """Return the plan for a job whose pod leaves and whose replacement is elsewhere (rules 2 and 3); None otherwise."""
+    found = view.reservation
+    if found is None or not _is_made_for_a_job(found) or not view.unclaimed:
         return None
-    return next((each for each in _free_reservations(view) if not unsuitable(view, each)), None)
-
-
-def _free_reservations(view: JobView) -> Iterator[Reservation]:
-    for each in view.siblings:
-        found = each.reservation
-        if (
-            found is not None
-            and each.is_leaving
-            and each.job.status.condition(MigrationConditionType.EVICTION) is not None
-            and each.job.status.phase not in ENDED_PHASES
-            and each.job.status.pod_ref is None
-            and is_created_by(each.job, found.metadata.name)
-            and found.status.phase is ReservationPhase.AVAILABLE
-            and found.metadata.deletion_timestamp is None
-            and _successor(view, each.job.metadata.uid) is None
-        ):
-            yield found
-
-
-def exchanged(view: JobView) -> Exchange | None:
-    """Return where the replacement of a job's pod is instead of the job's Reservation (rules 2 and 3), if anywhere."""
-    successor = _successor(view, view.job.metadata.uid)
-    if successor is not None and successor.created is not None:
-        return Exchange(reservation=successor.created, pod=successor.created_user)
-    if view.reservation is None or is_used(view.reservation):
+    me = Sibling(job=view.job, is_leaving=True)
+    if _is_displaced(view, me):
+        displaced = [each for each in (me, *view.siblings) if _awaits_replacement(each) and _is_displaced(view, each)]
+        turn = sorted(each.job.metadata.name for each in displaced).index(view.job.metadata.name)
+        return act(refer_to(view.job, view.unclaimed[turn]) if turn < len(view.unclaimed) else None)
+    evicted = view.job.status.condition(_EVICTION)
+    if is_used(found) or evicted is None or evicted.status != TRUE or evicted.last_transition_time is None:
         return None
-    lost = next((each for each in view.siblings if _has_lost(each, view.job)), None)
-    return None if lost is None or lost.reservation is None else Exchange(reservation=lost.reservation, pod=lost.user)
+    settled_at = evicted.last_transition_time.timestamp() + REPLACEMENT_SETTLES_SECONDS
+    return act(refer_to(view.job, view.unclaimed[0])) if settled_at <= now else act(None, wake_at=settled_at)
 
 
 def is_taken_over(view: JobView) -> bool:
-    """Return whether a job that goes on refers to the Reservation that the job of the view created."""
-    return any(
-        each.job.status.phase not in ENDED_PHASES and _refers_to(each.job, view.job.metadata.uid)
-        for each in view.siblings
+    """Return whether another job refers to the Reservation that the job of the view created."""
+    return any(_refers_to(each.job, view.job.metadata.uid) for each in view.siblings)
+
+
+def _awaits_replacement(sibling: Sibling) -> bool:
+    """Return whether a sibling's pod leaves, and its replacement is to come."""
+    return sibling.is_leaving and sibling.job.status.condition(_EVICTION) is not None
+
+
+def _is_shared(view: JobView, sibling: Sibling) -> bool:
+    """Return whether another sibling refers to the Reservation of a sibling, too."""
+    reference = reservation_reference(sibling.job)
+    return reference is not None and any(
+        each is not sibling and _refers_to(each.job, reference.name) for each in view.siblings
     )
 
 
-def _successor(view: JobView, creator: str) -> Sibling | None:
-    """Return the sibling that has taken over the Reservation of another job, given the uid of this job."""
-    return next(
-        (each for each in view.siblings if each.job.metadata.uid != creator and _refers_to(each.job, creator)), None
+def _is_displaced(view: JobView, one: Sibling) -> bool:
+    """Return whether a job has to leave its Reservation to another job whose pod is still there.
+
+    If all pods have left, then all jobs but the last by name have to.
+    """
+    reference, rank = reservation_reference(one.job), (not one.is_leaving, one.job.metadata.name)
+    me = Sibling(job=view.job, is_leaving=True)
+    return reference is not None and any(
+        _refers_to(each.job, reference.name) and (not each.is_leaving, each.job.metadata.name) > rank
+        for each in (me, *view.siblings)
     )
+
+
+def _is_free(reservation: Reservation) -> bool:
+    return (
+        _is_made_for_a_job(reservation)
+        and reservation.status.phase is ReservationPhase.AVAILABLE
+        and not is_used(reservation)
+        and reservation.metadata.deletion_timestamp is None
+    )
+
+
+def _is_made_for_a_job(reservation: Reservation) -> bool:
+    """Return whether a job created a Reservation; others belong to users, who may have several jobs refer to one."""
+    return reservation.metadata.labels.get(LABEL_CREATED_BY) == CREATED_BY
 
 
 def _refers_to(job: PodMigrationJob, name: str) -> bool:
     reference = reservation_reference(job)
     return reference is not None and reference.name == name
-
-
-def _has_lost(sibling: Sibling, job: PodMigrationJob) -> bool:
-    """Return whether a sibling has failed since the replacement of a job's pod uses its Reservation."""
-    pod = sibling.user
-    scheduled = job.status.condition(MigrationConditionType.RESERVATION_SCHEDULED)
-    since = scheduled.last_transition_time if scheduled is not None else None
-    return (
-        sibling.job.status.phase is MigrationPhase.FAILED
-        and not is_true(sibling.job, MigrationConditionType.EVICTION)
-        and pod is not None
-        and not sibling.is_user_recorded
-        and since is not None
-        and created_at(pod) >= since.timestamp()
-    )

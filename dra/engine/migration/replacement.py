@@ -52,7 +52,7 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
     job = view.job
     if job.status.pod_ref is not None:
         return _await_ready(view, job.status.pod_ref, now=now)
-    if (plan := _follow_exchange(view, now=now) or lost_reservation(view, now=now)) is not None:
+    if (plan := exchange.follow_exchange(view, now=now) or lost_reservation(view, now=now)) is not None:
         return plan
     found = view.reservation
     if found is None:
@@ -68,38 +68,17 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
     return act(report_step(job, step, now=now, event=MigrationEvent(reason=reason, message=text)))
 
 
-def _follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
-    """Return the plan that records the pod in the Reservation of a sibling, once that pod is bound."""
-    elsewhere = exchange.exchanged(view)
-    if elsewhere is None:
-        return None
-    found, pod = elsewhere.reservation, elsewhere.pod
-    owner = next(iter(found.status.current_owners), None)
-    if owner is None or pod is None or pod.metadata.uid != owner.uid or not pod.spec.node_name:
-        return act(None)  # the watch is about to show the pod
-    return _record(view, owner, _bound_message(owner, found), now=now)
-
-
 def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan:
     """Return the plan that records the pod in the Reservation, which the status names before the pod is bound."""
-    owner = found.status.current_owners[0]
+    job, owner = view.job, found.status.current_owners[0]
     bound = bound_pod(view, owner)
     if found.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
         unread = bound is None and not view.bound_pod_gone
         return act(ReadPod(key=(owner.namespace, owner.name)) if unread else None)
-    text = _bound_message(owner, found)
+    text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
     if bound is not None and _is_sibling(view, bound):
         text += f', which was made for the replacement of Pod "{"/".join(view.pod_key)}"'
-    return _record(view, owner, text, now=now)
-
-
-def _bound_message(owner: ObjectReference, found: Reservation) -> str:
-    return f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
-
-
-def _record(view: JobView, owner: ObjectReference, text: str, *, now: WallTime) -> MigrationPlan:
-    """Return the plan that records a bound pod as the replacement."""
-    job, kinds = view.job, [MigrationConditionType.RESERVATION_BOUND]
+    kinds = [MigrationConditionType.RESERVATION_BOUND]
     if job.status.condition(MigrationConditionType.POD_SCHEDULED) is not None:
         kinds.append(MigrationConditionType.POD_SCHEDULED)
     event = MigrationEvent(reason=MigrationReason.POD_BOUND_RESERVATION, message=text)

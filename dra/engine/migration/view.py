@@ -54,21 +54,13 @@ class ClaimReach(Struct, frozen=True):
 
 
 class Sibling(Struct, frozen=True):
-    """A job for another pod of the same workload, with the Reservations that pods of the workload may use."""
+    """An unfinished job for another pod of the same workload, which has not recorded a replacement yet."""
 
     job: PodMigrationJob
     reservation: Reservation | None = None
-    """The Reservation that the sibling refers to."""
-    user: MigrationPod | None = None
-    """The pod in this Reservation."""
-    is_user_recorded: bool = False
-    """Whether a job has recorded the user as the replacement of its pod."""
-    created: Reservation | None = None
-    """The Reservation that the sibling created, if the sibling refers to another one by now."""
-    created_user: MigrationPod | None = None
-    """The pod in the Reservation that the sibling created."""
+    """The Reservation that the job refers to."""
     is_leaving: bool = False
-    """Whether the sibling's pod is terminating, has ended or is gone."""
+    """Whether the pod of the job is terminating, has ended or is gone."""
 
 
 class JobView(Struct, frozen=True):
@@ -93,8 +85,13 @@ class JobView(Struct, frozen=True):
     """The pod of ``status.podRef`` of the job, or else the pod that the Reservation's ``currentOwners`` names first."""
     bound_pod_gone: bool = False
     """Whether a live read showed that this pod does not exist."""
+    created: Reservation | None = None
+    """The Reservation that the job created, if the job refers to another one by now."""
     siblings: tuple[Sibling, ...] = ()
     """Jobs of the same workload, by name; given where a decision depends on these (`exchange.concerns_siblings`)."""
+    unclaimed: tuple[Reservation, ...] = ()
+    """Reservations of jobs of the same workload, by name, that are used by a pod which no job has recorded, and that no
+    sibling refers to; given with `siblings`."""
     create_error: str = ""
     """Error of the API server when the Reservation was to be created; empty if there was none."""
     evict_error: str = ""

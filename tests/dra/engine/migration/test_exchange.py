@@ -4,49 +4,59 @@ import msgspec
 import pytest
 
 from dra.api.migration.model import parse_pod_migration_job
+from dra.api.migration.well_known import CREATED_BY, LABEL_CREATED_BY
 from dra.api.reservations.model import parse_reservation
 from dra.engine.migration.decide import decide
-from dra.engine.migration.plan import DeleteJob, DeleteReservation, PatchJob
-from dra.engine.migration.view import MigrationPod, Sibling
+from dra.engine.migration.plan import DeleteJob, DeleteReservation, EvictPod, PatchJob, PatchJobStatus
+from dra.engine.migration.view import Sibling
 from tests.dra.engine.migration.stages import evicted, reserved
-from tests.dra.engine.migration.world import JOB_UID, NOON, OLD_NODE, World, job, pod, reservation
+from tests.dra.engine.migration.world import JOB_UID, NOON, OLD_NODE, World, job, reservation, timestamp
 
-OTHER = "0001-job"
+OTHER, THIRD = "0001-job", "0002-job"
 ELSEWHERE = "node-2"
 
 
-def sibling_job(*, ref=OTHER, eviction="True", phase="Running", recorded=""):
+def sibling_job(*, name="other", uid=OTHER, ref=OTHER, eviction="True"):
     conditions = [{"type": "ReservationScheduled", "status": "True"}]
     conditions += [{"type": "Eviction", "status": eviction}] if eviction else []
     return parse_pod_migration_job(
         job(
-            metadata={"name": "other", "uid": OTHER},
+            metadata={"name": name, "uid": uid},
             spec={
                 "podRef": {"name": "web-b", "uid": "uid-web-b"},
                 "reservationOptions": {"reservationRef": {"name": ref}},
             },
-            status={"phase": phase, "conditions": conditions} | ({"podRef": {"name": recorded}} if recorded else {}),
+            status={"phase": "Running", "conditions": conditions},
         )
     )
 
 
-def held(name=OTHER, *, node=ELSEWHERE, owners=(), cpu="1", **parts):
-    return parse_reservation(reservation(name, node=node, owners=owners, cpu=cpu, **parts))
+def other(*, reservation=None, leaving=True, **given):
+    return Sibling(job=sibling_job(**given), reservation=reservation, is_leaving=leaving)
 
 
-def user(name="web-n", *, created=NOON + 60):
-    return msgspec.convert(pod(name, node=ELSEWHERE, created=created), MigrationPod, strict=False)
+def held(name=OTHER, *, node=ELSEWHERE, owners=(), cpu="1", made=True, **parts):
+    found = reservation(name, node=node, owners=owners, cpu=cpu, **parts)
+    found["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY} if made else {}
+    return parse_reservation(found)
 
 
-def other(*, reservation=None, leaving=True, **fields):
-    given = {each: fields.pop(each) for each in ("ref", "eviction", "phase", "recorded") if each in fields}
-    return Sibling(job=sibling_job(**given), reservation=reservation, is_leaving=leaving, **fields)
+def next_plan(world, *siblings, unclaimed=()):
+    view = msgspec.structs.replace(world.view(), siblings=siblings, unclaimed=tuple(unclaimed))
+    return decide(view, args=world.args, now=world.now)
 
 
-def next_action(world, *siblings):
-    view = msgspec.structs.replace(world.view(), siblings=siblings)
-    plan = decide(view, args=world.args, now=world.now)
+def next_action(world, *siblings, unclaimed=()):
+    plan = next_plan(world, *siblings, unclaimed=unclaimed)
     return plan.actions[0] if plan.actions else None
+
+
+def new_reference(world, *siblings, unclaimed=()):
+    """Return the name of the Reservation to which the next action lets the job refer; empty for any other action."""
+    action = next_action(world, *siblings, unclaimed=unclaimed)
+    if not isinstance(action, PatchJob):
+        return ""
+    return action.body["spec"]["reservationOptions"]["reservationRef"]["name"]
 
 
 def lost():
@@ -70,103 +80,115 @@ def lost():
         pytest.param(other(reservation=held(phase="Pending", node="")), False, id="not-available"),
         pytest.param(other(reservation=held(node=OLD_NODE)), False, id="on-the-node-of-the-pod"),
         pytest.param(other(reservation=held(cpu="500m")), False, id="too-small"),
-        pytest.param(other(reservation=held(), phase="Failed"), False, id="its-job-has-failed"),
-        pytest.param(other(reservation=held(), recorded="web-m"), False, id="its-job-has-a-pod"),
-        pytest.param(other(reservation=held("kept"), ref="kept"), False, id="supplied-by-a-user"),
+        pytest.param(other(reservation=held(made=False)), False, id="supplied-by-a-user"),
+        pytest.param(other(), False, id="gone"),
         pytest.param(
             other(reservation=held(metadata={"deletionTimestamp": "2027-01-01T00:00:00Z"})), False, id="being-deleted"
         ),
     ],
 )
 def test_a_job_takes_over_the_free_reservation_of_a_sibling(sibling, taken_over):
-    action = next_action(lost(), sibling)
-    assert (isinstance(action, PatchJob) and action.body["spec"]["reservationOptions"]["reservationRef"]["name"]) == (
-        OTHER if taken_over else False
-    )
+    assert new_reference(lost(), sibling) == (OTHER if taken_over else "")
+
+
+def test_a_job_takes_over_again_if_a_pod_uses_the_reservation_of_the_sibling_as_well():
+    world = lost()
+    world.job["spec"]["reservationOptions"]["reservationRef"] = {"name": THIRD}
+    world.reservations[THIRD] = reservation(THIRD, node=ELSEWHERE, owners=["web-n"])
+    world.reservations[THIRD]["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY}
+    assert new_reference(world, other(reservation=held())) == OTHER
 
 
 def test_a_reservation_is_taken_over_by_one_job_alone():
-    third = other(reservation=held(owners=["web-m"]))
-    third = msgspec.structs.replace(
-        third, job=third.job.model_copy(update={"metadata": third.job.metadata.model_copy(update={"uid": "0002-job"})})
-    )
+    third = other(name="third", uid=THIRD, ref=OTHER, reservation=held(), leaving=False)
     assert next_action(lost(), other(reservation=held()), third) is None
 
 
-def test_a_job_takes_over_once():
+def test_a_reservation_of_a_user_is_not_given_up():
     world = lost()
-    world.job["spec"]["reservationOptions"]["reservationRef"] = {"name": OTHER}
-    world.reservations[OTHER] = reservation(OTHER, node=ELSEWHERE, owners=["web-n"])
-    assert next_action(world, other(reservation=held("0002-job"), ref="0002-job")) is None
+    world.reservation["metadata"]["labels"] = {}
+    assert next_action(world, other(reservation=held())) is None
 
 
-def test_the_node_of_the_new_reservation_is_reported_before_the_eviction():
+def taken_over():
+    """Return a job that has taken over the Reservation of a sibling."""
     world = lost()
     world.evict_error = world.known_evict_error = ""
     world.reservations[OTHER] = reservation(OTHER, node=ELSEWHERE)
+    world.reservations[OTHER]["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY}
     world.apply(next_action(world, other(reservation=held())))
-    world.settle()
+    return world
+
+
+def test_a_job_evicts_once_the_sibling_refers_to_another_reservation():
+    world = taken_over()
+    assert next_action(world, other(reservation=held())) is None
+    node = next_action(world, other(ref=JOB_UID))
+    assert isinstance(node, PatchJobStatus)
+    world.apply(node)
     assert world.status["nodeName"] == ELSEWHERE
     assert ("ReservationScheduled", f'Assigned Reservation "{OTHER}" to node "{ELSEWHERE}"') in world.events
-    assert [each.reservation for each in world.evictions[1:]] == [OTHER]
+    eviction = next_action(world, other(ref=JOB_UID))
+    assert isinstance(eviction, EvictPod)
+    assert eviction.reservation == OTHER
 
 
-def recorded(world, *siblings):
-    """Return the name of the pod that the next action records as the replacement."""
-    action = next_action(world, *siblings)
-    return getattr(action, "body", {}).get("status", {}).get("podRef", {}).get("name", "")
+def successor(*, name="other", uid=OTHER, leaving=False):
+    return other(name=name, uid=uid, ref=JOB_UID, eviction="False", leaving=leaving)
 
 
-def test_a_job_takes_the_pod_in_the_reservation_of_its_successor():
-    successor = other(ref=JOB_UID, created=held(owners=["web-n"]), created_user=user())
-    assert recorded(evicted(World()), successor) == "web-n"
+UNCLAIMED = [held(OTHER, owners=["web-n"]), held(THIRD, owners=["web-m"])]
+
+
+def test_a_job_refers_to_an_unclaimed_reservation_once_a_sibling_takes_over_its_own():
+    assert new_reference(evicted(World()), successor(), unclaimed=UNCLAIMED) == OTHER
+
+
+def test_a_job_whose_pod_is_terminating_refers_to_an_unclaimed_reservation_at_once():
+    world = reserved(World())
+    world.place()
+    world.settle()
+    assert world.pods["web-a"]["metadata"]["deletionTimestamp"] == timestamp(NOON)
+    assert new_reference(world, successor(), unclaimed=UNCLAIMED) == OTHER
+
+
+@pytest.mark.parametrize(("name", "turn"), [("a-migration", THIRD), ("z-migration", OTHER)])
+def test_jobs_that_leave_their_reservations_refer_to_different_ones(name, turn):
+    leaving = other(name=name, uid="0003-job", ref="0003-job", reservation=held("0003-job"))
+    holder = other(name="holder", uid="0004-job", ref="0003-job", eviction="False", leaving=False)
+    assert new_reference(evicted(World()), leaving, holder, successor(), unclaimed=UNCLAIMED) == turn
+
+
+def test_of_two_jobs_whose_pods_have_left_one_stays():
     world = evicted(World())
-    world.bind("web-m")  # the replacement of the successor's pod is there already
-    assert recorded(world, successor) == "web-n"
+    assert new_reference(world, successor(name="z", leaving=True), unclaimed=UNCLAIMED) == OTHER
+    assert new_reference(world, successor(name="a", leaving=True), unclaimed=UNCLAIMED) == ""
 
 
-def test_a_pod_in_the_reservation_of_a_successor_is_recorded_once_bound():
-    pending = msgspec.convert(pod("web-n", node=""), MigrationPod, strict=False)
-    successor = other(ref=JOB_UID, created=held(owners=["web-n"]), created_user=pending)
-    assert next_action(evicted(World()), successor) is None
+def test_a_job_takes_the_pod_in_the_reservation_of_a_failed_sibling_after_a_while():
+    world = evicted(World())
+    plan = next_plan(world, unclaimed=UNCLAIMED)
+    assert not plan.actions
+    assert plan.wake_at == world.now + 10.0
+    world.now += 10.0
+    assert new_reference(world, unclaimed=UNCLAIMED) == OTHER
+    world.bind("web-b")
+    assert new_reference(world, unclaimed=UNCLAIMED) == ""
 
 
-FAILED = {"phase": "Failed", "eviction": "False"}
-
-
-@pytest.mark.parametrize(
-    ("sibling", "name"),
-    [
-        pytest.param(
-            other(reservation=held(owners=["web-n"]), user=user(), **FAILED), "web-n", id="since-the-eviction"
-        ),
-        pytest.param(
-            other(reservation=held(owners=["web-n"]), user=user(created=NOON - 60), **FAILED), "", id="an-older-pod"
-        ),
-        pytest.param(
-            other(reservation=held(owners=["web-n"]), user=user(), is_user_recorded=True, **FAILED),
-            "",
-            id="the-replacement-of-another-pod",
-        ),
-        pytest.param(
-            other(reservation=held(owners=["web-n"]), user=user(), phase="Failed"), "", id="a-job-that-evicted-its-pod"
-        ),
-        pytest.param(
-            other(reservation=held(owners=["web-n"]), user=user(), eviction="False"), "", id="a-job-that-goes-on"
-        ),
-        pytest.param(other(reservation=held(), **FAILED), "", id="a-free-reservation"),
-    ],
-)
-def test_a_job_takes_the_pod_in_the_reservation_of_a_failed_sibling(sibling, name):
-    assert recorded(evicted(World()), sibling) == name
-
-
-@pytest.mark.parametrize(("phase", "kept"), [("Running", True), ("Succeeded", False), ("Failed", False)])
-def test_a_reservation_is_kept_while_the_job_that_took_it_over_goes_on(phase, kept):
+def test_a_reservation_is_kept_while_another_job_refers_to_it():
     world = evicted(World())
     world.job["status"] |= {"phase": "Failed"}
-    successor = other(ref=JOB_UID, phase=phase)
-    assert isinstance(next_action(world, successor), DeleteReservation) is not kept
+    assert isinstance(next_action(world), DeleteReservation)
+    assert next_action(world, successor()) is None
     world.bind("web-m")
     world.now += 24 * 3600
-    assert isinstance(next_action(world, successor), DeleteJob) is not kept
+    assert next_action(world, successor()) is None
+    assert isinstance(next_action(world), DeleteJob)
+
+
+def test_a_job_that_ends_deletes_the_reservation_that_it_created_and_left():
+    world = taken_over()
+    world.job["status"] |= {"phase": "Failed"}
+    view = msgspec.structs.replace(world.view(), created=held(JOB_UID))
+    assert decide(view, args=world.args, now=world.now).actions[0].name == JOB_UID
