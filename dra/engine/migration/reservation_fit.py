@@ -17,6 +17,7 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.migration.reservation_manifest import controller_reference
 from dra.engine.reservations import filters, reservation_info
 from dra.engine.reservations.node_usage import ReservationUsage, empty_node
+from dra.engine.reservations.placeholders import without_pods
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import Uid
@@ -24,6 +25,11 @@ from dra.model.scheduling import SchedulerPod
 
 _KEEPS_NAMES: Final = "StatefulSet"
 _SUBJECT: Final = "Reservation(s) "
+
+_NOTHING_REQUESTED: Final = (
+    "the Pod requests neither resources nor claims, so no Reservation can hold anything for its replacement; set "
+    "requests in its workload, or migrate the Pod with mode EvictDirectly"
+)
 
 
 def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = False) -> str:
@@ -39,6 +45,8 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
     info = reservation_info.from_reservation(reservation)
     if info.parse_error:
         return f'Reservation "{info.name}" has invalid fields: {info.parse_error}'
+    if not replacement.affinity and not replacement.claims and not any(without_pods(replacement.amounts).values()):
+        return _NOTHING_REQUESTED
     info = reservation_info.assign_node(info, node=info.node or "?")
     rejection = filters.check_eligibility(info, replacement, node_labels={}, new_owner_count=0)
     if rejection is not None:

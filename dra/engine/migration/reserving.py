@@ -28,7 +28,7 @@ from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.reservation_manifest import is_created_by, reference_to, reservation_manifest
 from dra.engine.migration.view import JobView
 from dra.engine.reservations import reservation_info
-from dra.engine.reservations.lifecycle import CLAIMS_UNSUPPORTED_MESSAGE
+from dra.engine.reservations.lifecycle import FINAL_MESSAGES
 from dra.engine.reservations.phases import CONDITION_SCHEDULED
 from dra.model.event_type import EventType
 
@@ -215,7 +215,7 @@ def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerA
         return act(None)
     text = scheduled.message or scheduled.reason
     due = _since_creation(view, found) + args.unschedulable_seconds
-    if due <= now or scheduled.message == CLAIMS_UNSUPPORTED_MESSAGE:  # the mode does not change while it waits
+    if due <= now or scheduled.message in FINAL_MESSAGES:  # the mode does not change while it waits
         text = f'Reservation "{name}" cannot be scheduled: {text}'
         return act(report_failure(job, MigrationReason.UNSCHEDULABLE, text, now=now))
     step = Step(type=_SCHEDULED, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)

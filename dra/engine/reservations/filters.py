@@ -11,8 +11,9 @@ By these rules a pod may use a reservation, capacity aside; the first rule that 
 5. The affinity's selectors match the labels of the node, overlaid by those of the reservation.
 6. Exact match: of each resource that the annotation names, the reservation holds the amount that the pod requests; 0 on
    both sides is a match.
-7. A pod without reservation affinity has at least one resource in common with the reservation; with policy Restricted
-   only the restricted resources count.
+7. A pod without reservation affinity has at least one resource or claim in common with the reservation; with policy
+   Restricted only the restricted resources count. A claim alone is enough: its devices are what is held, and they have
+   been handed over before the pod is scheduled.
 
 Exactly one reservation serves a pod. With policies Default and Aligned a pod gets what remains of the reservation and
 the rest of the node; with policy Restricted it gets of the restricted resources only what is held. A pod that requires
@@ -77,7 +78,7 @@ def _check_affinity(
 def _check_resources(info: ReservationInfo, pod: PodInfo) -> Rejection | None:
     if any(info.allocatable.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact_match_resources):
         return Rejection(reason=RejectionReason.NOT_EXACT_MATCHED)
-    if pod.affinity is None and not has_common_resource(info, pod):
+    if pod.affinity is None and not has_common_resource(info, pod) and not has_common_claim(info, pod):
         return Rejection(reason=RejectionReason.NOTHING_IN_COMMON)
     return None
 
@@ -85,6 +86,11 @@ def _check_resources(info: ReservationInfo, pod: PodInfo) -> Rejection | None:
 def has_common_resource(info: ReservationInfo, pod: PodInfo) -> bool:
     """Return whether a pod requests a resource that a reservation provides."""
     return any(amount and name != PODS and info.provides(name) for name, amount in pod.amounts.items())
+
+
+def has_common_claim(info: ReservationInfo, pod: PodInfo) -> bool:
+    """Return whether a pod requests a claim that a reservation holds: the same claim, or one from the same template."""
+    return not info.claims.isdisjoint(pod.claims)
 
 
 def can_be_pre_allocated(info: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str]) -> bool:

@@ -105,6 +105,16 @@ CLAIMS_UNSUPPORTED_MESSAGE: Final = (
 )
 """Message on a reservation that the controller could hold only in part."""
 
+AMOUNTS_MISSING_MESSAGE: Final = (
+    "spec.template.spec.containers: request nothing, and placeholders that stay (placeholders: yielding) keep only "
+    "what is requested: an owner pod that requests nothing never waits for them, so the reservation would not notice "
+    "the pod; set resources.requests, or let kube-scheduler call the extender"
+)
+"""Message on a reservation of devices alone, in mode yielding."""
+
+FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
+"""Messages on reservations that never get a node, however long they wait."""
+
 
 class ReservationView(Struct, frozen=True):
     """A reservation with everything that decisions about it read."""
@@ -199,11 +209,13 @@ def _sync_readable_condition(
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation, pod = view.reservation, view.placeholder
     actions: tuple[ReservationAction, ...] = ()
+    yielding = view.placeholders is PlaceholderMode.YIELDING
     if reservation_info.template_resource_claims(reservation) and not view.supports_claims:
         text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
+    elif yielding and not placeholders.without_pods(reservation_info.from_reservation(reservation).allocatable):
+        text, actions = AMOUNTS_MISSING_MESSAGE, _delete_placeholders(view)
     elif pod is None or view.create_error:
         text = view.create_error
-        yielding = view.placeholders is PlaceholderMode.YIELDING
         made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
         actions = (CreatePlaceholder(manifest=made(reservation)),) if pod is None else ()
     else:

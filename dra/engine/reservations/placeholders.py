@@ -43,7 +43,6 @@ PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
 """Each node has a similar image already: that of the pause container, which holds the namespaces of a pod."""
 
 KOORD_SCHEDULER: Final = "koord-scheduler"
-DEFAULT_NAMESPACE: Final = "default"
 
 _NAME_SUFFIX: Final = re.compile(r"(-[1-9][0-9]{0,5})?")
 """Suffix after the uid in names of placeholders that stay (mode yielding): nothing, or a number."""
@@ -86,11 +85,7 @@ _SECURITY_CONTEXT: Final = {
 
 def placeholder_key(reservation: Reservation) -> Key:
     """Return the namespace and name of a reservation's placeholder."""
-    template = reservation.spec.template
-    metadata = template.get("metadata")
-    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
-    namespace = named or template.get("namespace") or DEFAULT_NAMESPACE
-    return (str(namespace), placeholder_name(reservation.metadata.uid))
+    return (reservation_info.template_namespace(reservation), placeholder_name(reservation.metadata.uid))
 
 
 def placeholder_name(uid: str) -> str:

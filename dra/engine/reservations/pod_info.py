@@ -36,6 +36,12 @@ class HostPort(Struct, frozen=True, order=True):
 HostPorts: TypeAlias = frozenset[HostPort]
 NO_HOST_PORTS: Final[HostPorts] = frozenset()
 
+Claims: TypeAlias = frozenset[tuple[str, str, str]]
+"""Entries of ``resourceClaims``: namespace, field that names claim or template, and name."""
+NO_CLAIMS: Final[Claims] = frozenset()
+_CLAIM_NAME: Final = "resourceClaimName"
+_CLAIM_TEMPLATE_NAME: Final = "resourceClaimTemplateName"
+
 _SIDECAR: Final = "Always"
 
 
@@ -62,6 +68,24 @@ def template_host_ports(template: Mapping[str, Any]) -> HostPorts:
     return frozenset(_template_ports(spec)) if isinstance(spec, Mapping) else NO_HOST_PORTS
 
 
+def pod_claims(pod: SchedulerPod) -> Claims:
+    """Return the claims that a pod requests, by name or by template."""
+    entries = pod.spec.resource_claims
+    if not entries:
+        return NO_CLAIMS
+    return _claims(
+        pod.metadata.namespace,
+        ((each.resource_claim_name, each.resource_claim_template_name) for each in entries),
+    )
+
+
+def template_claims(template: Mapping[str, Any], namespace: str) -> Claims:
+    """Return the claims that a template in a namespace requests; values that no Pod could have are ignored."""
+    spec = template.get("spec")
+    entries = _mappings(spec.get("resourceClaims")) if isinstance(spec, Mapping) else ()
+    return _claims(namespace, ((each.get(_CLAIM_NAME), each.get(_CLAIM_TEMPLATE_NAME)) for each in entries))
+
+
 def have_conflict(one: HostPorts, other: HostPorts) -> bool:
     """Return whether two sets of host ports conflict on one node."""
     return any(
@@ -83,6 +107,15 @@ def container_ports(ports: HostPorts) -> list[dict[str, Any]]:
         }
         for each in sorted(ports)
     ]
+
+
+def _claims(namespace: str, entries: Iterable[tuple[object, object]]) -> Claims:
+    return frozenset(
+        (namespace, field, name)
+        for entry in entries
+        for field, name in zip((_CLAIM_NAME, _CLAIM_TEMPLATE_NAME), entry, strict=True)
+        if isinstance(name, str) and name
+    )
 
 
 def _host_port(port: ContainerPort) -> HostPort:
@@ -135,6 +168,8 @@ class PodInfo(Struct, frozen=True):
     """The reservation that annotation ``reservation-allocated`` names; empty if there is none."""
     host_ports: HostPorts = NO_HOST_PORTS
     """Host ports that the pod uses."""
+    claims: Claims = NO_CLAIMS
+    """Claims that the pod requests."""
     pre_allocatable_priority: int = 0
     """Priority among pods that a reservation can be placed over; the greatest comes first."""
 
@@ -150,12 +185,19 @@ class PodInfo(Struct, frozen=True):
             pod.metadata,
             amounts=pod_requests.pod_requests(pod),
             host_ports=pod_host_ports(pod),
+            claims=pod_claims(pod),
             priority=pod.spec.priority,
         )
 
     @classmethod
     def from_metadata(
-        cls, meta: ObjectMeta, *, amounts: Amounts, host_ports: HostPorts = NO_HOST_PORTS, priority: int = 0
+        cls,
+        meta: ObjectMeta,
+        *,
+        amounts: Amounts,
+        host_ports: HostPorts = NO_HOST_PORTS,
+        claims: Claims = NO_CLAIMS,
+        priority: int = 0,
     ) -> "PodInfo":
         """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
@@ -164,6 +206,7 @@ class PodInfo(Struct, frozen=True):
             uid=meta.uid,
             amounts=amounts,
             host_ports=host_ports,
+            claims=claims,
             labels=labels,
             owner_references=tuple(meta.owner_references or ()),
             priority=priority,

@@ -64,7 +64,7 @@ _RESERVATION_TEXTS: Final = {
     RejectionReason.UNSCHEDULABLE: "is unschedulable",
     RejectionReason.AFFINITY_MISMATCH: "didn't match affinity rules",
     RejectionReason.NOT_EXACT_MATCHED: "is not exact matched",
-    RejectionReason.NOTHING_IN_COMMON: "has none of the resources that the pod requests",
+    RejectionReason.NOTHING_IN_COMMON: "has none of the resources and claims that the pod requests",
 }
 UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.ALLOCATE_POLICY_CONFLICT})
 """Reasons that no preemption can resolve."""

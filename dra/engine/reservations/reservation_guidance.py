@@ -116,9 +116,9 @@ REJECTION_GUIDANCE: Final[Mapping[RejectionReason, Guidance]] = {
         "Create a reservation of that size, or remove the annotation.",
     ),
     RejectionReason.NOTHING_IN_COMMON: Guidance(
-        "The reservation has none of the resources that the pod requests.",
-        "The template requests other resources.",
-        "Let the template request the same resources as the pods.",
+        "The reservation has none of the resources and claims that the pod requests.",
+        "The template requests other ones, or the pod requests none.",
+        "Let the template request the same resources and claims as the pods.",
     ),
     RejectionReason.RESERVATION_INSUFFICIENT: Guidance(
         "The pod is an owner, and the reservation has too little left.",

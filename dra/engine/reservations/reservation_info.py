@@ -26,7 +26,7 @@ from dra.api.reservations.model import (
 )
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.reservations import node_reservation, pod_info, pod_requests
-from dra.engine.reservations.pod_info import NO_HOST_PORTS, HostPorts, PodInfo
+from dra.engine.reservations.pod_info import NO_CLAIMS, NO_HOST_PORTS, Claims, HostPorts, PodInfo
 from dra.model import quantities
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import (
@@ -37,6 +37,8 @@ from dra.model.quantities import (
     MalformedAmountsError,
     MalformedQuantityError,
 )
+
+DEFAULT_NAMESPACE: Final = "default"
 
 HIGHEST_PRIORITY: Final = 2**31 - 1
 """Priority of a reservation that sets none: nothing preempts it."""
@@ -53,6 +55,8 @@ class ReservationInfo(Struct, frozen=True):
     """Whether the reservation requests ``pods`` explicitly, as it does any other resource."""
     host_ports: HostPorts = NO_HOST_PORTS
     """Host ports that no other pod may use on the node."""
+    claims: Claims = NO_CLAIMS
+    """Claims whose devices are held."""
     node: str = ""
     available: bool = True
     owners: tuple[ReservationOwner, ...] = ()
@@ -109,6 +113,7 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
         allocatable={**allocatable, PODS: allocatable.get(PODS, NANOS_PER_UNIT)},
         reserves_pods=PODS in allocatable,
         host_ports=pod_info.template_host_ports(spec.template),
+        claims=pod_info.template_claims(spec.template, template_namespace(reservation)),
         node=status.node_name,
         available=available,
         owners=spec.owners,
@@ -268,6 +273,14 @@ def preemptor_reservation(pod: PodInfo, node: str, victims: Iterable[Uid]) -> Re
 def preemptor_reservation_uid(pod: Uid) -> Uid:
     """Return the uid of the reservation made for a preemptor."""
     return Uid(f"preemptor-{pod}")
+
+
+def template_namespace(reservation: Reservation) -> str:
+    """Return the namespace of a reservation's template: its placeholder and its claims are there."""
+    template = reservation.spec.template
+    metadata = template.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return str(named or template.get("namespace") or DEFAULT_NAMESPACE)
 
 
 def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:

@@ -19,7 +19,7 @@ would outweigh the preferences.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from dra.engine.reservations.filters import NodeFilterResult
+from dra.engine.reservations.filters import NodeFilterResult, has_common_claim
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import Struct, Uid
@@ -90,7 +90,8 @@ def score_nominated(node: NodeUsage, pod: PodInfo, result: NodeFilterResult) -> 
     if uid is None:
         return None
     usage = node.reservations[uid]
-    return NominatedReservation(node=node.name, score=reservation_score(usage, pod.amounts), order=usage.info.order)
+    score = max(reservation_score(usage, pod.amounts), 1 if has_common_claim(usage.info, pod) else 0)
+    return NominatedReservation(node=node.name, score=score, order=usage.info.order)
 
 
 _SCORED_RESOURCES: Final = (CPU, "memory")

@@ -59,6 +59,33 @@ async def test_devices_are_held_on_the_new_node_before_the_pod_leaves(offered: N
     history.assert_never_without(old=old, before=before, new=new, after=after, job=job)
 
 
+async def test_a_pod_that_requests_nothing_but_a_device_moves_with_its_device_held(offered: Namespace) -> None:
+    """The pod has no requests of cpu or memory, as those of people who try a device often have."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    old = await runs(offered, "bare", resourceClaims=claims, containers=[{"name": "c", "image": "i"}])
+    await offered.api.create(migration("bare", old))
+    job = await ended(offered.api, "bare")
+    assert outcome(job) == ("Succeeded", ""), job["status"]
+    (new,) = await ready_pods(offered.api, "bare", 1, namespace=offered.name)
+    assert new["spec"]["nodeName"] == job["status"]["nodeName"] != old["spec"]["nodeName"]
+    held = await offered.api.get(RESERVATIONS, job["spec"]["reservationOptions"]["reservationRef"]["name"])
+    assert held["status"]["phase"] == "Succeeded"
+    assert [each["uid"] for each in held["status"]["currentOwners"]] == [uid_of(new)]
+    (claim,) = (await claims_of(offered, new)).values()
+    assert held["metadata"]["uid"] in {each["uid"] for each in claim["metadata"]["ownerReferences"]}
+
+
+async def test_a_pod_that_requests_nothing_stays(offered: Namespace) -> None:
+    pod = await runs(offered, "nothing", containers=[{"name": "c", "image": "i"}])
+    await offered.api.create(migration("nothing", pod))
+    job = await ended(offered.api, "nothing")
+    assert outcome(job) == ("Failed", "ForbiddenMigratePod")
+    assert "requests neither resources nor claims" in job["status"]["message"]
+    assert await offered.api.all(RESERVATIONS) == []
+    (same,) = await pods_of(offered.api, "nothing", namespace=offered.name)
+    assert uid_of(same) == uid_of(pod)
+
+
 async def test_a_claim_by_name_keeps_its_pod_where_its_devices_are(offered: Namespace) -> None:
     await offered.create(objects.claim("mine", device_class=f"gpu.{offered.name}.scenario.dra"))
     pod = await runs(offered, "named", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])

@@ -22,7 +22,7 @@ from tests.scenarios.history import WatchHistory
 from tests.scenarios.reservations.conftest import _running, descheduler
 from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, ready_pods
 from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
-from tests.scenarios.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, RESERVATIONS, RESOURCE_SLICES
+from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, NODES, PODS, RESERVATIONS, RESOURCE_SLICES
 from tests.scenarios.target import Capability, Mode, Place, Target
 
 pytestmark = pytest.mark.long  # a cluster of its own
@@ -183,11 +183,11 @@ async def test_a_gated_owner_goes_where_its_room_is_though_there_is_room_elsewhe
 
 @pytest.fixture
 async def shared_device(emptied: Api) -> AsyncIterator[str]:
-    """A device that all nodes reach; its DeviceClass and its claims are deleted at the end."""
+    """A class of two devices that all nodes reach; it is deleted at the end, and the claims with it."""
     name = "device.scenario.dra"
     made = [
         objects.device_class(name, driver=name),
-        objects.resource_slice(name, driver=name, devices=["device-0"]),
+        objects.resource_slice(name, driver=name, devices=["device-0", "device-1"]),
     ]
     for each in made:
         await emptied.create(each)
@@ -215,6 +215,27 @@ async def test_an_owner_is_nominated_only_once_its_claim_exists(emptied: Api, sh
     nominated = [each.object for each in seen.versions if each.object["status"].get("nominatedNodeName")]
     assert nominated
     assert all(int(revision(each)) > int(revision(made)) for each in nominated)
+
+
+async def test_a_pod_that_requests_nothing_but_a_device_stays(migrating: Api, shared_device: str) -> None:
+    """Such an owner pod would never wait for a placeholder, so its Reservation would not notice the pod."""
+    await migrating.create(objects.claim_template("own", device_class=shared_device), namespace="default")
+    made = deployment(
+        "bare",
+        replicas=1,
+        schedulerName="default-scheduler",
+        containers=[{"name": "c", "image": "i"}],
+        resourceClaims=[{"name": "device", "resourceClaimTemplateName": "own"}],
+    )
+    await migrating.create(made, namespace="default")
+    (pod,) = await ready_pods(migrating, "bare", 1)
+    await migrating.create(migration("bare", pod))
+    job = await ended(migrating, "bare")
+    assert outcome(job) == ("Failed", "Unschedulable")
+    assert "set resources.requests" in job["status"]["message"]
+    (same,) = await ready_pods(migrating, "bare", 1)
+    assert same["metadata"]["uid"] == pod["metadata"]["uid"]
+    await migrating.delete(DEPLOYMENTS, "bare", namespace="default")
 
 
 async def test_what_is_over_keeps_nothing(emptied: Api) -> None:

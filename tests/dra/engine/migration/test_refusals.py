@@ -105,8 +105,8 @@ def by_template(**spec):
             job(),
             [pod(spec={"containers": [{"name": "c"}]})],
             FORBIDDEN,
-            "has none of the resources that the pod requests",
-            id="pod-without-requests",
+            "requests neither resources nor claims, so no Reservation can hold anything for its replacement",
+            id="pod-without-requests-and-claims",
         ),
         pytest.param(
             job(**supplied()), None, ("Failed", "MissingReservation"), '"kept" does not exist', id="no-such-reservation"
@@ -167,6 +167,11 @@ def test_devices_that_no_other_node_can_provide_forbid_the_migration(spec, statu
     ("spec", "claims"),
     [
         pytest.param({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}, [], id="template"),
+        pytest.param(
+            {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}], "containers": [{"name": "c"}]},
+            [],
+            id="template-and-no-requests",
+        ),
         pytest.param(
             {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
             [ClaimReach(key=("default", "shared"))],

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.migration.plan import CreateReservation, DeleteReservation
-from dra.engine.reservations.lifecycle import CLAIMS_UNSUPPORTED_MESSAGE
+from dra.engine.reservations.lifecycle import AMOUNTS_MISSING_MESSAGE, CLAIMS_UNSUPPORTED_MESSAGE
 from tests.dra.engine.migration.stages import (
     EXPIRED,
     FORBIDDEN,
@@ -88,6 +88,12 @@ class TestFailureDeletesTheReservation:
                 lambda w: w.reject(CLAIMS_UNSUPPORTED_MESSAGE),
                 ("Failed", "Unschedulable"),
                 id="alongside",
+            ),
+            pytest.param(
+                reserved,
+                lambda w: w.reject(AMOUNTS_MISSING_MESSAGE),
+                ("Failed", "Unschedulable"),
+                id="devices-alone-in-mode-yielding",
             ),
             pytest.param(
                 held, lambda w: w.pods["web-a"]["status"].update(phase="Succeeded"), FORBIDDEN, id="pod-finished"

@@ -34,6 +34,10 @@ def owner(affinity=None, **fields):
     return pod(cpu=1, app="a", affinity=affinity, **fields)
 
 
+def one_claim(name="gpu", *, namespace="default", field="resourceClaimTemplateName"):
+    return frozenset({(namespace, field, name)})
+
+
 @pytest.mark.parametrize(
     ("info", "candidate", "reason"),
     [
@@ -208,6 +212,34 @@ def owner(affinity=None, **fields):
             None,
             id="something-restricted-in-common",
         ),
+        pytest.param(
+            reservation_info(claims=one_claim()), pod(app="a", claims=one_claim()), None, id="a-claim-in-common"
+        ),
+        pytest.param(
+            reservation_info(cpu=1, claims=one_claim()),
+            pod(app="a", claims=one_claim()),
+            None,
+            id="a-claim-without-cpu",
+        ),
+        pytest.param(
+            reservation_info(claims=one_claim()),
+            pod(app="a", claims=one_claim(name="other")),
+            RejectionReason.NOTHING_IN_COMMON,
+            id="another-claim",
+        ),
+        pytest.param(
+            reservation_info(claims=one_claim()),
+            pod(app="a", claims=one_claim(namespace="other")),
+            RejectionReason.NOTHING_IN_COMMON,
+            id="a-claim-of-another-namespace",
+        ),
+        pytest.param(
+            reservation_info(claims=one_claim()),
+            pod(app="a", claims=one_claim(field="resourceClaimName")),
+            RejectionReason.NOTHING_IN_COMMON,
+            id="a-claim-by-name-and-one-by-template",
+        ),
+        pytest.param(reservation_info(), pod(app="a"), RejectionReason.NOTHING_IN_COMMON, id="a-place-alone"),
     ],
 )
 def test_who_may_take_which(info, candidate, reason):

@@ -1,5 +1,7 @@
 import msgspec
+import pytest
 
+from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
 from dra.engine.reservations.lifecycle import (
@@ -160,3 +162,20 @@ def test_a_template_with_devices_is_not_placed_where_they_cannot_be_held():
     ]
     (place,) = actions(ReservationView(reservation=reservation(template=template), supports_claims=True))
     assert place.manifest["spec"]["resourceClaims"] == template["spec"]["resourceClaims"]
+
+
+@pytest.mark.parametrize(
+    ("containers", "is_placed"),
+    [
+        pytest.param([{"name": "c"}], False, id="devices-alone"),
+        pytest.param([{"name": "c", "resources": {"requests": {"cpu": "1"}}}], True, id="devices-and-amounts"),
+    ],
+)
+def test_a_placeholder_that_stays_needs_amounts_to_keep(containers, is_placed):
+    claims = [{"name": "a", "resourceClaimTemplateName": "t"}]
+    template = {"spec": {"containers": containers, "resourceClaims": claims}}
+    view = ReservationView(
+        reservation=reservation(template=template), supports_claims=True, placeholders=PlaceholderMode.YIELDING
+    )
+    assert (kinds(view) == [CreatePlaceholder]) is is_placed
+    assert is_placed or "set resources.requests" in status_of(view)["conditions"][0]["message"]

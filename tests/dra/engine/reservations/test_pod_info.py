@@ -1,12 +1,15 @@
 import json
 
+import msgspec
 import pytest
 
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
+from dra.engine.reservations import pod_info, reservation_info
 from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity, allocated_reservation_uid
 from dra.model.meta import ObjectMeta
 from dra.model.scheduling import SchedulerPod, Toleration
+from tests.dra.engine.reservations.examples import reservation
 
 
 def read(annotation="", content=None, *, labels=None):
@@ -144,3 +147,28 @@ def test_an_annotation_that_is_nested_too_deeply_is_refused_and_lets_nobody_in()
     with pytest.raises(MalformedAnnotationError, match="is nested too deeply"):
         decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, deep, dict[str, object])
     assert allocated_reservation_uid(deep) == ""
+
+
+@pytest.mark.parametrize(
+    ("entries", "claims"),
+    [
+        pytest.param(
+            [{"name": "a", "resourceClaimTemplateName": "t"}], {("resourceClaimTemplateName", "t")}, id="template"
+        ),
+        pytest.param([{"name": "a", "resourceClaimName": "c"}], {("resourceClaimName", "c")}, id="name"),
+        pytest.param([{"name": "a"}], set(), id="neither"),
+        pytest.param([], set(), id="none"),
+    ],
+)
+def test_the_claims_of_a_pod_and_of_a_template_are_comparable(entries, claims):
+    spec = {"containers": [], "resourceClaims": entries}
+    pod = msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, SchedulerPod)
+    expected = {("ns", *each) for each in claims}
+    assert PodInfo.from_pod(pod).claims == expected
+    held = reservation(template={"metadata": {"namespace": "ns"}, "spec": spec})
+    assert reservation_info.from_reservation(held).claims == expected
+
+
+@pytest.mark.parametrize("entries", [None, "gpu", ["gpu"], [{"resourceClaimName": 7}], {"resourceClaimName": "c"}])
+def test_claims_of_a_template_that_no_pod_could_have_are_ignored(entries):
+    assert pod_info.template_claims({"spec": {"resourceClaims": entries}}, "ns") == set()

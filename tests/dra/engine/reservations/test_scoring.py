@@ -73,6 +73,12 @@ def test_a_node_without_a_fitting_reservation_names_none():
     assert score_nominated(node_usage, pod(cpu=1), filtering.filter_node(node_usage, pod(cpu=1))) is None
 
 
+def test_a_pod_with_nothing_but_a_held_claim_prefers_its_node():
+    claims = frozenset({("default", "resourceClaimName", "shared")})
+    node_usage, bare = node(cpu=4, held=[reservation_info(claims=claims)]), pod(app="a", claims=claims)
+    assert score_nominated(node_usage, bare, filtering.filter_node(node_usage, bare)).score == 1
+
+
 @pytest.mark.parametrize(
     ("nominees", "scores"),
     [
