@@ -1,14 +1,20 @@
-"""The wanted replicas of workloads, read when arbitration needs them and kept for some seconds."""
+"""The wanted replicas of workloads, read when arbitration needs them and kept for some seconds.
+
+Kubernetes' own kinds are read as they are. For any other kind, such as OpenKruise's CloneSet, the subresource ``scale``
+tells the number, if the kind has one and the descheduler may get it. A kind of others never stops arbitration: its API
+server or its conversion webhook may be down while all other workloads can be migrated.
+"""
 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from dra.engine.instants import Instant
 from dra.kube.client import Client
 from dra.kube.clock import Clock
-from dra.kube.errors import Forbidden, NotFound
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, Forbidden, NotFound, TooManyRequests
 from dra.kube.resources import JOBS, InvalidNameError, Resource
 from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
 
@@ -16,6 +22,14 @@ KEEP_SECONDS: Final = 10.0
 """Seconds for which the replicas of a workload are kept: people scale workloads, and arbitration follows soon."""
 
 CONCURRENT_READS: Final = 16
+
+SCALE_SECONDS: Final = 5.0
+"""Maximum seconds for one read of a subresource ``scale``."""
+
+PAUSE_SECONDS: Final = 60.0
+"""Seconds for which a kind whose subresource ``scale`` cannot be read is not asked again."""
+
+SCALE: Final = "scale"
 
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
@@ -25,7 +39,19 @@ _KINDS: Final[Mapping[tuple[str, str], Resource]] = {
     (each.api_version, each.kind): each for each in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
 }
 
+_OWN_GROUPS: Final = frozenset(each.group for each in _KINDS.values())
+
 _log: Final = logging.getLogger(__name__)
+
+
+class GroupKind(NamedTuple):
+    """An API group and a kind in it."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group not in _OWN_GROUPS else self.kind
 
 
 class _WorkloadSpec(Struct, frozen=True):
@@ -39,7 +65,7 @@ class _Workload(Struct, frozen=True):
 
 
 class WorkloadReplicas:
-    """Reads ``spec.replicas`` of workloads, or ``spec.parallelism`` of Jobs.
+    """Reads the replicas of workloads, or ``spec.parallelism`` of Jobs.
 
     A workload of another kind, or one that may not be read, has no entry: arbitration counts its pods instead.
     """
@@ -49,8 +75,11 @@ class WorkloadReplicas:
         self._clock = clock
         self._known: dict[Uid, tuple[int | None, Instant]] = {}
         """Workload → replicas, and when these were read."""
-        self._forbidden: set[str] = set()
-        """Kinds that may not be read, as far as reported."""
+        self._discovery = Discovery(client, clock=clock)
+        self._reported: set[GroupKind] = set()
+        """Kinds that cannot be read, as far as reported."""
+        self._paused: dict[GroupKind, Instant] = {}
+        """Kind of others → when it is asked again after a failure."""
 
     async def read(self, workloads: Iterable[tuple[OwnerReference, str]]) -> Mapping[Uid, int]:
         """Return the replicas of workloads, given as controller reference and namespace.
@@ -59,6 +88,7 @@ class WorkloadReplicas:
         """
         now = self._clock.now()
         self._known = {uid: entry for uid, entry in self._known.items() if now < entry[1] + KEEP_SECONDS}
+        self._paused = {kind: until for kind, until in self._paused.items() if now < until}
         wanted = [each for each in workloads if each[0].uid not in self._known]
         slots = asyncio.Semaphore(CONCURRENT_READS)
 
@@ -73,22 +103,44 @@ class WorkloadReplicas:
         return {uid: replicas for uid, (replicas, _) in self._known.items() if replicas is not None}
 
     async def _read(self, reference: OwnerReference, namespace: str) -> int | None:
+        kind = GroupKind(group=reference.api_version.rpartition("/")[0], kind=reference.kind)
         resource = _KINDS.get((reference.api_version, reference.kind))
-        if resource is None:
-            return None
         try:
+            if resource is None:
+                return await self._read_scale(kind, reference, namespace)
             found = await self._client.get(resource, (namespace, reference.name), _Workload)
         except (NotFound, InvalidNameError):  # the API server checks no name of an owner
             return None
         except Forbidden as error:
-            if reference.kind not in self._forbidden:
-                self._forbidden.add(reference.kind)
-                _log.warning(
-                    "the pods of each %s are counted, since its replicas are unknown: %s", reference.kind, error
-                )
+            self._report(kind, error)
             return None
         if found.metadata.uid != reference.uid:
             return None
         default = 1  # as the API server defaults both fields
         given = found.spec.parallelism if resource is JOBS else found.spec.replicas
         return default if given is None else given
+
+    async def _read_scale(self, kind: GroupKind, reference: OwnerReference, namespace: str) -> int | None:
+        if kind in self._paused:
+            return None
+        try:
+            async with asyncio.timeout(SCALE_SECONDS):
+                resource = await self._discovery.resolve_kind(kind.group, kind.kind, subresource=SCALE)
+                if resource is None:
+                    return None
+                key = (namespace, reference.name)
+                found = await self._client.get(resource, key, _Workload, subresource=SCALE)
+        except (NotFound, TooManyRequests):
+            raise
+        except (ApiError, TimeoutError) as error:
+            self._paused[kind] = self._clock.now() + PAUSE_SECONDS
+            self._report(kind, error)
+            return None
+        return found.spec.replicas or 0 if found.metadata.uid == reference.uid else None
+
+    def _report(self, kind: GroupKind, error: Exception) -> None:
+        if kind in self._reported:
+            return
+        self._reported.add(kind)
+        why = str(error) or f"no answer within {SCALE_SECONDS:g} s"
+        _log.warning("the pods of each %s are counted, since its replicas are unknown: %s", kind, why)

@@ -122,14 +122,16 @@ class Client:
         key: Key,
         model: type[T],
         *,
+        subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
         timeout_seconds: float = READ_TIMEOUT,
     ) -> T:
-        """Read one object from the API server."""
+        """Read one object from the API server, or a subresource such as ``scale``."""
         codec = codec_of(resource, model)
-        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=timeout_seconds)
+        path = resource.path(*key, subresource)
+        request = Request(method="GET", path=path, accept=codec.accept_one, timeout=timeout_seconds)
         response = await self._sender.send(
-            request, subject=resource.describe(key), label=resource.label, priority=priority
+            request, subject=resource.describe(key), label=_label(resource, subresource), priority=priority
         )
         return _decoded(codec.one, response.body, resource.describe(key))
 

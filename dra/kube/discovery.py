@@ -6,6 +6,7 @@ shortly.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -66,6 +67,9 @@ class _CachedGroup:
     resources: dict[str, Resource]
     by_short_name: dict[str, Resource]
     """Resources by lower-case kind, singular name and short name, all of which kubectl accepts as well."""
+    by_kind: dict[str, Resource]
+    subresources: set[str]
+    """Subresources such as ``jobs/status``, of the version in which a resource is known."""
 
 
 class Discovery:
@@ -82,7 +86,17 @@ class Discovery:
 
         A group that answers with an error (an aggregated API server that is down) is unknown, not absent.
         """
-        return (await self._group(wanted)).resources.get(wanted.resource)
+        known = await self._group(wanted.group, lambda found: wanted.resource in found.resources)
+        return known.resources.get(wanted.resource)
+
+    async def resolve_kind(self, group: str, kind: str, *, subresource: str) -> Resource | None:
+        """Return a kind in its preferred version, None if the server does not serve the kind with the subresource.
+
+        Raises `ApiError`.
+        """
+        known = await self._group(group, lambda found: kind in found.by_kind)
+        resource = known.by_kind.get(kind)
+        return resource if resource is not None and f"{resource.plural}/{subresource}" in known.subresources else None
 
     async def expand_shortcut(self, wanted: GroupResource) -> GroupResource | None:
         """Return the group-resource for a name such as ``deploy`` or ``jobs.v1.batch``; raises `ApiError`.
@@ -92,20 +106,23 @@ class Discovery:
         """
         served = sorted(each.name for each in (await self._client.read("/apis", _Groups)).groups or ())
         for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *served)):
-            known = await self._group(GroupResource(resource=wanted.resource, group=group))
+            known = await self._group(group, lambda found: wanted.resource in found.resources)
             name = wanted.resource.lower()
             found = known.resources.get(name) or known.by_short_name.get(name)
             if found is not None and found.namespaced:
                 return GroupResource(resource=found.plural, group=group)
         return None
 
-    async def _group(self, wanted: GroupResource) -> _CachedGroup:
-        lock = self._locks.setdefault(wanted.group, asyncio.Lock())
+    async def _group(self, group: str, is_answer: Callable[[_CachedGroup], bool]) -> _CachedGroup:
+        """Return a group; a cached one that has no answer is read again soon."""
+        lock = self._locks.setdefault(group, asyncio.Lock())
         async with lock:  # a thousand claims of one kind send one request
-            known = self._groups.get(wanted.group)
-            if known is None or self._clock.now() - known.read_at >= _cache_seconds(known, wanted):
-                known = await self._read_group(wanted.group)
-                self._cache_group(wanted.group, known)
+            known = self._groups.get(group)
+            if known is None or self._clock.now() - known.read_at >= (
+                CACHE_SECONDS if is_answer(known) else NEGATIVE_CACHE_SECONDS
+            ):
+                known = await self._read_group(group)
+                self._cache_group(group, known)
         return known
 
     def invalidate(self, group: str) -> None:
@@ -116,7 +133,9 @@ class Discovery:
         """Return the resources of a group; of a kind in several versions, the preferred version or else the first."""
         found: dict[str, Resource] = {}
         by_short_name: dict[str, Resource] = {}
-        known = _CachedGroup(self._clock.now(), found, by_short_name)
+        by_kind: dict[str, Resource] = {}
+        subresources: set[str] = set()
+        known = _CachedGroup(self._clock.now(), found, by_short_name, by_kind, subresources)
         try:
             versions = await self._versions(group)
         except (NotFound, InvalidNameError):
@@ -129,8 +148,13 @@ class Discovery:
             for each in served.resources or ():
                 if "/" not in each.name and each.name not in found:  # a slash separates a subresource
                     found[each.name] = Resource(group, version, each.name, each.kind, each.namespaced)
+                    by_kind.setdefault(each.kind, found[each.name])
                     for nickname in (each.kind.lower(), each.singular_name, *each.short_names):
                         by_short_name.setdefault(nickname, found[each.name])
+            for each in served.resources or ():
+                plural, slash, _ = each.name.partition("/")
+                if slash and plural in found and found[plural].version == version:
+                    subresources.add(each.name)
         return known
 
     async def _versions(self, group: str) -> list[str]:
@@ -145,7 +169,3 @@ class Discovery:
         while len(self._groups) >= GROUPS_MAX:
             del self._groups[next(iter(self._groups))]
         self._groups[group] = known
-
-
-def _cache_seconds(known: _CachedGroup, wanted: GroupResource) -> float:
-    return CACHE_SECONDS if wanted.resource in known.resources else NEGATIVE_CACHE_SECONDS

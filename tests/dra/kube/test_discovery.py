@@ -180,3 +180,32 @@ async def test_what_kubectl_would_take_a_name_for(server, discovery, written, me
         "/api/v1": {"resources": [pods, nodes]},
     }
     assert await discovery.expand_shortcut(named(written)) == (named(meant) if meant else None)
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "subresource", "wanted"),
+    [
+        pytest.param("batch", "Job", "status", JOBS, id="kind"),
+        pytest.param("", "Pod", "status", PODS, id="core"),
+        pytest.param("batch", "Job", "scale", None, id="without-the-subresource"),
+        pytest.param("batch", "CronJob", "status", None, id="no-such-kind"),
+        pytest.param("nowhere.io", "Job", "status", None, id="no-such-group"),
+        pytest.param("../x", "Job", "status", None, id="no-name-of-a-group"),
+        pytest.param("half.gone", "Job", "status", None, id="subresource-of-no-version"),
+    ],
+)
+async def test_a_kind_is_resolved_with_its_subresource(discovery, group, kind, subresource, wanted):
+    assert await discovery.resolve_kind(group, kind, subresource=subresource) == wanted
+
+
+async def test_a_subresource_of_another_version_does_not_count(discovery, server):
+    server.paths["/apis/batch/v1"] = serves("jobs")
+    server.paths["/apis/batch/v1beta1"] = serves("jobs", "jobs/status")
+    assert await discovery.resolve_kind("batch", "Job", subresource="status") is None
+
+
+async def test_a_kind_without_the_subresource_is_cached_as_long_as_one_that_has_it(discovery, server):
+    for _ in range(2):
+        await discovery.resolve_kind("batch", "Job", subresource="scale")
+        await asyncio.sleep(CACHE_SECONDS / 2)
+    assert len(server.asked) == 3
