@@ -109,7 +109,7 @@ class MigrationInformers(Informers):
         )
         self._unavailable_budgets = OptionalInformer(
             client,
-            kind=GroupResource(POD_UNAVAILABLE_BUDGETS.group, POD_UNAVAILABLE_BUDGETS.plural),
+            kind=GroupResource(resource=POD_UNAVAILABLE_BUDGETS.plural, group=POD_UNAVAILABLE_BUDGETS.group),
             model=PodUnavailableBudget,
             handler=EventHandlerFuncs(
                 on_upsert=cache.observe_unavailable_budget,
@@ -121,6 +121,8 @@ class MigrationInformers(Informers):
             clock=clock,
         )
         self._settled = asyncio.Event()
+        self._unsettled_reason = ""
+        """Why it is unknown whether the cluster has PodUnavailableBudgets, or which; empty if nothing has failed."""
 
     def _budgets_gone(self, budgets: Iterable[PodUnavailableBudget]) -> None:
         for each in budgets:
@@ -128,8 +130,17 @@ class MigrationInformers(Informers):
         self._on_change()
 
     def _budgets_settled(self, unknown: str) -> None:
+        self._unsettled_reason = unknown
         if not unknown:
             self._settled.set()
+
+    def not_ready_reasons(self) -> list[str]:
+        """Return what is not up to date: PodUnavailableBudgets only until the first list, which migrations wait for."""
+        missing = []
+        if not self._settled.is_set():
+            reason = f" ({self._unsettled_reason})" if self._unsettled_reason else ""
+            missing.append(f"{POD_UNAVAILABLE_BUDGETS.label}: not listed yet{reason}")
+        return [*super().not_ready_reasons(), *missing]
 
     def _observe_pod(self, pod: MigrationPod) -> None:
         trim_annotations(pod.metadata, keep=_RETAINED, value_max_characters=MAX_ANNOTATION_LENGTH)
