@@ -114,6 +114,9 @@ class Reflector(Generic[T]):
         self._in_doubt = False
         """Whether the server may be at an older version than this reflector."""
 
+        self._reported: set[type[ApiError]] = set()
+        """Kinds of errors that are logged as warnings, until the server shows again that the store is up to date."""
+
     @property
     def objects(self) -> Mapping[Key, T]:
         """Return the stored objects, read-only."""
@@ -249,9 +252,12 @@ class Reflector(Generic[T]):
     def _observe_contact(self) -> None:
         self.last_contact = self._clock.now()
         self.failure = None
+        self._reported.clear()
 
     def _observe_failure(self, error: ApiError) -> None:
-        level = logging.WARNING if self.failure is None else logging.DEBUG  # warn once, not at every attempt
+        # Not at every attempt; but once for each kind of error, since a missing permission may follow a lost connection.
+        level = logging.DEBUG if type(error) in self._reported else logging.WARNING
+        self._reported.add(type(error))
         _log.log(level, "%s; the cache of %s is unchanged", error, self.resource.label)
         self.failure = error
 

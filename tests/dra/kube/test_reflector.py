@@ -171,6 +171,16 @@ async def test_other_failures_change_nothing_and_are_tried_again(clock, failure)
         assert work.told == ["+a:a@1", "synced@10"]
 
 
+async def test_each_kind_of_failure_is_warned_of_once_until_the_store_is_up_to_date(clock, caplog):
+    """A right that is taken away while the server is restarted must not stay unsaid."""
+    failures = [refusal(500), refusal(500), *[refusal(403, "Forbidden", "no right")] * 2]
+    transport = Scripted(page(), streams=[*failures, [bookmark(12)], refusal(500), [FOREVER]])
+    async with watching(transport, clock, seconds=60.0) as work:
+        assert work.reflector.failure is None
+    warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert ["no right" in each for each in warnings] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     "failure", [pytest.param([BROKEN], id="broken-on-the-way"), pytest.param(REFUSED, id="refused")]
 )
