@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from typing import Any, Final
 
 import pytest
@@ -173,3 +174,113 @@ async def test_what_has_its_place_keeps_its_template(clean: Api) -> None:
     with pytest.raises(ApiError, match="already has its place; to hold more or less of it"):
         await clean.patch(RESERVATIONS, "demo", {"spec": requesting(cpu=3)["spec"]})
     await clean.patch(RESERVATIONS, "demo", {"spec": {"unschedulable": True}})
+
+
+def changed(made: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a Reservation with another value at a path of its template; None removes the field."""
+    made = deepcopy(made)
+    *parents, last = path.split("/")
+    place = made["spec"]["template"]
+    for each in parents:
+        place = place[int(each)] if each.isdecimal() else place.setdefault(each, {})
+    if value is None:
+        del place[last]
+    else:
+        place[int(last) if isinstance(place, list) else last] = value
+    return made
+
+
+def as_typed_clients_write(made: dict[str, Any]) -> dict[str, Any]:
+    """Return a Reservation as a Go client writes it that reads the template as a PodTemplateSpec.
+
+    Fields that the type requires appear, unknown and empty ones are gone, amounts have their canonical form.
+    """
+    made = deepcopy(made)
+    template = made["spec"]["template"]
+    del template["namespace"], template["spec"]["hostNetwork"], template["spec"]["nodeSelector"]
+    template["metadata"]["creationTimestamp"] = None
+    main, sidecar = template["spec"]["containers"]
+    main["resources"]["requests"] = {"cpu": "500m", "memory": "1Gi", "example.com/gpu": "1"}
+    sidecar["resources"] = {}
+    template["spec"]["initContainers"][0] |= {"resources": {}}
+    return made
+
+
+HELD: Final = manifest(
+    template={
+        "namespace": "default",
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {
+            "hostNetwork": False,
+            "automountServiceAccountToken": False,
+            "nodeSelector": {},
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+            "initContainers": [{"name": "before", "image": "i"}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "i",
+                    "resources": {"requests": {"cpu": 0.5, "memory": "1024Mi", "example.com/gpu": 1}},
+                },
+                {"name": "sidecar", "image": "i"},
+            ],
+        },
+    }
+)
+"""A Reservation as a person may write it."""
+
+
+HELD_CONTAINERS: Final = HELD["spec"]["template"]["spec"]["containers"]
+
+
+async def placed(api: Api) -> dict[str, Any]:
+    await api.create(HELD)
+    status = {"nodeName": "n", "phase": "Available"}
+    return await api.patch(RESERVATIONS, "demo", {"status": status}, subresource="status")
+
+
+@pytest.mark.needs(Capability.POLICIES)
+async def test_a_typed_client_may_write_what_it_has_read(clean: Api) -> None:
+    """Koordinator's descheduler updates a Reservation that a job names."""
+    made = await placed(clean)
+    wanted = as_typed_clients_write(made) | {"metadata": made["metadata"] | {"labels": {"seen": "yes"}}}
+    written = await clean.request("PUT", RESERVATIONS.path(name="demo"), wanted)
+    assert written["metadata"]["labels"] == {"seen": "yes"}
+    await clean.request("PUT", RESERVATIONS.path(name="demo"), changed(written, "namespace", "default"))
+
+
+@pytest.mark.needs(Capability.POLICIES)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("spec/containers/0/resources/requests/cpu", "501m", id="amount"),
+        pytest.param("spec/containers/0/resources/requests/memory", None, id="amount-removed"),
+        pytest.param("spec/containers/0/resources/limits", {"memory": "2Gi"}, id="limit"),
+        pytest.param("spec/containers/1/resources/requests", {"cpu": "1"}, id="amount-of-another-container"),
+        pytest.param("spec/resources", {"requests": {"cpu": "9"}}, id="amount-of-the-pod"),
+        pytest.param("spec/overhead", {"cpu": "1"}, id="overhead"),
+        pytest.param("spec/containers/1/name", "main", id="two-containers-of-one-name"),
+        pytest.param("spec/containers/1", {"name": "main", "image": "i"}, id="a-container-in-place-of-another"),
+        pytest.param("spec/containers", HELD_CONTAINERS[::-1], id="another-order"),
+        pytest.param("spec/containers/0", {"name": "main", "image": "i"}, id="all-amounts-removed"),
+        pytest.param("spec/containers/1/restartPolicy", "Always", id="field-of-a-container"),
+        pytest.param("spec/initContainers", None, id="init-container-removed"),
+        pytest.param("spec/initContainers/0/image", "j", id="init-container"),
+        pytest.param("spec/hostNetwork", True, id="flag"),
+        pytest.param("spec/automountServiceAccountToken", None, id="flag-that-is-true-by-default"),
+        pytest.param("spec/nodeSelector", {"zone": "a"}, id="selector"),
+        pytest.param("spec/resourceClaims", None, id="devices-removed"),
+        pytest.param("metadata/labels/app", "b", id="label"),
+        pytest.param("metadata/namespace", "kube-system", id="another-namespace"),
+    ],
+)
+async def test_what_has_its_place_keeps_each_field_of_its_template(clean: Api, path: str, value: Any) -> None:
+    wanted = changed(as_typed_clients_write(await placed(clean)), path, value)
+    with pytest.raises(ApiError, match="already has its place"):
+        await clean.request("PUT", RESERVATIONS.path(name="demo"), wanted)
+
+
+@pytest.mark.needs(Capability.POLICIES)
+async def test_devices_alone_can_be_reserved(clean: Api) -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    await clean.create(with_pod(containers=[{"name": "a", "image": "b"}], resourceClaims=claims))
