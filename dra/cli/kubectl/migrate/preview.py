@@ -6,7 +6,7 @@ from typing import Final
 import click
 import msgspec
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
@@ -25,8 +25,7 @@ from dra.cli.kubectl.simulate.simulated_migrations import MigrationOutcome, migr
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
-from dra.engine.instants import WallTime
-from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate
+from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate, workloads_to_read
 from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import MigrationPod
 
@@ -51,7 +50,8 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     begun = {each.job for each in simulated if not each.refusal and each.pod not in running}
     asking = [job for job in wanted if job.metadata.name in begun]
     now = connection.clock.wall().timestamp()
-    verdicts = _verdicts(snapshot, chosen.pods, jobs=(*jobs, *asking), args=assumed.args, now=now)
+    view = await _arbitration_view(connection, snapshot, chosen.pods, jobs=(*jobs, *asking))
+    verdicts = {each.job: each for each in arbitrate(view, args=assumed.args, now=now)}
     outcomes = [_with_refusal(each, verdicts.get(each.job)) for each in simulated]
     rows = [
         (
@@ -86,20 +86,16 @@ async def _configuration(connection: Connection, options: MigrateOptions) -> Ass
     return await read_configuration(connection, options.lease_namespace)
 
 
-def _verdicts(
-    snapshot: Snapshot,
-    chosen: Iterable[MigrationPod],
-    *,
-    jobs: tuple[PodMigrationJob, ...],
-    args: MigrationControllerArgs,
-    now: WallTime,
-) -> dict[str, ArbitrationVerdict]:
-    """Return the verdict of arbitration on each job that waits, by the job's name."""
+async def _arbitration_view(
+    connection: Connection, snapshot: Snapshot, chosen: Iterable[MigrationPod], *, jobs: tuple[PodMigrationJob, ...]
+) -> ArbitrationView:
+    """Return what the descheduler would read for its next arbitration, as far as the user may read it."""
     pods = PodIndex(msgspec.convert(msgspec.to_builtins(each), MigrationPod) for each in snapshot.pods)
     for pod in chosen:  # with the fields that a snapshot leaves out, such as volumes
         pods.observe(pod)
     view = ArbitrationView(jobs=jobs, pods=pods, disruption_budgets=snapshot.budgets)
-    return {each.job: each for each in arbitrate(view, args=args, now=now)}
+    reader = WorkloadReplicas(connection.client, clock=connection.clock)
+    return msgspec.structs.replace(view, replicas=await reader.read(workloads_to_read(view)))
 
 
 def _with_refusal(outcome: MigrationOutcome, verdict: ArbitrationVerdict | None) -> MigrationOutcome:

@@ -46,10 +46,12 @@ class Site:
         assert answer.status in {200, 201}, found
         return found
 
-    async def add_pod(self, name, *, node="n1", owner="ReplicaSet", scheduler="default-scheduler", cpu="1", **metadata):
+    async def add_pod(
+        self, name, *, node="n1", owner="ReplicaSet", scheduler="default-scheduler", cpu="1", uid="u-web", **metadata
+    ):
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
         if owner:
-            reference = {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u-web", "controller": True}
+            reference = {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": uid, "controller": True}
             metadata["ownerReferences"] = [reference]
         body = {
             "metadata": {"name": name, "namespace": "default", **metadata},

@@ -312,6 +312,21 @@ async def test_a_dry_run_has_the_limits_of_a_given_configuration(site, capsys, t
     assert f"limits and rules are those of {path}" in told.err
 
 
+async def test_a_dry_run_counts_the_replicas_that_the_workload_wants(site, capsys):
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
+    made = await site.request(
+        "POST", "/apis/apps/v1/namespaces/default/replicasets", {"metadata": {"name": "web"}, "spec": spec}
+    )
+    for name in ("web-a", "web-b"):  # of two replicas, one could be away at a time
+        await site.add_pod(name, uid=made["metadata"]["uid"])
+        await site.set_ready(name)
+    assert await preview_migrations(site.connection(), options("node", "n1"))
+    told = capsys.readouterr().out
+    assert (told.count("moves from node n1"), told.count("waits first")) == (2, 0)
+
+
 def test_a_configuration_without_a_dry_run_is_a_usage_error(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("")
