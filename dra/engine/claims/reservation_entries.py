@@ -4,7 +4,8 @@
    node, and its placeholder may still move, the scheduler may move the allocation.
 2. The entry stays until the reservation was seen to be over, or is certainly gone. Unknown reservations are looked up.
 3. A pod that got the claim is its controller. When that pod has ended, and no pod uses the claim, the claim has no
-   controller again: the entry alone keeps it, and the allocation is not touched.
+   controller again: the entry alone keeps it, and the allocation is not touched. The pod's own entry is removed at
+   once, also where the garbage collector removed the controller first: until then the next owner waits.
 4. When the reservation is over its entry is removed, and with the last pod the allocation.
 """
 
@@ -84,15 +85,24 @@ def _is_being_placed(view: ClaimView, hold: ClaimHolder) -> bool:
 
 
 def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Return the claim to its reservation: an ended pod is no longer the claim's controller."""
+    """Return the claim to its reservation: an ended pod is no longer the claim's controller.
+
+    The pod's entry is removed at once, too.
+    """
     controller = view.claim.controller
-    if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
+    if not policy.generate_claims or view.claim.metadata.deleting or view.consuming:
         return desired
     # The next owner would share the devices with containers that still run, or may: of a listed pod that was not looked
     # up yet, as after a restart, only the uid is known.
     if may_run_without_object(view, now) or view.entries_of(EntryKind.UNKNOWN):
         return desired
-    if view.owning_pod not in _ENDED or not any(h.is_owner and h.state is not HolderState.OVER for h in view.holds):
+    if not any(h.is_owner and h.state is not HolderState.OVER for h in view.holds):
+        return desired
+    if controller is None:
+        # The garbage collector removed the owner reference before this rule did. The next owner waits for the entry
+        # alone, which would be pruned seconds later.
+        return desired.replace(urgent=True) if view.entries_of(EntryKind.FINISHED) else desired
+    if view.owning_pod not in _ENDED:
         return desired
     owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
     return desired.replace(owners=owners, annotations={**desired.annotations, POD_CLAIM_NAME: None}, urgent=True)

@@ -31,19 +31,29 @@ PLACES = {
     "ready": (STATUS, "patch", 8),
     "succeeded": (STATUS, "patch", 9),
 }
-"""Kinds of writes: resource, verb, and the number of the write among those."""
+"""Kinds of writes: resource, verb, and the number of the write among those.
+
+The old pod ends before the new one is bound.
+"""
+
+WHILE_THE_OLD_POD_ENDS = {
+    "bound-already": (STATUS, "patch", 6),
+    "ready-already": (STATUS, "patch", 7),
+    "succeeded-at-once": (STATUS, "patch", 8),
+}
+"""Where the new pod is there before the old one has ended: nothing waits for the new pod."""
 
 SEEDS = range(5)
 
 
-def history(seed: int, *, resource: str, verb: str, nth: int, after: bool) -> Scenario:
+def history(seed: int, *, resource: str, verb: str, nth: int, after: bool, stop: float) -> Scenario:
     """Return a migration of a pod with a device, with a descheduler that is killed once."""
     rule = FaultRule(
         fault=Fault.CRASH, component="descheduler", resource=resource, verb=verb, nth=nth, times=1, after=after
     )
     operations: tuple[Operation, ...] = (
         InjectFaults(at=0.0, rules=(rule,)),
-        CreateReplicaSet(at=3.0, namespace="ml", name="w", replicas=3, cpu=1, device=True, stop=float(seed)),
+        CreateReplicaSet(at=3.0, namespace="ml", name="w", replicas=3, cpu=1, device=True, stop=stop),
         Migrate(at=25.0 + seed / 10, namespace="ml", name="j", app="w", nth=seed),
     )
     state = InitialState(devices=2, limits={"evictQPS": 100, "evictBurst": 10})
@@ -51,11 +61,13 @@ def history(seed: int, *, resource: str, verb: str, nth: int, after: bool) -> Sc
 
 
 @pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after")])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [*PLACES, *WHILE_THE_OLD_POD_ENDS])
 def test_a_killed_descheduler_goes_on_with_the_same_outcome(place, after):
-    resource, verb, nth = PLACES[place]
+    late = place in WHILE_THE_OLD_POD_ENDS
+    resource, verb, nth = (PLACES | WHILE_THE_OLD_POD_ENDS)[place]
     for seed in SEEDS:
-        result = run_scenario(history(seed, resource=resource, verb=verb, nth=nth, after=after))
+        stop = 1.0 + seed if late else 0.0
+        result = run_scenario(history(seed, resource=resource, verb=verb, nth=nth, after=after, stop=stop))
         assert not result.violation, f"seed {seed}: {result.violation}\n{result.write_log}"
         found = (result.faults["crash"], result.effects["a pod is evicted"], result.effects["a job ends: Succeeded"])
         assert found == (1, 1, 1), f"seed {seed}: {found}\n{result.write_log}"

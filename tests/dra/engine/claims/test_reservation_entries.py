@@ -193,6 +193,21 @@ def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, stat
 
 
 @pytest.mark.parametrize(
+    ("state", "pods", "goes"),
+    [
+        pytest.param(HolderState.AVAILABLE, [finished("a")], True, id="available"),
+        pytest.param(HolderState.UNKNOWN, [finished("a")], True, id="in-doubt"),
+        pytest.param(HolderState.AVAILABLE, [finished("a"), started("b")], False, id="somebody-else-uses-it"),
+    ],
+)
+def test_where_the_garbage_collector_was_first_the_entry_of_an_ended_pod_goes_at_once(state, pods, goes):
+    """The next owner would wait for that entry, however lately the list was written."""
+    just_written = ObservedHistory(written_at=NOON)
+    plan = decided(view(made(list=[ENTRY, *pods]), *pods, holds=held(state), history=just_written))
+    assert (listed(plan) if plan.claim_writes else None) == (["reservations/r"] if goes else None)
+
+
+@pytest.mark.parametrize(
     ("pods", "owner", "policy"),
     [
         pytest.param([started("a")], OwningPodPhase.PRESENT, REPLACE, id="it-runs"),
