@@ -255,7 +255,7 @@ class Reflector(Generic[T]):
         self._reported.clear()
 
     def _observe_failure(self, error: ApiError) -> None:
-        # Not at every attempt; but once for each kind of error, since a missing permission may follow a lost connection.
+        # Once for each kind of error, not at every attempt: a missing permission may follow a lost connection.
         level = logging.DEBUG if type(error) in self._reported else logging.WARNING
         self._reported.add(type(error))
         _log.log(level, "%s; the cache of %s is unchanged", error, self.resource.label)
