@@ -261,7 +261,10 @@ class JobCache:
         is_same = before is not None and before.metadata.uid == obj.metadata.uid
         if before is not None and is_same:
             version = before.metadata.resource_version
-            if obj.metadata.resource_version != version and not is_newer(obj.metadata.resource_version, version):
+            if obj.metadata.resource_version == version:
+                if not self._missed(name):
+                    return  # the same once more changes no decision, and must not make a job due that waits for a retry
+            elif not is_newer(obj.metadata.resource_version, version):
                 return
         if not is_same:
             self._unwatched_reservations.add(name)
@@ -270,6 +273,10 @@ class JobCache:
         except MalformedReservationError:
             self._reservations.pop(name, None)
         self._reservation_changed(name, gone=False)
+
+    def _missed(self, name: str) -> bool:
+        """Return whether a job takes a Reservation for gone."""
+        return any(self._live[uid].reservation_gone for uid in self._by_reservation.get(name, ()) if uid in self._live)
 
     def forget_reservation(self, name: str, uid: Uid) -> None:
         """Remove a Reservation that is certainly deleted."""

@@ -77,6 +77,16 @@ def test_an_event_makes_the_job_due_that_reads_the_object(cache, event):
     assert cache.changed == {UID}
 
 
+def test_a_reservation_that_is_read_once_more_makes_no_job_due(cache):
+    cache.watch_reservation(reservation_object())
+    cache.changed.clear()
+    cache.observe_reservation(reservation_object())
+    assert cache.changed == set()
+    cache.live(UID).reservation_gone = True
+    cache.observe_reservation(reservation_object())
+    assert (cache.changed, cache.live(UID).reservation_gone) == ({UID}, False)
+
+
 def test_the_end_of_a_reservation_makes_its_job_due(cache):
     cache.watch_reservation(reservation_object())
     cache.changed.clear()

@@ -123,6 +123,15 @@ async def test_a_job_whose_last_look_differs_from_the_watch_does_not_spin(site):
     await is_gone(site, "web-0")
 
 
+async def test_an_eviction_that_fails_is_repeated_with_growing_pauses(site):
+    """The last look reads the Reservation each time, which is nothing new."""
+    site.answers["eviction"] = refusal(500)
+    await site.run()
+    await site.place(await has_reservation(site, await site.job("m", "web-0")))
+    await asyncio.sleep(30.0)
+    assert 5 <= len(site.lines("eviction")) <= 10
+
+
 async def test_a_job_that_waits_for_its_turn_to_evict_holds_no_worker():
     async with Site(**NO_LIMITS) as site:
         site.loop._evictor = site.evictor_of(pace=EvictionPace(0.01, 1))
