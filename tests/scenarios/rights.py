@@ -1,4 +1,4 @@
-"""The rights that deploy/kustomize grants, one by one, and a service account that has all of them but some.
+"""The rights that a kustomization grants, one by one, and a service account that has all of them but some.
 
 A ``Right`` is one verb on one resource. The probe's roles are copies under names of its own: the installed ones are not
 touched, so that a killed run leaves nothing behind that is too narrow.
@@ -60,7 +60,7 @@ class Right:
 
 
 def granted(folder: Path = KUSTOMIZATION) -> frozenset[Right]:
-    """Return all rights of the controller, from the manifests as they stand."""
+    """Return all rights that a folder of manifests grants to a component, by default to the controller."""
     files = (file for file in folder.rglob("*.yaml") if file.name not in FOR_OTHERS)
     documents = (obj for file in files for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")))
     roles = (obj for obj in documents if obj.get("kind") in {"Role", "ClusterRole"})
@@ -79,8 +79,9 @@ def _rights(role: Json, rule: Json) -> Iterator[Right]:
 class Probe:
     """The service account with the roles of its own."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, folder: Path = KUSTOMIZATION) -> None:
         self._api: Final = api
+        self._granted: Final = granted(folder)
 
     async def create(self) -> None:
         """Make it, without any right."""
@@ -101,11 +102,11 @@ class Probe:
 
     async def may_all_but(self, *missing: Right) -> None:
         """Grant all rights but these, and wait until the API server heeds it."""
-        rights = granted() - set(missing)
+        rights = self._granted - set(missing)
         for root, role in _KINDS:
             rules = [right.rule for right in sorted(rights) if right.everywhere is (role == "ClusterRole")]
             await self._put(root, role, {"rules": rules})
-        await asyncio.gather(*(self._heeded(right, granted=right in rights) for right in granted()))
+        await asyncio.gather(*(self._heeded(right, granted=right in rights) for right in self._granted))
 
     def kubeconfig(self, admin: Path, folder: Path) -> Path:
         """Return a kubeconfig for it."""

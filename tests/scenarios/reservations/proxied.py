@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.processes import Process
@@ -19,20 +20,46 @@ BEGINS: Final = "migrating pods; "
 """Message of a descheduler that acts from then on."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Proxied:
     """A process and the proxy on its way to the API server."""
 
     process: Process
     proxy: Proxy
+    file: Path
+    kubeconfig: Path
+    read: int = 0
+    """The length of the log when the process was started last."""
+
+    def configure(self, program: Sequence[str], **changes: Any) -> None:
+        """Have the next start run another program, or another configuration."""
+        self.process.command = [*program, "descheduler", f"--kubeconfig={self.kubeconfig}", f"--config={self.file}"]
+        configuration = json.loads(self.file.read_text(encoding="utf-8"))
+        self.file.write_text(json.dumps(configuration | changes), encoding="utf-8")
 
     async def start(self) -> None:
         """Start the process, and return when it acts: it leads, and writes of its predecessor have arrived."""
-        before = self._log().count(BEGINS)
-        await asyncio.to_thread(self.process.start)
-        await eventually(
-            lambda: self._log().count(BEGINS), until=lambda times: times > before, saying="the descheduler acts"
-        )
+        self.spawn()
+        await asyncio.to_thread(self.process.wait_ready)
+        await eventually(self.acts, saying="the descheduler acts")
+
+    def spawn(self) -> None:
+        """Start the process, and return at once."""
+        self.read = len(self._log())
+        self.process.spawn()
+
+    def acts(self) -> bool:
+        """Tell whether the process has begun to act."""
+        return BEGINS in self.said
+
+    @property
+    def said(self) -> str:
+        """The log since the start."""
+        return self._log()[self.read :]
+
+    async def stop(self) -> None:
+        """End the process as a node's shutdown does."""
+        await asyncio.to_thread(self.process.stop)
 
     def crash(self) -> None:
         """End the process as a power cut would."""
@@ -45,22 +72,25 @@ class Proxied:
 
 @asynccontextmanager
 async def behind_a_proxy(
-    process: Process, target: Target, *, program: Sequence[str] = IMPATIENT, **changes: Any
+    process: Process,
+    target: Target,
+    *,
+    credentials: Path | None = None,
+    program: Sequence[str] = IMPATIENT,
+    **changes: Any,
 ) -> AsyncIterator[Proxied]:
-    """Restart a descheduler behind a proxy, with changes of its configuration; at the end it runs as before."""
+    """Stop a descheduler, to be started behind a proxy with other settings; at the end it runs as before."""
     file = target.folder.path / f"{process.name}.yaml"
     text, command = file.read_text(encoding="utf-8"), process.command
-    async with Proxy(target.folder.path / "descheduler.kubeconfig", admin=target.admin) as proxy:
-        way = proxy.kubeconfig(target.folder.path / "descheduler-proxied.kubeconfig")
-        await asyncio.to_thread(process.stop)
-        process.command = [*program, "descheduler", f"--kubeconfig={way}", f"--config={file}"]
-        file.write_text(json.dumps(json.loads(text) | changes), encoding="utf-8")
-        found = Proxied(process=process, proxy=proxy)
+    async with Proxy(credentials or target.folder.path / "descheduler.kubeconfig", admin=target.admin) as proxy:
+        kubeconfig = proxy.kubeconfig(target.folder.path / "descheduler-proxied.kubeconfig")
+        found = Proxied(process=process, proxy=proxy, file=file, kubeconfig=kubeconfig)
+        await found.stop()
+        found.configure(program, **changes)
         try:
-            await found.start()
             yield found
         finally:
-            await asyncio.to_thread(process.stop)
+            await found.stop()
             process.command = command
             file.write_text(text, encoding="utf-8")
             await asyncio.to_thread(process.start)

@@ -142,6 +142,7 @@ async def killable(stage: Api, descheduling: Process, target: Target) -> AsyncIt
     async with behind_a_proxy(
         descheduling, target, migration=WITHOUT_LIMITS, leaderElection={"enabled": False}
     ) as found:
+        await found.start()
         yield found
 
 
@@ -150,6 +151,7 @@ async def replaceable(stage: Api, descheduling: Process, target: Target) -> Asyn
     """The descheduler behind a proxy as it is installed: it waits for the lease and the writes of its predecessor."""
     assert stage
     async with behind_a_proxy(descheduling, target, program=PROGRAM, migration=WITHOUT_LIMITS) as found:
+        await found.start()
         yield found
 
 
