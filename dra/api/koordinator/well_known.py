@@ -1,0 +1,42 @@
+"""The labels, annotations, resources and drivers that concern requests in Koordinator's form."""
+
+from typing import Final
+
+from dra.model.koordinator_classes import LABEL_PRIORITY_CLASS, LABEL_QOS_CLASS
+
+__all__ = ["LABEL_PRIORITY_CLASS", "LABEL_QOS_CLASS"]
+
+_GROUP: Final = "scheduling.koordinator.sh"
+
+# On namespaces.
+LABEL_ENABLED: Final = "reserve.dra/koordinator"
+"""Label of dra-reserve: with the value `ENABLED`, requests of the namespace's pods are translated."""
+ENABLED: Final = "enabled"
+
+# On pods.
+LABEL_PRIORITY: Final = "koordinator.sh/priority"
+"""Label: the pod's priority within its priority class."""
+ANNOTATION_RESOURCE_SPEC: Final = f"{_GROUP}/resource-spec"
+"""Annotation: the policies for the choice of a pod's CPUs."""
+ANNOTATION_NUMA_TOPOLOGY_SPEC: Final = f"{_GROUP}/numa-topology-spec"
+"""Annotation: the alignment of a pod's devices to NUMA nodes."""
+ANNOTATION_RESOURCE_STATUS: Final = f"{_GROUP}/resource-status"
+"""Annotation, a report: the CPUs that a pod is bound to."""
+ANNOTATION_DEVICE_ALLOCATED: Final = f"{_GROUP}/device-allocated"
+"""Annotation, a report: the devices that a pod has."""
+ANNOTATION_EXTENDED_RESOURCE_SPEC: Final = "node.koordinator.sh/extended-resource-spec"
+"""Annotation: the requests and limits that the translation took off the containers."""
+ANNOTATION_CPUS: Final = "reserve.dra/cpus"
+"""Annotation of dra-reserve: with the value `OWN_CPUS`, a pod with QoS class LSE or LSR gets no claim for CPUs."""
+OWN_CPUS: Final = "own"
+
+# On ResourceClaimTemplates.
+LABEL_MADE_FROM: Final = "reserve.dra/made-from"
+"""Label of dra-reserve: the form of the requests that a template was made from."""
+KOORDINATOR: Final = "koordinator"
+
+CPU_DRIVER: Final = "cpu.reserve.dra"
+CPU_CAPACITY: Final = "dra.cpu/cpu"
+GPU_DRIVER: Final = "gpu.reserve.dra"
+GPU_MEMORY: Final = "memory"
+GPU_CORE: Final = "core"

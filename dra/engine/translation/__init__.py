@@ -1,0 +1,1 @@
+"""Translation of Koordinator's CPU and GPU requests into entries of ``spec.resourceClaims``."""

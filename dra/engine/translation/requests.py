@@ -1,0 +1,87 @@
+"""Translated requests: the bound CPUs of a pod, the shares of GPUs of a container, and the entries for both."""
+
+from typing import Final, TypeAlias
+
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.engine.translation.refusals import Refusal
+from dra.model.koordinator_classes import QosClass
+from dra.model.meta import Struct
+
+MAX_CPUS: Final = 9999
+"""Maximum CPUs of a pod; no node has as many."""
+
+MAX_CARDS: Final = 32
+"""Maximum cards of a container: the maximum results of an allocation (``AllocationResultsMaxSize``)."""
+
+MAX_MEBIBYTES: Final = 2**43 - 1
+"""Maximum memory of a container's cards: the maximum of a quantity, 2^63 - 1 bytes."""
+
+WHOLE_CARD: Final = 100
+"""Percent that a card has, of compute as of memory."""
+
+
+class CpuBinding(Struct, frozen=True, kw_only=True):
+    """A pod's request for bound CPUs."""
+
+    cpus: int
+    policy: CpuBindPolicy | None = None
+    """Bind policy; None for the default policy, which is never required."""
+    required: bool = False
+    """Whether the policy must be satisfied."""
+    exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
+    qos: QosClass
+    """QoS class of the pod: LSE or LSR."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether a pod can make such a request."""
+        return (
+            1 <= self.cpus <= MAX_CPUS
+            and self.qos in (QosClass.LSE, QosClass.LSR)
+            and not (self.required and self.policy is None)
+        )
+
+
+class GpuShare(Struct, frozen=True, kw_only=True):
+    """A container's request for shares of cards: totals over all cards, each a multiple of the number of cards."""
+
+    cards: int
+    core: int | None = None
+    """Percent of compute."""
+    ratio: int | None = None
+    """Percent of memory; excludes `memory_mebibytes`."""
+    memory_mebibytes: int | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether a container can make such a request."""
+        percents = [each for each in (self.core, self.ratio) if each is not None]
+        memory = self.memory_mebibytes
+        return (
+            1 <= self.cards <= MAX_CARDS
+            and (self.ratio is None) != (memory is None)
+            and all(each >= 1 and not each % self.cards for each in (*percents, memory or self.cards))
+            and all(each <= WHOLE_CARD * self.cards for each in percents)
+            and (memory is None or 1 <= memory <= MAX_MEBIBYTES)
+        )
+
+
+Request: TypeAlias = CpuBinding | GpuShare
+
+ContainerPath: TypeAlias = tuple[str, int]
+"""Field of a pod's spec (``containers`` or ``initContainers``) and index of the container."""
+
+
+class ClaimEntry(Struct, frozen=True):
+    """An entry of ``spec.resourceClaims``, with the containers that refer to the claim."""
+
+    name: str
+    request: Request
+    containers: tuple[ContainerPath, ...]
+
+
+class Translation(Struct, frozen=True):
+    """The entries that a pod's requests translate to, or the refusals; with refusals there are no entries."""
+
+    entries: tuple[ClaimEntry, ...] = ()
+    refusals: tuple[Refusal, ...] = ()

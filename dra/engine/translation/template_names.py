@@ -1,0 +1,76 @@
+"""Names of ResourceClaimTemplates: each name spells a request completely, so that templates are made from names alone.
+
+* ``koord-cpu-<CPUs>-<default|full|spread>[-required][-pcpu|-numa]-<lse|lsr>``: `CpuBinding`;
+* ``koord-gpu[-c<core>][-r<ratio>][-m<MiB>]-s<cards>``: `GpuShare`, totals over all cards.
+
+Each request has one name, and each other text is the name of no request: numbers have no leading zeros, parts have one
+order.
+"""
+
+import re
+from typing import Final
+
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.engine.translation.requests import CpuBinding, GpuShare, Request
+from dra.model.koordinator_classes import QosClass
+
+CPU_PREFIX: Final = "koord-cpu-"
+GPU_PREFIX: Final = "koord-gpu"
+REQUIRED: Final = "-required"
+
+POLICY_WORDS: Final[dict[CpuBindPolicy | None, str]] = {
+    None: "default",
+    CpuBindPolicy.FULL_PCPUS: "full",
+    CpuBindPolicy.SPREAD_BY_PCPUS: "spread",
+}
+EXCLUSIVITY_WORDS: Final = {
+    CpuExclusivePolicy.NONE: "",
+    CpuExclusivePolicy.PCPU_LEVEL: "-pcpu",
+    CpuExclusivePolicy.NUMA_NODE_LEVEL: "-numa",
+}
+
+_POLICIES: Final = {word: policy for policy, word in POLICY_WORDS.items()}
+_EXCLUSIVITIES: Final = {word: policy for policy, word in EXCLUSIVITY_WORDS.items()}
+_QOS_WORDS: Final = {"lse": QosClass.LSE, "lsr": QosClass.LSR}
+
+_NUMBER: Final = r"([1-9][0-9]{0,12})"
+_CPU_NAME: Final = re.compile(
+    rf"{CPU_PREFIX}{_NUMBER}-({'|'.join(_POLICIES)})({REQUIRED})?({'|'.join(_EXCLUSIVITIES)})-({'|'.join(_QOS_WORDS)})"
+)
+_GPU_NAME: Final = re.compile(rf"{GPU_PREFIX}(?:-c{_NUMBER})?(?:-r{_NUMBER})?(?:-m{_NUMBER})?-s{_NUMBER}")
+
+
+def name_of(request: Request) -> str:
+    """Return the name of the template for a request."""
+    if isinstance(request, CpuBinding):
+        policy = POLICY_WORDS[request.policy] + (REQUIRED if request.required else "")
+        exclusivity = EXCLUSIVITY_WORDS[request.exclusivity]
+        return f"{CPU_PREFIX}{request.cpus}-{policy}{exclusivity}-{request.qos.name.lower()}"
+    parts = (("c", request.core), ("r", request.ratio), ("m", request.memory_mebibytes), ("s", request.cards))
+    return GPU_PREFIX + "".join(f"-{letter}{number}" for letter, number in parts if number is not None)
+
+
+def parse(name: str) -> Request | None:
+    """Return the request that a name spells; None if the name is not that of a template made from a request."""
+    request = _parse_cpu_name(name) or _parse_gpu_name(name)
+    return request if request is not None and request.is_valid else None
+
+
+def _parse_cpu_name(name: str) -> CpuBinding | None:
+    if (match := _CPU_NAME.fullmatch(name)) is None:
+        return None
+    cpus, policy, required, exclusivity, qos = match.groups()
+    return CpuBinding(
+        cpus=int(cpus),
+        policy=_POLICIES[policy],
+        required=required is not None,
+        exclusivity=_EXCLUSIVITIES[exclusivity],
+        qos=_QOS_WORDS[qos],
+    )
+
+
+def _parse_gpu_name(name: str) -> GpuShare | None:
+    if (match := _GPU_NAME.fullmatch(name)) is None:
+        return None
+    core, ratio, memory, cards = (int(text) if text else None for text in match.groups())
+    return GpuShare(core=core, ratio=ratio, memory_mebibytes=memory, cards=cards or 0)
