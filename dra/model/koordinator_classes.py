@@ -4,6 +4,7 @@ Source: ``apis/extension`` of Koordinator 1.6. Without a label, the priority cla
 default, the QoS class follows from Kubernetes' QoS class, and the priority class from the QoS class.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -33,13 +34,13 @@ class QosClass(IntEnum):
     NONE = 5
 
 
-_PRIORITY_NAMES: Final = {
+PRIORITY_CLASS_NAMES: Final = {
     "koord-free": PriorityClass.FREE,
     "koord-batch": PriorityClass.BATCH,
     "koord-mid": PriorityClass.MID,
     "koord-prod": PriorityClass.PROD,
 }
-_PRIORITY_RANGES: Final = (
+PRIORITY_RANGES: Final = (
     (9000, 9999, PriorityClass.PROD),
     (7000, 7999, PriorityClass.MID),
     (5000, 5999, PriorityClass.BATCH),
@@ -57,11 +58,15 @@ _QOS_DEFAULTS: Final = {"Guaranteed": QosClass.LSR, "Burstable": QosClass.LS, "B
 
 def priority_class(pod: Pod) -> PriorityClass:
     """Return the priority class of a pod: by its label, or by its priority."""
-    named = (pod.metadata.labels or {}).get(LABEL_PRIORITY_CLASS)
-    if named in _PRIORITY_NAMES:
-        return _PRIORITY_NAMES[named]
-    priority = pod.spec.priority
-    return next((found for low, high, found in _PRIORITY_RANGES if low <= priority <= high), PriorityClass.NONE)
+    return find_priority_class(pod.metadata.labels or {}, priority=pod.spec.priority)
+
+
+def find_priority_class(labels: Mapping[str, str], *, priority: int) -> PriorityClass:
+    """Return the priority class that a label names, or else the one of a priority."""
+    named = labels.get(LABEL_PRIORITY_CLASS)
+    if named in PRIORITY_CLASS_NAMES:
+        return PRIORITY_CLASS_NAMES[named]
+    return next((found for low, high, found in PRIORITY_RANGES if low <= priority <= high), PriorityClass.NONE)
 
 
 def qos_class(pod: Pod) -> QosClass:

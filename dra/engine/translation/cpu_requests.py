@@ -1,0 +1,106 @@
+"""Requests for bound CPUs: the QoS classes LSE and LSR, the CPUs of the containers, and the annotation resource-spec.
+
+A pod has one claim for all of its CPUs, as many as kube-scheduler counts for the pod: the sum of containers and
+sidecars, or more if an init container needs more. Each container asks for whole CPUs: of two containers with half a CPU
+each, the pod would be bound to a CPU that neither may use completely.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dra.api.koordinator import resource_spec, well_known
+from dra.api.koordinator.resource_spec import MalformedWordsError, WordAnnotation
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.engine.translation import classes, pod_fields
+from dra.engine.translation.refusals import Refusal
+from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding
+
+CLAIM_NAME: Final = "koord-cpus"
+
+NO_CPUS_PATH: Final = "spec.containers"
+WHOLE_TEXT: Final = f"the requested CPUs of {{qos}} Pod must be integer, from 0 to {MAX_CPUS}"
+LIMIT_TEXT: Final = "must equal requests.cpu: the CPUs of {qos} Pod are its own; set both to the same number"
+DECLARED_TEXT: Final = (
+    f"{{qos}} Pod must declare the requested CPUs, 1 to {MAX_CPUS} altogether; "
+    f"set requests.cpu, or annotation {well_known.ANNOTATION_CPUS}={well_known.OWN_CPUS} if the pod has claims for CPUs"
+)
+
+
+def annotation_path(name: str) -> str:
+    """Return the path of an annotation."""
+    return f"metadata.annotations[{name}]"
+
+
+def annotation_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
+    """Return the refusals of the annotations resource-spec and numa-topology-spec, for pods of any QoS class."""
+    found = []
+    for kind in (resource_spec.RESOURCE_SPEC, resource_spec.NUMA_TOPOLOGY_SPEC):
+        try:
+            _words(pod, kind)
+        except MalformedWordsError as error:
+            path = annotation_path(kind.name)
+            found += [Refusal(f"{path}.{field}" if field else path, text) for field, text in error.faults]
+    return found
+
+
+def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
+    """Return the refusals of the CPUs that the containers of a bound pod ask for, at most one for each container."""
+    qos = classes.bound_class(pod)
+    if qos is None or _has_own_cpus(pod):
+        return []
+    values, found = {"qos": qos.name}, []
+    for container in pod_fields.containers(pod):
+        requested = container.requested("cpu")
+        cpus = pod_fields.integer(requested or 0)
+        if cpus is None or not 0 <= cpus <= MAX_CPUS:
+            found.append(Refusal(f"{container.path}.requests.cpu", WHOLE_TEXT.format_map(values)))
+        elif pod_fields.amount(container.limits.get("cpu", 0)) != cpus:
+            found.append(Refusal(f"{container.path}.limits.cpu", LIMIT_TEXT.format_map(values)))
+    if not found and not 1 <= _cpus(pod) <= MAX_CPUS:
+        found.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
+    return found
+
+
+def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
+    """Return the entry for the CPUs of a pod without refusals; None if the pod is not bound, or has the entry."""
+    qos = classes.bound_class(pod)
+    if qos is None or _has_own_cpus(pod) or CLAIM_NAME in pod_fields.claim_names(pod):
+        return None
+    words = _words(pod, resource_spec.RESOURCE_SPEC)
+    required, preferred = words.get(resource_spec.REQUIRED_BIND_POLICY), words.get(resource_spec.PREFERRED_BIND_POLICY)
+    word = required or preferred or resource_spec.DEFAULT
+    if word == resource_spec.CONSTRAINED_BURST:
+        return None
+    default = CpuBindPolicy.FULL_PCPUS if required else None  # the word Default can require Koordinator's default
+    policy = default if word == resource_spec.DEFAULT else CpuBindPolicy(word)
+    binding = CpuBinding(
+        cpus=_cpus(pod),
+        policy=policy,
+        required=required is not None,
+        exclusivity=CpuExclusivePolicy(words.get(resource_spec.EXCLUSIVE_POLICY, CpuExclusivePolicy.NONE)),
+        qos=qos,
+    )
+    return ClaimEntry(CLAIM_NAME, binding, tuple(each.at for each in pod_fields.containers(pod)))
+
+
+def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
+    text = pod_fields.annotations(pod).get(kind.name)
+    return {} if text is None else resource_spec.parse_words(kind, str(text))
+
+
+def _has_own_cpus(pod: Mapping[str, Any]) -> bool:
+    return pod_fields.annotations(pod).get(well_known.ANNOTATION_CPUS) == well_known.OWN_CPUS
+
+
+def _cpus(pod: Mapping[str, Any]) -> int:
+    """Return the CPUs of a pod as kube-scheduler counts them, of containers that ask for whole CPUs."""
+    running = sidecars = starting = 0
+    for container in pod_fields.containers(pod):
+        cpus = pod_fields.integer(container.requested("cpu") or 0) or 0
+        if container.at[0] == "containers":
+            running += cpus
+        elif container.is_sidecar:
+            sidecars += cpus
+        else:
+            starting = max(starting, sidecars + cpus)
+    return max(running + sidecars, starting)

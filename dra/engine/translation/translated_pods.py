@@ -1,0 +1,75 @@
+"""Translation of pods: the entries that a pod's labels, annotations and resources ask for, and the pod with them.
+
+This is the only definition; the admission policies (`dra.cli.translation_policies`) are made from the same constants
+and tested against this module. A translated pod translates to nothing, so it can pass admission any number of times.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from dra.api.koordinator import well_known
+from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields, template_names
+from dra.engine.translation.requests import ClaimEntry, Translation
+
+
+def translate(pod: Mapping[str, Any]) -> Translation:
+    """Return the entries for a pod in the form of the API, or the refusals."""
+    if pod_fields.is_mirror(pod):
+        return Translation()
+    refusals = (
+        *classes.class_refusals(pod),
+        *cpu_requests.annotation_refusals(pod),
+        *cpu_requests.cpu_refusals(pod),
+        *gpu_requests.gpu_refusals(pod),
+    )
+    if refusals:
+        return Translation(refusals=refusals)
+    cpus = cpu_requests.cpu_entry(pod)
+    return Translation(entries=(*([cpus] if cpus else []), *gpu_requests.gpu_entries(pod)))
+
+
+def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dict[str, Any]:
+    """Return a pod with the given entries and without the GPU resources that they stand for."""
+    made = deepcopy(dict(pod))
+    entries = tuple(entries)
+    if not entries:
+        return made
+    spec = made["spec"]
+    if taken := _take_gpu_resources(made):
+        text = json.dumps({"containers": taken}, separators=(",", ":"))
+        made.setdefault("metadata", {})
+        made["metadata"]["annotations"] = dict(pod_fields.annotations(made)) | {
+            well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC: text
+        }
+    spec["resourceClaims"] = [
+        *(spec.get("resourceClaims") or ()),
+        *({"name": each.name, "resourceClaimTemplateName": template_names.name_of(each.request)} for each in entries),
+    ]
+    for entry in entries:
+        for field, index in entry.containers:
+            container = spec[field][index]
+            resources = dict(pod_fields.mapping(container.get("resources")))
+            resources["claims"] = [*(resources.get("claims") or ()), {"name": entry.name}]
+            container["resources"] = resources
+    return made
+
+
+def _take_gpu_resources(made: dict[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
+    """Take the GPU resources off all containers; return them by name of the container, as Koordinator writes them."""
+    taken = {}
+    for container in pod_fields.containers(made):
+        names = gpu_requests.asked_names(container)
+        if not names:
+            continue
+        amounts = {name: pod_fields.quantity_text(container.limits[name]) for name in names}
+        taken[container.name] = {"requests": amounts, "limits": amounts}
+        field, index = container.at
+        resources = made["spec"][field][index]["resources"]
+        for kind in ("requests", "limits"):
+            if left := {name: text for name, text in (resources.get(kind) or {}).items() if name not in names}:
+                resources[kind] = left
+            else:
+                resources.pop(kind, None)
+    return taken

@@ -1,0 +1,146 @@
+"""Requests for bound CPUs: amounts, policies of the annotation resource-spec, and bad input (koordinator-rest.md 3)."""
+
+from typing import Any
+
+import pytest
+
+from dra.engine.translation import template_names
+from dra.engine.translation.translated_pods import translate
+from tests.dra.engine.translation.examples import RESOURCE_SPEC, container, lsr, pod, sidecar
+
+ANNOTATION = f"metadata.annotations[{RESOURCE_SPEC}]"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+
+
+def templates(given: dict[str, Any]) -> list[str]:
+    found = translate(given)
+    assert found.refusals == ()
+    return [template_names.name_of(each.request) for each in found.entries]
+
+
+def spec(text: str) -> dict[str, Any]:
+    return lsr("4", annotations={RESOURCE_SPEC: text})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(lsr("1", "2"), ["koord-cpu-3-default-lsr"], id="13-sum-of-the-containers"),
+        pytest.param(lsr("12", qos="LSE"), ["koord-cpu-12-default-lse"], id="lse"),
+        pytest.param(
+            pod(container(cpu="4"), container("b"), qos="LSR", priority=9500),
+            ["koord-cpu-4-default-lsr"],
+            id="a-container-without-cpu",
+        ),
+        pytest.param(
+            lsr("2", init=(container("i", cpu="3"),)), ["koord-cpu-3-default-lsr"], id="greater-init-container"
+        ),
+        pytest.param(
+            lsr("2", init=(container("i", cpu="1"),)), ["koord-cpu-2-default-lsr"], id="smaller-init-container"
+        ),
+        pytest.param(
+            lsr("2", init=(sidecar("s", cpu="1"), container("i", cpu="4"))),
+            ["koord-cpu-5-default-lsr"],
+            id="init-container-after-a-sidecar",
+        ),
+        pytest.param(
+            lsr("2", init=(container("i", cpu="3"), sidecar("s", cpu="2"))),
+            ["koord-cpu-4-default-lsr"],
+            id="init-container-before-a-sidecar",
+        ),
+        pytest.param(
+            pod({"name": "a", "resources": {"limits": {"cpu": 2}}}, qos="LSR", priority=9500),
+            ["koord-cpu-2-default-lsr"],
+            id="the-limit-is-the-request-where-there-is-none",
+        ),
+        pytest.param(spec("{}"), ["koord-cpu-4-default-lsr"], id="no-policy"),
+        pytest.param(spec('{"preferredCPUBindPolicy":"Default"}'), ["koord-cpu-4-default-lsr"], id="default"),
+        pytest.param(
+            spec('{"requiredCPUBindPolicy":"Default"}'), ["koord-cpu-4-full-required-lsr"], id="required-default"
+        ),
+        pytest.param(spec('{"preferredCPUBindPolicy":"FullPCPUs"}'), ["koord-cpu-4-full-lsr"], id="full"),
+        pytest.param(spec('{"preferredCPUBindPolicy": "SpreadByPCPUs"}'), ["koord-cpu-4-spread-lsr"], id="spread"),
+        pytest.param(
+            spec('{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}'),
+            ["koord-cpu-4-full-required-lsr"],
+            id="required-wins",
+        ),
+        pytest.param(
+            spec('{\n "preferredCPUExclusivePolicy": "PCPULevel",\n "preferredCPUBindPolicy": null\n}'),
+            ["koord-cpu-4-default-pcpu-lsr"],
+            id="exclusive-and-null",
+        ),
+        pytest.param(
+            spec('{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"NUMANodeLevel"}'),
+            ["koord-cpu-4-spread-required-numa-lsr"],
+            id="all-parts",
+        ),
+        pytest.param(spec('{"requiredCPUBindPolicy":""}'), ["koord-cpu-4-default-lsr"], id="an-empty-word-is-none"),
+        pytest.param(spec('{"preferredCPUBindPolicy":"ConstrainedBurst"}'), [], id="constrained-burst-is-not-bound"),
+        pytest.param(lsr("4", annotations={"reserve.dra/cpus": "own"}), [], id="own-claims"),
+        pytest.param(lsr("1500m", annotations={"reserve.dra/cpus": "own"}), [], id="own-claims-and-any-request"),
+        pytest.param(lsr("4", resourceClaims=[{"name": "koord-cpus"}]), [], id="translated-before"),
+        pytest.param(pod(container(cpu="4"), qos="LS", priority=9500), [], id="ls-is-not-bound"),
+        pytest.param(pod(container(cpu="4"), priority=9500), [], id="guaranteed-without-label-is-not-bound"),
+        pytest.param(
+            lsr("4", annotations={"kubernetes.io/config.mirror": "x"}), [], id="a-mirror-pod-can-have-no-claim"
+        ),
+        pytest.param(
+            lsr("4", annotations={NUMA_SPEC: '{"numaTopologyPolicy":"SingleNUMANode"}'}),
+            ["koord-cpu-4-default-lsr"],
+            id="numa-topology-spec",
+        ),
+    ],
+)
+def test_translation(given: dict[str, Any], expected: list[str]) -> None:
+    assert templates(given) == expected
+
+
+def test_each_container_refers_to_the_claim() -> None:
+    (entry,) = translate(lsr("1", "2", init=(sidecar("s", cpu="1"), container("i")))).entries
+    assert entry.name == "koord-cpus"
+    assert entry.containers == (("containers", 0), ("containers", 1), ("initContainers", 0), ("initContainers", 1))
+
+
+FIELDS = "requiredCPUBindPolicy, preferredCPUBindPolicy, preferredCPUExclusivePolicy"
+MALFORMED = f"{ANNOTATION}: must be a JSON object with the fields {FIELDS}, each at most once"
+BIND_WORDS = "must be one of Default, FullPCPUs, SpreadByPCPUs, ConstrainedBurst"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", [MALFORMED], id="empty"),
+        pytest.param("FullPCPUs", [MALFORMED], id="no-json"),
+        pytest.param("[]", [MALFORMED], id="no-object"),
+        pytest.param("null", [MALFORMED], id="null"),
+        pytest.param('{"preferredCPUBindPolicy":"FullPCPUs",}', [MALFORMED], id="trailing-comma"),
+        pytest.param('{"preferredCPUBindPolicy":"FullPCPUs"}\n\v', [MALFORMED], id="other-white-space"),
+        pytest.param('{"preferredCPUBindPolicy":true}', [MALFORMED], id="no-word"),
+        pytest.param('{"preferredCPUBindPolicy":"Full\\u0050CPUs"}', [MALFORMED], id="escape"),
+        pytest.param(
+            '{"preferredCPUBindPolicy":"Default","preferredCPUBindPolicy":"Default"}', [MALFORMED], id="twice"
+        ),
+        pytest.param(
+            '{"bindPolicy":"FullPCPUs"}', [f"{ANNOTATION}.bindPolicy: unknown field; known are {FIELDS}"], id="field"
+        ),
+        pytest.param(
+            '{"preferredCPUBindPolicy":"fullpcpus","preferredCPUExclusivePolicy":"Core"}',
+            [
+                f"{ANNOTATION}.preferredCPUBindPolicy: {BIND_WORDS}",
+                f"{ANNOTATION}.preferredCPUExclusivePolicy: must be one of None, PCPULevel, NUMANodeLevel",
+            ],
+            id="policies",
+        ),
+    ],
+)
+@pytest.mark.parametrize("qos", ["LSR", "LS"])
+def test_a_bad_resource_spec_is_refused_with_its_path(text: str, expected: list[str], qos: str) -> None:
+    assert [str(each) for each in translate(lsr("4", qos=qos, annotations={RESOURCE_SPEC: text})).refusals] == expected
+
+
+def test_a_bad_numa_topology_spec_is_refused_with_its_path() -> None:
+    given = lsr("4", annotations={NUMA_SPEC: '{"numaTopologyPolicy":"Single"}'})
+    assert [each.path for each in translate(given).refusals] == [
+        f"metadata.annotations[{NUMA_SPEC}].numaTopologyPolicy"
+    ]
