@@ -22,6 +22,9 @@ class GrantedConfig(Struct, frozen=True):
     memory_limit: int = 0
     """Memory limit in bytes; 0: no limit. Containers see the limit in their environment; no component enforces it."""
 
+    core: int = 0
+    """Percent of the GPU's compute; 0: none was requested. Containers see the share; no component enforces it."""
+
 
 class GpuContainerEdits(Protocol):
     """The container edits of one kind of GPU."""
@@ -58,5 +61,6 @@ def device_environment(gpu: Gpu, granted: GrantedConfig) -> tuple[str, ...]:
     variables: Mapping[str, str | int] = {
         name: gpu.uuid or gpu.pci_bus_id or gpu.name,
         f"{name}_MEMORY_LIMIT": granted.memory_limit,
+        f"{name}_CORE": granted.core,
     }
     return tuple(f"{key}={value}" for key, value in variables.items() if value)

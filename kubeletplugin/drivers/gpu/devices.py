@@ -20,6 +20,9 @@ NO_SCHEDULE: Final = "NoSchedule"
 
 STANDARD_DOMAIN: Final = "resource.kubernetes.io/"
 
+CORE_CAPACITY: Final = 100
+"""Capacity ``core`` of a shared GPU: its compute in percent, as Koordinator counts it."""
+
 _MAX_VALUE_BYTES: Final = 64
 _MAX_TAINTS: Final = 16
 _MEBI: Final = 2**20
@@ -33,7 +36,7 @@ class GpuPublishOptions(Struct, frozen=True):
     """Effect of a faulty GPU's taints: ``NoSchedule``, ``NoExecute`` (evicts non-tolerating pods); empty: no taints."""
 
     shares: bool = False
-    """Whether several claims may share a GPU by its memory (needs DRAConsumableCapacity).
+    """Whether several claims may share a GPU by memory and ``core``, percent of its compute (DRAConsumableCapacity).
 
     The scheduler adds up the claims' requests; no component keeps a process from using more.
     """
@@ -110,11 +113,17 @@ def _capacity(gpu: Gpu, *, shared: bool) -> dict[str, Any] | None:
     if not gpu.memory:
         return None
     memory: dict[str, Any] = {"value": format_quantity(gpu.memory)}
-    if shared:
-        # A request without an amount gets all of it. Whole mebibytes, so that default and step agree.
-        span = {"min": "1Mi", "step": "1Mi"}
-        memory["requestPolicy"] = {"default": format_quantity(gpu.memory // _MEBI * _MEBI), "validRange": span}
-    return {"memory": memory}
+    if not shared:
+        return {"memory": memory}
+    # A request without an amount gets all of the memory. Whole mebibytes, so that default and step agree.
+    span = {"min": "1Mi", "step": "1Mi"}
+    memory["requestPolicy"] = {"default": format_quantity(gpu.memory // _MEBI * _MEBI), "validRange": span}
+    # A request without an amount gets none: whoever shares by memory alone leaves the compute to others.
+    core = {
+        "value": str(CORE_CAPACITY),
+        "requestPolicy": {"default": "0", "validRange": {"min": "0", "step": "1"}},
+    }
+    return {"memory": memory, "core": core}
 
 
 def _attribute_value(value: bool | int | str) -> dict[str, Any]:  # noqa: FBT001 - an attribute's value

@@ -1,8 +1,9 @@
 """The driver ``gpu.reserve.dra``: publishes the GPUs of an inventory and prepares claims for them.
 
 A GPU is allocated to one claim as a whole, for all containers of the claim; or, with shares enabled, to several claims
-that each requested a part of its memory. Processes on a GPU are not isolated from each other: they compute in time
-slices (`dra.api.parameters.gpu`). The time slice is a property of the GPU, so claims that share a GPU must agree on it.
+that each requested a part of its memory and compute. Processes on a GPU are not isolated from each other: they compute
+in time slices (`dra.api.parameters.gpu`). The time slice is a property of the GPU, so claims that share a GPU must
+agree on it.
 """
 
 import asyncio
@@ -212,7 +213,11 @@ class GpuDriver:
             raise PrepareError(
                 f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}"
             )
-        return GrantedConfig(time_slice=interval, memory_limit=_memory_limit(gpu, result, config, where))
+        return GrantedConfig(
+            time_slice=interval,
+            memory_limit=_memory_limit(gpu, result, config, where),
+            core=int(parse(core)) if (core := _share(result, "core")) else 0,
+        )
 
     def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
         try:
@@ -228,7 +233,7 @@ def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuCo
 
     Raises PrepareError if the requested limit exceeds the share or the GPU's memory.
     """
-    share = (result.consumed_capacity or {}).get("memory") if result.share_id else None
+    share = _share(result, "memory")
     most = int(parse(share)) if share else gpu.memory
     if config.sharing.memory is None:
         return most if share else 0
@@ -240,6 +245,11 @@ def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuCo
             f"({most} bytes); request less"
         )
     return limit
+
+
+def _share(result: DeviceRequestAllocationResult, capacity: str) -> str | None:
+    """Return the part of a capacity that a share consumes, as a quantity; None unless the device is shared."""
+    return (result.consumed_capacity or {}).get(capacity) if result.share_id else None
 
 
 def _time_slices(preparations: Iterable[PreparedClaim]) -> Mapping[str, str]:

@@ -75,6 +75,13 @@ def test_a_share_is_a_part_of_the_memory_and_all_of_it_by_default():
     }
 
 
+def test_a_share_is_a_percentage_of_the_compute_and_none_by_default():
+    assert published(H100, shares=True)["capacity"]["core"] == {
+        "value": "100",
+        "requestPolicy": {"default": "0", "validRange": {"min": "0", "step": "1"}},
+    }
+
+
 def test_a_partitioned_gpu_is_not_offered():
     assert build_gpu_devices([msgspec.structs.replace(H100, mig_enabled=True)], GpuPublishOptions()) == ()
 

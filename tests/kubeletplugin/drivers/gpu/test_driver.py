@@ -163,6 +163,19 @@ def test_a_memory_limit_is_told(allocated, configuration, limit):
 
 
 @pytest.mark.parametrize(
+    ("allocated", "core"),
+    [
+        pytest.param(result(), None, id="a-whole-gpu"),
+        pytest.param(result(share_id="s", consumed_capacity={"memory": "8Gi", "core": "50"}), "50", id="half"),
+        pytest.param(result(share_id="s", consumed_capacity={"memory": "8Gi", "core": "0"}), None, id="memory-alone"),
+        pytest.param(result(share_id="s", consumed_capacity={"memory": "8Gi"}), None, id="published-without-compute"),
+    ],
+)
+def test_a_share_of_the_compute_is_told(allocated, core):
+    assert variables(prepared(allocated)).get("GPU_DEVICE_0_CORE") == core
+
+
+@pytest.mark.parametrize(
     ("results", "configuration", "said"),
     [
         pytest.param(
