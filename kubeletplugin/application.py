@@ -12,7 +12,8 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
-from kubeletplugin.contract import Driver, NodeReservationAware
+from kubeletplugin.contract import DeviceReportable, Driver, NodeReservationAware
+from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.node_events import NodeEventRecorder
@@ -35,6 +36,8 @@ class KubeletPluginOptions(Struct, frozen=True):
     directories: PluginDirectories
     probes: Endpoint | None = None
     metrics: Endpoint | None = None
+    koordinator_devices: bool = False
+    """Whether to report the devices in Koordinator's kind Device and in labels of the Node."""
 
 
 class PluginApplication:
@@ -71,6 +74,17 @@ class PluginApplication:
             )
             for driver in drivers
         ]
+        self._reporters = [
+            DeviceReporter(
+                client,
+                each.driver,
+                node=options.node,
+                preparer=each.preparer,
+                changes=each.changes,
+            )
+            for each in self.runners
+            if options.koordinator_devices and isinstance(each.driver, DeviceReportable)
+        ]
         aware = [each.driver for each in self.runners if isinstance(each.driver, NodeReservationAware)]
         self._node_reservation = (
             NodeReservationWatcher(client, aware, node=options.node, events=self._events, clock=clock)
@@ -106,6 +120,8 @@ class PluginApplication:
                         await self._node_reservation.seen()
                     for each in self.runners:
                         group.create_task(each.run(), name=f"driver {each.driver.name}")
+                    for reporter in self._reporters:
+                        group.create_task(reporter.run(), name=f"device {options.node}")
         finally:
             await self._transport.close()
             _log.info("stopped")

@@ -8,6 +8,7 @@ level-triggered and gets all prepared claims at once.
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from dra.api.koordinator.device import DeviceAllocation, DeviceInfo
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.reservations.node_reservation import ReservedCpus
 from dra.model.claims import DeviceRequestAllocationResult
@@ -173,6 +174,14 @@ class DeviceHealthState(Struct, frozen=True):
     message: str = ""
 
 
+class DeviceReport(Struct, frozen=True):
+    """The content of a node's Device, and the labels of the Node."""
+
+    devices: tuple[DeviceInfo, ...]
+    allocations: tuple[DeviceAllocation, ...] = ()
+    labels: Mapping[str, str] = {}
+
+
 @runtime_checkable
 class Closable(Protocol):
     """A driver with resources to release when the plugin stops."""
@@ -202,6 +211,15 @@ class Recheckable(Protocol):
 
 
 @runtime_checkable
+class DeviceReportable(Protocol):
+    """A driver whose devices Koordinator's kind Device describes."""
+
+    def device_report(self, prepared: Iterable[PreparedClaim]) -> DeviceReport | None:
+        """Return the report of the devices and of the prepared claims; None while the devices are unknown."""
+        ...
+
+
+@runtime_checkable
 class EnforcementResumable(Protocol):
     """A driver that stores what it enforces, and can continue while the checkpoint cannot be read."""
 
@@ -227,7 +245,8 @@ class NodeReservationAware(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `Closable`, `Degradable`, `EnforcementResumable`, `NodeReservationAware` and `Recheckable`.
+    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `EnforcementResumable`, `NodeReservationAware`
+    and `Recheckable`.
     """
 
     @property

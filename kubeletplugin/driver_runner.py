@@ -94,7 +94,7 @@ class DriverRunner:
             driver.name, plugins=directories.plugins, registry=directories.registry, pod_uid=directories.pod_uid
         )
         self._metrics = metrics
-        self._changes = ChangeBroadcaster(driver)
+        self.changes = ChangeBroadcaster(driver)
         cdi = CdiSpecDirectory(directories.cdi, driver=driver.name)
         path = self.names.folder / CHECKPOINT_FILE
         self.preparer = ClaimPreparer(
@@ -107,12 +107,10 @@ class DriverRunner:
         )
         self._orphans = OrphanedClaimDetector(client, lambda: self.preparer.prepared_claims)
         self._service = DraService(self.preparer, driver=driver.name, observe=self._observe, clock=clock)
-        self._health = HealthService(
-            driver, changes=self._changes, well=lambda: not self._recovery_problem, clock=clock
-        )
+        self._health = HealthService(driver, changes=self.changes, well=lambda: not self._recovery_problem, clock=clock)
         self.registrar = Registrar(driver.name, endpoint=self.names.dra)
         self.publisher = ResourceSlicePublisher(
-            client, driver, node=node, changes=self._changes, pools=self._published_pools, clock=clock
+            client, driver, node=node, changes=self.changes, pools=self._published_pools, clock=clock
         )
         self._dra = SocketListener(self.names.dra, option=PLUGINS_OPTION, services=self._serve)
         self._registration = SocketListener(
@@ -183,7 +181,7 @@ class DriverRunner:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._dra.keep(), name=f"socket {self.names.dra}")
                 group.create_task(self._registration.keep(), name=f"socket {self.names.registration}")
-                group.create_task(self._changes.run(), name=f"changes of {self.driver.name}")
+                group.create_task(self.changes.run(), name=f"changes of {self.driver.name}")
                 group.create_task(self._publish(), name=f"slices of {self.driver.name}")
                 group.create_task(self._enforce(), name=f"enforcement of {self.driver.name}")
                 group.create_task(self._orphans.run(), name=f"orphans of {self.driver.name}")
@@ -243,7 +241,7 @@ class DriverRunner:
         self._recovery_problem = problem
         if unreadable != self._checkpoint_unreadable:
             self._checkpoint_unreadable = unreadable
-            self._changes.notify()
+            self.changes.notify()
         if unreadable or not problem:
             self._checkpoint_known.set()
         if problem:
@@ -261,7 +259,7 @@ class DriverRunner:
 
     async def _enforce(self) -> None:
         """Reconcile at each change of the driver, and every few seconds."""
-        with self._changes.subscribe() as changed:
+        with self.changes.subscribe() as changed:
             while True:
                 await self._recover()
                 with contextlib.suppress(TimeoutError):

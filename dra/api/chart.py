@@ -117,6 +117,8 @@ class GpuDriverValues(ChartSection):
     """nvml makes the container privileged, because it opens the driver's device nodes."""
     shares: bool = False
     """Publish shares of GPUs (needs DRAConsumableCapacity)."""
+    koordinator_devices: bool = False
+    """Report GPUs in Koordinator's kind Device and in labels of the Node; installs the CRD and rights for that."""
     nvidia_root: Annotated[str, Field(pattern="^/")] = "/"
     """Directory of NVIDIA's driver on the host; NVIDIA's operator uses /run/nvidia/driver."""
     simulated: JsonObject = {}

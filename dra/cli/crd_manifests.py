@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from dra.api.koordinator import device_crd
 from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd as reservation_crd
 
@@ -25,7 +26,11 @@ class _PlainDumper(yaml.SafeDumper):
 
 def manifests() -> dict[str, str]:
     """Return the manifests as file name → content."""
-    found = (reservation_crd.custom_resource_definition(), migration_crd.custom_resource_definition())
+    found = (
+        reservation_crd.custom_resource_definition(),
+        migration_crd.custom_resource_definition(),
+        device_crd.custom_resource_definition(),
+    )
     return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}
 
 

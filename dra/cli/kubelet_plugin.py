@@ -104,6 +104,11 @@ _folder_flags: Final = _combine_options(
     default="",
     help=("UID of the plugin's pod; distinguishes the instances of a rolling update."),
 )
+@click.option(
+    "--koordinator-devices",
+    is_flag=True,
+    help="Report GPUs in Koordinator's kind Device and in labels of the Node (deploy/koordinator-devices).",
+)
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")
 @click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
@@ -354,6 +359,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         ),
         probes=_parse_endpoint("--probes", options["probes"]),
         metrics=_parse_endpoint("--metrics", options["metrics"]),
+        koordinator_devices=options["koordinator_devices"],
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(

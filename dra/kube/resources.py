@@ -117,6 +117,7 @@ RESERVATIONS: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "reserva
 NODE_TOPOLOGIES: Final = Resource(
     "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )
+DEVICES: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "Device", namespaced=False)
 POD_MIGRATION_JOBS: Final = Resource(
     "scheduling.koordinator.sh", "v1alpha1", "podmigrationjobs", "PodMigrationJob", namespaced=False
 )

@@ -108,6 +108,16 @@ def test_chart_and_kustomization_install_the_same(folder, values, without):
         assert found[key] == obj, key
 
 
+@needs_kubectl
+def test_chart_and_kustomization_report_devices_with_the_same_objects():
+    def of_plugin(**gpu):
+        return comparable(charts.rendered({"kubeletPlugin": {"enabled": True, "gpu": {"enabled": True, **gpu}}}))
+
+    without, reporting = of_plugin(), of_plugin(koordinatorDevices=True)
+    added = {key: obj for key, obj in reporting.items() if key not in without}
+    assert added == comparable(kustomized("koordinator-devices"))
+
+
 def test_helm_finds_nothing_to_say_about_it():
     assert "0 chart(s) failed" in charts.helm("lint", "--strict", str(charts.CHART))
 

@@ -109,9 +109,9 @@ def test_the_policies_are_about_the_account_that_the_pods_have(pod, file):
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 
-def judge(request, *, obj=None, old=None, file="own-slices.yaml"):
-    """Return whether the policy lets a request pass, and what it says."""
-    return judging.judge(documents(file)[0]["spec"], request, obj=obj, old=old)
+def judge(request, *, obj=None, old=None, file="own-slices.yaml", name=""):
+    """Return whether the policy lets a request pass, and what it says; without a name, the first policy of the file."""
+    return judging.judge(judging.policy(f"kubelet-plugin/{file}", name), request, obj=obj, old=old)
 
 
 def asked(operation, *, node="n1", user=ACCOUNT):
@@ -221,3 +221,72 @@ def test_a_plugin_writes_the_topology_of_its_own_node_only(request_, obj, old, t
     passes, told = judge(request_, obj=obj, old=old, file="../node-topology/own-topologies.yaml")
     assert passes is (text == "")
     assert text in told
+
+
+def device(node="n1", *, by=OURS, owner="n1", **more):
+    owners = [{"apiVersion": "v1", "kind": "Node", "name": owner}] if owner else []
+    return {
+        "metadata": {"name": node, "labels": {"app.kubernetes.io/managed-by": by}, "ownerReferences": owners},
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "obj", "old", "text"),
+    [
+        pytest.param(asked("CREATE"), device(), None, "", id="own"),
+        pytest.param(asked("UPDATE"), device(spec={}), device(), "", id="own-changed"),
+        pytest.param(asked("CREATE"), device("n2", owner=""), None, "may not write the Device of node n2", id="other"),
+        pytest.param(asked("CREATE"), device(owner="n2"), None, "its own Node the owner", id="another-owner"),
+        pytest.param(asked("UPDATE"), device(), device(by="koordlet"), "another component", id="of-another-component"),
+        pytest.param(asked("DELETE"), None, device("n2"), "may not write the Device of node n2", id="other-deleted"),
+        pytest.param(asked("CREATE", node=None), device(), None, "may not write", id="no-node-in-the-token"),
+        pytest.param(asked("CREATE", user="koordlet"), device("n2"), None, "", id="somebody-else"),
+    ],
+)
+def test_a_plugin_writes_the_device_of_its_own_node_only(request_, obj, old, text):
+    passes, told = judge(request_, obj=obj, old=old, file="../koordinator-devices/own-devices.yaml")
+    assert passes is (text == "")
+    assert text in told
+
+
+def labelled(labels, **more):
+    return {"metadata": {"name": "n1", "labels": labels, **more.pop("metadata", {})}, "spec": {}, **more}
+
+
+MODEL = "node.koordinator.sh/gpu-model"
+
+
+@pytest.mark.parametrize(
+    ("changes", "obj", "old", "text"),
+    [
+        pytest.param({}, {"a": "b", MODEL: "x"}, {"a": "b"}, "", id="set"),
+        pytest.param({}, {"a": "b"}, {"a": "b", MODEL: "x"}, "", id="removed"),
+        pytest.param({}, {"a": "c"}, {"a": "b"}, "and nothing else", id="another-label"),
+        pytest.param({}, {"a": "b"}, {}, "and nothing else", id="another-label-set"),
+        pytest.param({}, {}, {"a": "b"}, "and nothing else", id="another-label-removed"),
+        pytest.param({"name": "n2"}, {MODEL: "x"}, {}, "may write no Node but", id="another-node"),
+        pytest.param({"subResource": "status"}, {MODEL: "x"}, {}, "may write no Node but", id="status"),
+        pytest.param({"operation": "DELETE"}, {}, {}, "may write no Node but", id="deletes"),
+    ],
+)
+def test_of_its_node_a_plugin_writes_three_labels_only(changes, obj, old, text):
+    request_ = {**asked("UPDATE"), "name": "n1", **changes}
+    file = "../koordinator-devices/own-devices.yaml"
+    passes, told = judge(request_, obj=labelled(obj), old=labelled(old), file=file, name="own-node-labels.reserve.dra")
+    assert passes is (text == "")
+    assert text in told
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"spec": {"unschedulable": True}}, {"metadata": {"annotations": {"a": "b"}}}, {"metadata": {"finalizers": ["a"]}}],
+    ids=["spec", "annotations", "finalizers"],
+)
+def test_of_its_node_a_plugin_writes_nothing_but_labels(changed):
+    request_ = {**asked("UPDATE"), "name": "n1"}
+    file = "../koordinator-devices/own-devices.yaml"
+    passes, _ = judge(
+        request_, obj=labelled({}, **changed), old=labelled({}), file=file, name="own-node-labels.reserve.dra"
+    )
+    assert not passes

@@ -40,3 +40,14 @@ CPU_CAPACITY: Final = "dra.cpu/cpu"
 GPU_DRIVER: Final = "gpu.reserve.dra"
 GPU_MEMORY: Final = "memory"
 GPU_CORE: Final = "core"
+
+# Resources of Devices and of reports.
+RESOURCE_GPU_CORE: Final = "koordinator.sh/gpu-core"
+RESOURCE_GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
+RESOURCE_GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+
+# On Nodes and Devices.
+LABEL_GPU_MODEL: Final = "node.koordinator.sh/gpu-model"
+LABEL_GPU_DRIVER_VERSION: Final = "node.koordinator.sh/gpu-driver-version"
+LABEL_GPU_VENDOR: Final = "node.koordinator.sh/gpu-vendor"
+GPU_LABELS: Final = (LABEL_GPU_MODEL, LABEL_GPU_DRIVER_VERSION, LABEL_GPU_VENDOR)

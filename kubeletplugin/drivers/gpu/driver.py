@@ -18,6 +18,7 @@ from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.quantities import parse
 from kubeletplugin.contract import (
     DeviceHealthState,
+    DeviceReport,
     NotEnforcedError,
     OpaqueParameters,
     Pool,
@@ -27,6 +28,7 @@ from kubeletplugin.contract import (
     PrepareRequest,
 )
 from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig
+from kubeletplugin.drivers.gpu.device_report import device_report
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
 from kubeletplugin.inventory.gpus import Gpu, GpuInventory
@@ -96,6 +98,10 @@ class GpuDriver:
             *(_device_health(gpu, self._node) for gpu in usable),
             *(DeviceHealthState(pool=self._node, device=name, healthy=known, message=text) for name in gone),
         )
+
+    def device_report(self, prepared: Iterable[PreparedClaim]) -> DeviceReport | None:
+        """Return the GPUs and the claims on them as Koordinator's Device describes them; None while degraded."""
+        return None if self.degraded_reason else device_report(self._gpus.values(), prepared)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""

@@ -103,7 +103,8 @@ PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
 CONTROLLER_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
 
 PLUGIN_POLICIES: Final = frozenset(
-    f"{name}.reserve.dra" for name in ("own-claims", "own-events", "own-slices", "own-topologies")
+    f"{name}.reserve.dra"
+    for name in ("own-claims", "own-devices", "own-events", "own-node-labels", "own-slices", "own-topologies")
 )
 """Policies that belong to the kubelet plugin, which continues to run."""
 

@@ -219,7 +219,7 @@ def policies(*folders):
 
 
 def test_the_policies_of_the_plugin_are_known():
-    assert policies("kubelet-plugin", "node-topology") == PLUGIN_POLICIES
+    assert policies("kubelet-plugin", "node-topology", "koordinator-devices") == PLUGIN_POLICIES
 
 
 def test_the_policies_that_come_with_the_manifests_are_known_and_that_of_the_gate_is_none_of_them():
