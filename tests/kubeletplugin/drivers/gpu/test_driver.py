@@ -154,6 +154,12 @@ def advisory(limit, *requests):
             2**30,
             id="less-than-the-share",
         ),
+        pytest.param(
+            result(share_id="s", consumed_capacity={"memory": "20389Mi", "core": "25"}),
+            [],
+            20389 * 2**20,
+            id="a-quarter-of-an-odd-size",
+        ),
         pytest.param(result(share_id="s"), [], None, id="a-share-that-consumes-nothing"),
     ],
 )
