@@ -17,6 +17,7 @@ from controller.leadership import Leadership, leader_elector, process_identity, 
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotator
 from controller.placement_reader import PlacementReader
+from controller.pod_reports import PodReporter
 from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
@@ -37,6 +38,7 @@ from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.kube.workqueue import BATCH_DELAY, WorkQueue
 from dra.model.meta import Key
+from dra.model.pods import Pod
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
@@ -141,6 +143,8 @@ class Application:
             on_change=self._on_change,
             on_claim_add=self._on_claim_add,
             on_claim_delete=self._on_claim_delete,
+            on_pod=self._on_pod,
+            on_pod_delete=self._on_pod_delete,
         )
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
         self._templates = TemplateInformers(client, owners=self.cache.owners, clock=clock, on_change=self._on_change)
@@ -205,6 +209,18 @@ class Application:
             if configuration.reservations
             else None
         )
+        self._reports = (
+            PodReporter(
+                client,
+                pods=self._watches.pods.objects,
+                claims=self._watches.claims.objects,
+                metrics=self.metrics,
+                clock=clock,
+                leadership=leadership,
+            )
+            if configuration.koordinator
+            else None
+        )
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
             self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())
@@ -243,6 +259,8 @@ class Application:
                     group.create_task(self._templates.run(), name="templates")
                 if self._reservations is not None:
                     group.create_task(self._reservations.watch(), name="reservations")
+                if self._reports is not None:
+                    group.create_task(self._reports.run(), name="reported namespaces and devices")
                 group.create_task(self._lead(), name="lead")
         finally:
             await self._workloads.close()
@@ -272,6 +290,8 @@ class Application:
                     group.create_task(self._generate(), name="generation")
                 if self._reservations is not None:
                     group.create_task(self._reservations.run(), name="reservations")
+                if self._reports is not None:
+                    group.create_task(self._reports.work(), name="pod reports")
         finally:
             self.metrics.leading.set(0)
 
@@ -296,15 +316,27 @@ class Application:
             found += self._templates.not_ready_reasons()
         if self._reservations is not None:
             found += self._reservations.not_ready_reasons()
+        if self._reports is not None:
+            found += self._reports.not_ready_reasons()
         return found
 
     def _on_claim_add(self, key: Key) -> None:
         if self._reservations is not None:
             self._reservations.claim_added(key)
+        if self._reports is not None:
+            self._reports.claim_changed(key)
 
     def _on_claim_delete(self, key: Key) -> None:
         if self._reservations is not None:
             self._reservations.claim_deleted(key)
+
+    def _on_pod(self, pod: Pod) -> None:
+        if self._reports is not None:
+            self._reports.pod_changed(pod)
+
+    def _on_pod_delete(self, pod: Pod) -> None:
+        if self._reports is not None:
+            self._reports.pod_gone(pod)
 
     def _on_change(self) -> None:
         """Enqueue dirty claims and owners if this replica acts.

@@ -36,7 +36,7 @@ class ClaimInformers(Informers):
     `run` raises ServerRestoredError when the cached state is void because of a restored API server.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: the cache, and whoever else listens
         self,
         client: Client,
         *,
@@ -45,12 +45,19 @@ class ClaimInformers(Informers):
         on_change: Callable[[], None],
         on_claim_add: Callable[[Key], None] = lambda _: None,
         on_claim_delete: Callable[[Key], None] = lambda _: None,
+        on_pod: Callable[[Pod], None] = lambda _: None,
+        on_pod_delete: Callable[[Pod], None] = lambda _: None,
     ) -> None:
-        """Create the informers; ``on_claim_add`` is called for updates, too."""
+        """Create the informers; ``on_claim_add`` and ``on_pod`` are called for updates, too.
+
+        ``on_pod_delete`` is called for pods that do not use claims any more, too.
+        """
         self._cache = cache
         self._clock = clock
         self._on_claim_add = on_claim_add
         self._on_claim_delete = on_claim_delete
+        self._on_pod_change = on_pod
+        self._on_pod_delete = on_pod_delete
         self.claims = Reflector(
             client,
             CLAIMS,
@@ -69,8 +76,8 @@ class ClaimInformers(Informers):
             Pod,
             handler=EventHandlerFuncs[Pod](
                 on_upsert=self._on_pod,
-                on_delete=lambda pod: cache.observe_pod_deleted(pod, now=clock.now()),
-                on_leave=lambda pod: cache.forget_pod(pod.metadata.uid, certain=False),
+                on_delete=self._on_pod_deleted,
+                on_leave=self._on_pod_left,
                 on_sync=self._on_pods_listed,
                 on_batch_end=on_change,
             ),
@@ -103,6 +110,15 @@ class ClaimInformers(Informers):
     def _on_pod(self, pod: Pod) -> None:
         annotations.trim_annotations(pod.metadata)  # the reflector stores this object, too
         self._cache.observe_pod(pod, now=self._clock.now())
+        self._on_pod_change(pod)
+
+    def _on_pod_deleted(self, pod: Pod) -> None:
+        self._cache.observe_pod_deleted(pod, now=self._clock.now())
+        self._on_pod_delete(pod)
+
+    def _on_pod_left(self, pod: Pod) -> None:
+        self._cache.forget_pod(pod.metadata.uid, certain=False)
+        self._on_pod_delete(pod)
 
     def _on_claims_listed(self, synced: Synced) -> None:
         listed = {key: claim.metadata.uid for key, claim in self.claims.objects.items()}

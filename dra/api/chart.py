@@ -19,6 +19,7 @@ Labels = dict[str, str]
 OWNED_BY_THE_CHART: Final = (
     "mode",
     "reservations",
+    "koordinator",
     "placeholders",
     "probes",
     "metrics",
@@ -229,6 +230,13 @@ class Descheduler(ChartSection):
     pod_annotations: Labels = {}
 
 
+class Koordinator(ChartSection):
+    """Koordinator's form of requests, in namespaces labelled ``reserve.dra/koordinator: enabled``."""
+
+    enabled: bool = False
+    """Report devices and CPUs of pods in Koordinator's annotations, which others may then not write."""
+
+
 class WorkloadResource(ChartSection):
     """A kind that claims are reserved for, besides the kinds in deploy/kustomize/base/workload-rights.yaml."""
 
@@ -287,6 +295,7 @@ class ChartValues(ChartSection):
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
     reservations: Reservations = Reservations()
     descheduler: Descheduler = Descheduler()
+    koordinator: Koordinator = Koordinator()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}

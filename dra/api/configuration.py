@@ -142,6 +142,10 @@ class ControllerConfiguration(ConfigurationSection):
     reservations: bool = False
     """Let the controller manage Koordinator's Reservations."""
 
+    koordinator: bool = False
+    """Report devices and CPUs of pods in Koordinator's annotations, in namespaces labelled
+    `reserve.dra/koordinator: enabled`; needs the permission of deploy/koordinator."""
+
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 

@@ -21,6 +21,7 @@ class RolePurpose(StrEnum):
     EVICTION = "dra-reserve-eviction"  # configuration: deviceTaintEviction
     GENERATION = "dra-reserve-generation"  # mode replace only
     NODES = "dra-reserve-node-annotations"  # configuration: annotateNodes
+    KOORDINATOR = "dra-reserve-koordinator"  # configuration: koordinator
     MIGRATION = "dra-reserve-descheduler"  # of the descheduler, which has an account of its own
 
 
@@ -83,6 +84,11 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
     ),
     RolePurpose.NODES: (PolicyRule("", ("nodes",), ("patch",)),),
+    RolePurpose.KOORDINATOR: (
+        PolicyRule("", ("namespaces",), ("list", "watch")),
+        PolicyRule(_DRA, ("resourceslices",), ("list", "watch")),
+        PolicyRule(_KOORDINATOR, ("reservations",), ("report",)),  # only deploy/koordinator/reports.yaml checks it
+    ),
     RolePurpose.MIGRATION: (
         PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("get", "list", "watch", "patch", "delete")),
         PolicyRule(

@@ -53,6 +53,11 @@ class AllocationResult(Struct, frozen=True):
     reserved_for_any_pod: bool | None = None
 
 
+_CPUSET: Final = "cpuset"
+_CPUSET_MAX: Final = 1024
+"""Maximum characters of a list of CPUs that is kept."""
+
+
 class Condition(Struct, frozen=True):
     """``status.devices[].conditions[]`` of a ResourceClaim."""
 
@@ -68,6 +73,19 @@ class AllocatedDeviceStatus(Struct, frozen=True):
     device: str = ""
     share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] | None = None
+    data: Any = None
+    """Data of the driver, reduced to the field ``cpuset``: a driver may store ten kilobytes for each device."""
+
+    def __post_init__(self) -> None:
+        if self.data is not None:
+            cpuset = self.data.get(_CPUSET) if isinstance(self.data, dict) else None
+            kept = {_CPUSET: cpuset} if isinstance(cpuset, str) and len(cpuset) <= _CPUSET_MAX else None
+            msgspec.structs.force_setattr(self, "data", kept)
+
+    @property
+    def cpuset(self) -> str:
+        """The CPUs that the driver has reported, as a list such as ``0-3,8``; empty if the driver has not."""
+        return self.data[_CPUSET] if self.data else ""
 
 
 class ResourceClaimSpec(Struct, frozen=True):

@@ -95,6 +95,7 @@ def test_the_chart_has_the_version_of_the_package():
             id="reservations-without-extender",
         ),
         pytest.param("descheduler", {"descheduler": {"enabled": True}}, set(), id="descheduler"),
+        pytest.param("koordinator", {"koordinator": {"enabled": True}}, set(), id="koordinator"),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
@@ -319,6 +320,7 @@ def test_rights_follow_the_configuration():
         roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
         assert ("dra-reserve-generation" in roles) is (values["mode"] == ControllerMode.REPLACE)
         assert ("dra-reserve-eviction" in roles) is values["config"]["deviceTaintEviction"]
+        assert ("dra-reserve-koordinator" in roles) is values["koordinator"]["enabled"]
         annotates = values["config"]["annotateNodes"] or values["nodeRights"]
         assert ("dra-reserve-node-annotations" in roles) is annotates
         assert ("dra-reserve-more-workloads" in roles) is bool(values.get("workloads"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dra.api.koordinator.well_known import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESOURCE_STATUS
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION, ANNOTATION_SOFT_EVICTION
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
@@ -111,6 +112,8 @@ WORK = [
     pytest.param(
         "UPDATE", "", pod(), changed(pod(), metadata__labels={"app": "a", well_known.LABEL_INSIDE: "u"}), id="labels"
     ),
+    pytest.param("UPDATE", "", pod(), annotated(**{ANNOTATION_DEVICE_ALLOCATED: "{}"}), id="reports-devices"),
+    pytest.param("UPDATE", "", pod(), annotated(**{ANNOTATION_RESOURCE_STATUS: "{}"}), id="reports-cpus"),
     pytest.param("UPDATE", "status", pod(), changed(pod(), status__nominatedNodeName="n"), id="nominates"),
     pytest.param("UPDATE", "status", pod(), changed(pod(), status__resourceClaimStatuses=[{}]), id="names-claims"),
     pytest.param(

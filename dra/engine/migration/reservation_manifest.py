@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.api.durations import format_duration
+from dra.api.koordinator.well_known import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESOURCE_STATUS
 from dra.api.migration import model as migration_model
 from dra.api.migration import well_known
 from dra.api.migration.model import PodMigrationJob
@@ -28,6 +29,8 @@ _DROPPED_ANNOTATIONS: Final = frozenset(
         "kubernetes.io/config.seen",
         "kubernetes.io/config.source",
         ANNOTATION_RESERVATION_ALLOCATED,  # written by the scheduler
+        ANNOTATION_DEVICE_ALLOCATED,  # reports of what the pod was given on its node
+        ANNOTATION_RESOURCE_STATUS,
     }
 )
 _DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralContainers"})

@@ -25,13 +25,13 @@ def documents(folder):
 
 
 DOCUMENTS = documents("kustomize")
-WITH_THE_DESCHEDULER = [*DOCUMENTS, *documents("descheduler")]
+ALL_DOCUMENTS = [*DOCUMENTS, *documents("descheduler"), *documents("koordinator")]
 
 
 def granted(kind, name):
     rules = [
         rule
-        for each in WITH_THE_DESCHEDULER
+        for each in ALL_DOCUMENTS
         if each.get("kind") == kind and each["metadata"]["name"] == name
         for rule in each.get("rules") or ()
     ]

@@ -111,7 +111,7 @@ PLUGIN_POLICIES: Final = frozenset(
 INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
-        *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes"),
+        *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes", "reports"),
         *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
         *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),

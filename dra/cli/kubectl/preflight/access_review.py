@@ -79,7 +79,8 @@ class MissingPermissions:
 
 def needed_purposes(*, replace: bool) -> tuple[RolePurpose, ...]:
     """Return the purposes for which a controller in that mode needs permissions, with the default configuration."""
-    unneeded = {RolePurpose.NODES, RolePurpose.MIGRATION} | (set() if replace else {RolePurpose.GENERATION})
+    unneeded = {RolePurpose.NODES, RolePurpose.KOORDINATOR, RolePurpose.MIGRATION}
+    unneeded |= set() if replace else {RolePurpose.GENERATION}
     return tuple(each for each in RolePurpose if each not in unneeded)
 
 

@@ -223,6 +223,6 @@ def test_the_policies_of_the_plugin_are_known():
 
 
 def test_the_policies_that_come_with_the_manifests_are_known_and_that_of_the_gate_is_none_of_them():
-    assert policies("kustomize/base", "policies", "reservations", "descheduler") == INSTALLATION_POLICIES | {
-        "gate.reserve.dra"
-    }
+    assert policies(
+        "kustomize/base", "policies", "reservations", "descheduler", "koordinator"
+    ) == INSTALLATION_POLICIES | {"gate.reserve.dra"}

@@ -1,0 +1,196 @@
+"""Writes what pods were given into annotations that Koordinator's tools read (``koordinator: true``).
+
+`dra.engine.pod_reports` decides what is written. Only pods in namespaces with the label ``reserve.dra/koordinator:
+enabled`` have reports. The reports are in the pods themselves, so a controller that starts writes only those that are
+missing or no longer true.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
+from dra.engine.instants import Instant
+from dra.engine.pod_reports.cards import CardIndex
+from dra.engine.pod_reports.device_allocated import UnknownCardError
+from dra.engine.pod_reports.reports import is_reported, reports
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
+from dra.kube.informers import Informers
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NAMESPACES, PODS, SLICES
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, PartialObjectMetadata, Uid
+from dra.model.pods import Pod, claim_names
+from dra.model.slices import ResourceSlice
+
+WORKERS: Final = 8
+"""Number of pods written at the same time."""
+
+RETRY: Final = (0.2, 60.0)
+"""Seconds, minimum and maximum, before a failed write of a pod is retried."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class PodReporter(Informers):
+    """The loop that reports allocations on pods, with the informers of opted-in namespaces and of published GPUs.
+
+    ``pods`` and ``claims`` are the objects as last watched, by their keys; their watcher calls `pod_changed`,
+    `pod_gone` and `claim_changed`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        pods: Mapping[Key, Pod],
+        claims: Mapping[Key, ResourceClaim],
+        metrics: ControllerMetrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._claims = claims
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+        self._queue: WorkQueue[Key] = WorkQueue(clock, batch_delay=BATCH_DELAY)
+        self._retries: ItemBackoff[Key] = ItemBackoff()
+        self._cards = CardIndex()
+        self._users: dict[Key, set[Key]] = {}
+        """The pods that name a claim, by the claim."""
+
+        self._uses: dict[Key, tuple[Key, ...]] = {}
+        """The claims that a pod names, by the pod."""
+
+        self._waiting: set[Key] = set()
+        """Pods on GPUs that no slice publishes yet."""
+
+        self._written: dict[Uid, Mapping[str, str]] = {}
+        """The reports written last: the cache of pods does not keep each annotation of a pod that has many."""
+
+        self._namespaces = Reflector(
+            client,
+            NAMESPACES,
+            PartialObjectMetadata,
+            handler=EventHandlerFuncs(on_upsert=self._namespace_enabled, on_restore=ignore),
+            selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
+            clock=clock,
+        )
+        self._slices = Reflector(
+            client,
+            SLICES,
+            ResourceSlice,
+            handler=EventHandlerFuncs(on_upsert=self._slice_changed, on_delete=self._cards.forget, on_restore=ignore),
+            selection=Selection(fields=f"spec.driver={GPU_DRIVER}"),
+            clock=clock,
+        )
+        super().__init__(self._namespaces, self._slices)
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Record which claims a pod uses, and check the pod's reports."""
+        key = pod.metadata.key
+        used = tuple((key[0], name) for name in claim_names(pod))
+        if used != self._uses.get(key, ()):
+            self._forget_uses(key)
+            self._uses[key] = used
+            for claim in used:
+                self._users.setdefault(claim, set()).add(key)
+        if used:
+            self._enqueue(key)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Forget a pod that is deleted, or that no longer uses claims."""
+        self._forget_uses(pod.metadata.key)
+        self._waiting.discard(pod.metadata.key)
+        self._written.pop(pod.metadata.uid, None)
+
+    def claim_changed(self, key: Key) -> None:
+        """Check the reports of the pods that use a claim."""
+        for pod in self._users.get(key, ()):
+            self._enqueue(pod)
+
+    async def work(self) -> None:
+        """Write reports until cancelled, once it is known which namespaces have reports and which GPUs there are."""
+        await self.wait_for_sync()
+        await self._queue.run(self._process_item, workers=WORKERS)
+
+    def _forget_uses(self, pod: Key) -> None:
+        for claim in self._uses.pop(pod, ()):
+            users = self._users.get(claim, set())
+            users.discard(pod)
+            if not users:
+                self._users.pop(claim, None)
+
+    def _enqueue(self, pod: Key) -> None:
+        if ("", pod[0]) in self._namespaces.objects:
+            self._queue.add(pod)
+
+    def _namespace_enabled(self, namespace: PartialObjectMetadata) -> None:
+        for key in self._uses:
+            if key[0] == namespace.metadata.name:
+                self._queue.add(key)
+
+    def _slice_changed(self, found: ResourceSlice) -> None:
+        if self._cards.observe(found):
+            for key in self._waiting:
+                self._queue.add(key)
+            self._waiting.clear()
+
+    async def _process_item(self, key: Key) -> Instant | None:
+        """Write the reports of one pod; return when the pod is due again after a failure."""
+        try:
+            await self.reconcile(key)
+        except ApiError as error:
+            delay = self._retries.next_delay(key, RETRY)
+            # After a conflict the watch delivers the version that the next attempt decides on.
+            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+            _log.log(level, "pod %s/%s: reports not written, retrying in %.1f s: %s", *key, delay, error)
+            return self._clock.now() + delay
+        except Exception:  # noqa: BLE001 - one pod must not stop all others
+            delay = self._retries.next_delay(key, RETRY)
+            _log.exception("pod %s/%s: internal error, retrying in %.1f s", *key, delay)
+            self._metrics.failures.inc()
+            return self._clock.now() + delay
+        self._retries.forget(key)
+        return None
+
+    async def reconcile(self, key: Key) -> None:
+        """Write the reports of one pod, unless they are right; raise ApiError."""
+        pod = self._pods.get(key)
+        if pod is None or not is_reported(pod) or ("", key[0]) not in self._namespaces.objects:
+            return
+        used = (self._claims.get((key[0], name)) for name in claim_names(pod))
+        try:
+            wanted = reports(pod, (claim for claim in used if claim is not None), self._cards)
+        except UnknownCardError as error:
+            self._waiting.add(key)
+            _log.debug("pod %s/%s: its devices are not reported yet: %s", *key, error)
+            return
+        if self._is_written(pod, wanted):
+            return
+        try:
+            await self._client.merge_patch(
+                PODS,
+                key,
+                {"metadata": {"annotations": wanted}},
+                model=PartialObjectMetadata,
+                uid=pod.metadata.uid,
+                timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
+            )
+        except NotFound:
+            return
+        self._written[pod.metadata.uid] = wanted
+
+    def _is_written(self, pod: Pod, wanted: Mapping[str, str]) -> bool:
+        present = pod.metadata.annotations or {}
+        missing = [name for name, value in wanted.items() if present.get(name) != value]
+        written = self._written.get(pod.metadata.uid, {})
+        return all(name not in present and written.get(name) == wanted[name] for name in missing)

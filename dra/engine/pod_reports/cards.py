@@ -1,0 +1,80 @@
+"""The GPUs that ResourceSlices publish: minor number, uuid and memory of each."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from dra.api.koordinator.well_known import GPU_DRIVER, GPU_MEMORY
+from dra.model import quantities
+from dra.model.meta import Struct
+from dra.model.slices import Device, ResourceSlice
+
+CardID: TypeAlias = tuple[str, str]
+"""Pool and device."""
+
+_MINOR: Final = "minor"
+_UUID: Final = "uuid"
+
+
+class Card(Struct, frozen=True):
+    """A GPU that a ResourceSlice publishes."""
+
+    minor: int
+    uuid: str = ""
+    memory: str = ""
+    """Memory, as a quantity; empty if unknown."""
+
+    @property
+    def bytes(self) -> Fraction:
+        """The memory in bytes; 0 if unknown."""
+        return quantities.parse(self.memory) if self.memory else Fraction(0)
+
+
+class CardIndex:
+    """The published GPUs by pool and device; `observe` and `forget` follow the ResourceSlices."""
+
+    def __init__(self) -> None:
+        self._slices: dict[str, dict[CardID, Card]] = {}
+        self._cards: dict[CardID, Card] = {}
+
+    def find(self, pool: str, device: str) -> Card | None:
+        """Return a GPU; None if no slice publishes the GPU."""
+        return self._cards.get((pool, device))
+
+    def observe(self, found: ResourceSlice) -> bool:
+        """Record the GPUs of a slice; return whether a GPU is new or has changed."""
+        if found.spec.driver != GPU_DRIVER:
+            return False
+        pool = found.spec.pool.name
+        cards = {(pool, each.name): card for each in found.spec.devices or () if (card := _card(each)) is not None}
+        before = self._slices.get(found.metadata.name, {})
+        self._slices[found.metadata.name] = cards
+        for gone in before.keys() - cards.keys():
+            self._cards.pop(gone, None)
+        changed = any(self._cards.get(key) != card for key, card in cards.items())
+        self._cards |= cards
+        return changed
+
+    def forget(self, found: ResourceSlice) -> None:
+        """Remove the GPUs of a deleted slice, except those that another slice publishes meanwhile."""
+        for gone in self._slices.pop(found.metadata.name, {}):
+            self._cards.pop(gone, None)
+        for cards in self._slices.values():
+            self._cards |= cards
+
+
+def _card(device: Device) -> Card | None:
+    """Return a device as a GPU; None without a number, which another driver of that name may leave out."""
+    attributes: Mapping[str, Any] = device.attributes or {}
+    minor = _value(attributes.get(_MINOR), "int")
+    if not isinstance(minor, int):
+        return None
+    uuid = _value(attributes.get(_UUID), "string")
+    memory = _value((device.capacity or {}).get(GPU_MEMORY), "value")
+    return Card(
+        minor=minor, uuid=uuid if isinstance(uuid, str) else "", memory=memory if isinstance(memory, str) else ""
+    )
+
+
+def _value(field: object, kind: str) -> object:
+    return field.get(kind) if isinstance(field, Mapping) else None

@@ -1,0 +1,28 @@
+"""The annotation ``scheduling.koordinator.sh/resource-status``: the CPUs that a pod is bound to.
+
+``{"cpuset":"0-3,8"}``, from the data that the CPU driver writes into the status of the claims' devices once it has
+chosen the CPUs.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dra.api.koordinator import well_known
+from dra.engine.cpus import cpusets
+from dra.model.claims import AllocatedDeviceStatus
+
+
+def resource_status(statuses: Iterable[AllocatedDeviceStatus]) -> str | None:
+    """Return the value of the annotation; None while the CPU driver has reported no CPUs.
+
+    CPUs that cannot be read are left out: the status may have been written by anybody with the permission to do so.
+    """
+    found = cpusets.NO_CPUS
+    for each in statuses:
+        if each.driver == well_known.CPU_DRIVER and each.cpuset:
+            try:
+                found |= cpusets.parse(each.cpuset)
+            except ValueError:
+                continue
+    return msgspec.json.encode({"cpuset": str(found)}).decode() if found else None
