@@ -64,6 +64,9 @@ class PodReporter(Informers):
         self._queue: WorkQueue[Key] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retries: ItemBackoff[Key] = ItemBackoff()
         self._cards = CardIndex()
+        self._enabled: set[str] = set()
+        """The namespaces with the label."""
+
         self._users: dict[Key, set[Key]] = {}
         """The pods that name a claim, by the claim."""
 
@@ -80,7 +83,11 @@ class PodReporter(Informers):
             client,
             NAMESPACES,
             PartialObjectMetadata,
-            handler=EventHandlerFuncs(on_upsert=self._namespace_enabled, on_restore=ignore),
+            handler=EventHandlerFuncs(
+                on_upsert=self._namespace_enabled,
+                on_delete=lambda namespace: self._enabled.discard(namespace.metadata.name),
+                on_restore=ignore,
+            ),
             selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
             clock=clock,
         )
@@ -130,12 +137,16 @@ class PodReporter(Informers):
                 self._users.pop(claim, None)
 
     def _enqueue(self, pod: Key) -> None:
-        if ("", pod[0]) in self._namespaces.objects:
+        if pod[0] in self._enabled:
             self._queue.add(pod)
 
     def _namespace_enabled(self, namespace: PartialObjectMetadata) -> None:
+        name = namespace.metadata.name
+        if name in self._enabled:
+            return
+        self._enabled.add(name)
         for key in self._uses:
-            if key[0] == namespace.metadata.name:
+            if key[0] == name:
                 self._queue.add(key)
 
     def _slice_changed(self, found: ResourceSlice) -> None:
@@ -165,7 +176,7 @@ class PodReporter(Informers):
     async def reconcile(self, key: Key) -> None:
         """Write the reports of one pod, unless they are right; raise ApiError."""
         pod = self._pods.get(key)
-        if pod is None or not is_reported(pod) or ("", key[0]) not in self._namespaces.objects:
+        if pod is None or not is_reported(pod) or key[0] not in self._enabled:
             return
         used = (self._claims.get((key[0], name)) for name in claim_names(pod))
         try:

@@ -13,6 +13,7 @@ from controller.pod_reports import PodReporter
 from dra.kube.client import Client
 from dra.kube.errors import Unreachable
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import MERGE_PATCH
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.engine.pod_reports.slices import SMALL, gpu, resource_slice
@@ -85,6 +86,10 @@ class Place:
 
     async def namespace(self, labels=ENABLED):
         await self.user.create("namespaces", {"metadata": {"name": "ml", "labels": labels}})
+
+    async def label(self, labels):
+        body = {"metadata": {"labels": labels}}
+        await self.user.request("PATCH", "/api/v1/namespaces/ml", body=body, content_type=MERGE_PATCH)
 
     async def publish(self):
         body = msgspec.to_builtins(resource_slice("n0", gpu(0, SMALL)))
@@ -180,12 +185,7 @@ async def test_pods_are_reported_once_their_namespace_is_labelled(place, labels)
     await place.pod()
     async with reporting(place):
         assert await place.reports() == {}
-        await place.user.request(
-            "PATCH",
-            "/api/v1/namespaces/ml",
-            body={"metadata": {"labels": ENABLED}},
-            content_type="application/merge-patch+json",
-        )
+        await place.label(ENABLED)
         assert await place.reports() == {DEVICES: HALF}
 
 
@@ -255,3 +255,17 @@ async def test_a_deleted_pod_is_forgotten(place):
         place.reporter.claim_changed(("ml", "c"))
         await asyncio.sleep(SOON)
         assert len(place.sent) == 1
+
+
+async def test_a_namespace_that_loses_its_label_has_no_further_reports(place):
+    await place.namespace()
+    await place.publish()
+    await place.claim()
+    async with reporting(place):
+        await asyncio.sleep(SOON)
+        await place.label({"reserve.dra/koordinator": None})
+        await asyncio.sleep(SOON)
+        await place.pod()
+        assert await place.reports() == {}
+        await place.label(ENABLED)
+        assert await place.reports() == {DEVICES: HALF}

@@ -66,6 +66,7 @@ RESERVATIONS: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Reservatio
 POD_MIGRATION_JOBS: Final = Resource(
     "scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", namespaced=False
 )
+DEVICES: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Device", "devices", namespaced=False)
 CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -89,6 +90,7 @@ _ALL: Final = (
         CRDS,
         RESERVATIONS,
         POD_MIGRATION_JOBS,
+        DEVICES,
     ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}

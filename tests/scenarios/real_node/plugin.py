@@ -45,7 +45,14 @@ class Plugin:
     """One instance of the plugin on a real node; it may be stopped, killed and started again."""
 
     def __init__(
-        self, node: RealNode, *, kubeconfig: Path, gpus: int = 1, instance: str = "", room: int | None = None
+        self,
+        node: RealNode,
+        *,
+        kubeconfig: Path,
+        gpus: int = 1,
+        instance: str = "",
+        room: int | None = None,
+        arguments: tuple[str, ...] = (),
     ) -> None:
         """`instance`: the uid of its pod, which tells it from the other one of a rolling update.
 
@@ -73,6 +80,7 @@ class Plugin:
             f"--metrics={LOOPBACK}:{self._metrics}",
             "--log-format=text",
             *([f"--pod-uid={instance}"] if instance else []),
+            *arguments,
         ]
         name = f"plugin-{instance}" if instance else "plugin"
         self.process: Final = node.folder.process(name, node.within(*command) if room else command)
