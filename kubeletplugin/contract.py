@@ -242,11 +242,20 @@ class NodeReservationAware(Protocol):
         ...
 
 
+@runtime_checkable
+class NodeLabelsAware(Protocol):
+    """A driver whose devices depend on labels of the Node."""
+
+    def apply_node_labels(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Follow the Node's labels; return a text about each label whose value the driver does not know."""
+        ...
+
+
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `EnforcementResumable`, `NodeReservationAware`
-    and `Recheckable`.
+    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `EnforcementResumable`, `NodeLabelsAware`,
+    `NodeReservationAware` and `Recheckable`.
     """
 
     @property

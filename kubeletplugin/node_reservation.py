@@ -1,9 +1,12 @@
-"""Node reservation: passes the Node's annotation ``node.koordinator.sh/reservation`` to the drivers.
+"""Passes the Node's annotation ``node.koordinator.sh/reservation`` and the Node's labels to the drivers.
 
 The Node is watched, so a change takes effect within a second: from then on, reserved resources are neither published
 nor prepared; a claim that already has some keeps them until it is unprepared. A malformed annotation changes nothing:
 the last reservation stays in force, and an Event on the Node gives the reason. Drivers store the reservation across
 restarts, so that a typo does not release reserved resources.
+
+Drivers get the Node's labels in the same way. A label with an unknown value counts as if it were absent, and an Event
+on the Node gives the reason.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MalformedAnnotationError
+from dra.engine.cpus.node_policies import NodeLabelReason
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
@@ -21,7 +25,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
 from dra.model import quantities
 from dra.model.scheduling import SchedulerNode
-from kubeletplugin.contract import NodeReservationAware
+from kubeletplugin.contract import NodeLabelsAware, NodeReservationAware
 from kubeletplugin.node_events import NodeAction, NodeEventRecorder
 from kubeletplugin.node_topology import NodeTopologyReporter
 
@@ -48,6 +52,7 @@ class NodeReservationWatcher:
         self._node = node
         self._drivers = drivers
         self._fault = ""
+        self._label_problems: tuple[str, ...] = ()
         self._topology = NodeTopologyReporter(client, node=node)
         self._events = events
         selection = Selection(fields=f"metadata.name={node}")
@@ -78,6 +83,24 @@ class NodeReservationWatcher:
         return []
 
     def _apply(self, node: SchedulerNode) -> None:
+        self._apply_labels(node)
+        self._apply_reservation(node)
+
+    def _apply_labels(self, node: SchedulerNode) -> None:
+        labels = node.metadata.labels or {}
+        problems = tuple(
+            text
+            for driver in self._drivers
+            if isinstance(driver, NodeLabelsAware)
+            for text in driver.apply_node_labels(labels)
+        )
+        for text in problems:
+            if text not in self._label_problems:  # once: a Node is written every few minutes
+                _log.warning("node %s: %s", self._node, text)
+                self._events.record_warning(NodeLabelReason.INVALID_NODE_LABEL.value, text, action=NodeAction.SERVE)
+        self._label_problems = problems
+
+    def _apply_reservation(self, node: SchedulerNode) -> None:
         annotation = node.metadata.annotation(ANNOTATION_NODE_RESERVATION)
         allocatable = quantities.from_resource_list(node.status.allocatable)
         fault = ""

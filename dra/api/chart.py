@@ -104,8 +104,8 @@ class CpuDriverValues(ChartSection):
     """The CPU driver: exclusive CPUs for containers."""
 
     enabled: bool = True
-    devices: Literal["individual", "grouped"] = "individual"
-    """Publish one device per CPU, or one per NUMA node (needs DRAConsumableCapacity)."""
+    devices: Literal["individual", "grouped", "node"] = "individual"
+    """Publish one device per CPU, one per NUMA node, or one per node (the latter two need DRAConsumableCapacity)."""
     reserved: Annotated[str, Field(pattern=r"^[0-9,-]*$")] = ""
     """CPUs that are never allocated, such as 0-1,32; empty: one core."""
 

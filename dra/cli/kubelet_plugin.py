@@ -62,10 +62,13 @@ _driver_flags: Final = _combine_options(
     ),
     click.option(
         "--cpu-devices",
-        type=click.Choice(["individual", "grouped"]),
+        type=click.Choice(["individual", "grouped", "node"]),
         default="individual",
         show_default=True,
-        help="Publish one device for each CPU, or for each NUMA node (requires DRAConsumableCapacity).",
+        help=(
+            "Publish one device for each CPU, for each NUMA node, or for the node (the latter two require "
+            "DRAConsumableCapacity)."
+        ),
     ),
     click.option(
         "--reserved-cpus", default="", help=("CPUs that are never allocated, such as 0-1,32. Default: one core.")

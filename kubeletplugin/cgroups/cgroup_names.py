@@ -36,6 +36,7 @@ class CgroupLevel(StrEnum):
     NESTED = "nested"  # created within a container
 
 
+_BEST_EFFORT: Final = re.compile(r"(?:[\w.-]+-kubepods-|kubepods-)?besteffort(?:\.slice)?")
 _PODS: Final = re.compile(r"(?:[\w.-]+-)?kubepods(?:\.slice)?")
 _QOS: Final = re.compile(r"(?:[\w.-]+-kubepods-|kubepods-)?(?:burstable|besteffort)(?:\.slice)?")
 _POD: Final = re.compile(r"pod[\w-]+|[\w.-]*kubepods-(?:burstable-|besteffort-)?pod\w+\.slice")
@@ -50,6 +51,11 @@ def is_kubepods(name: str) -> bool:
 def cgroup_level(path: CgroupPath) -> CgroupLevel:
     """Return the level of a cgroup."""
     return _child_level(cgroup_level(path[:-1]), path[-1]) if path else CgroupLevel.PODS
+
+
+def is_best_effort(path: CgroupPath) -> bool:
+    """Report whether a cgroup is that of the QoS class BestEffort, or lies below it."""
+    return bool(path) and _BEST_EFFORT.fullmatch(path[0]) is not None
 
 
 def _child_level(parent: CgroupLevel, name: str) -> CgroupLevel:

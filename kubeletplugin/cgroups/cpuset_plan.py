@@ -1,8 +1,9 @@
 """Plans of cpusets: decide the CPUs of each cgroup, and the order of writes that the kernel accepts.
 
-Containers that own CPUs get exactly these CPUs, all other containers the shared pool. A cgroup above a container must
-have the CPUs of every container in it, and always has the shared pool. So a container that is created there has the
-pool from its first instruction, even before a reconciliation: in v1 it copies its parent's CPUs, in v2 its parent's
+Containers that own CPUs get exactly these CPUs, all other containers the shared pool; those of pods with the QoS class
+BestEffort, which the kubelet's cgroups show, also the CPUs that owners share with this class. A cgroup above a
+container must have the CPUs of every container in it, and always has its pool. So a container that is created there has
+the pool from its first instruction, even before a reconciliation: in v1 it copies its parent's CPUs, in v2 its parent's
 CPUs bound it.
 
 The cgroup of all pods is never written here. The kubelet owns it, and it defines the available CPUs (but see
@@ -20,7 +21,7 @@ from enum import IntEnum
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.model.meta import Struct
-from kubeletplugin.cgroups.cgroup_names import CgroupLevel, CgroupPath, cgroup_level
+from kubeletplugin.cgroups.cgroup_names import CgroupLevel, CgroupPath, cgroup_level, is_best_effort
 
 
 class CgroupVersion(IntEnum):
@@ -46,9 +47,16 @@ class CpusetWrite(Struct, frozen=True):
 
 
 def plan_cpusets(
-    tree: Iterable[Cgroup], *, version: CgroupVersion, shared: CpuSet, owned: Mapping[str, CpuSet]
+    tree: Iterable[Cgroup],
+    *,
+    version: CgroupVersion,
+    shared: CpuSet,
+    owned: Mapping[str, CpuSet],
+    best_effort: CpuSet = NO_CPUS,
 ) -> dict[CgroupPath, CpuSet]:
     """Return the wanted CPUs of each cgroup; `owned` maps the names of containers' cgroups to the CPUs they own.
+
+    `best_effort` are CPUs that containers of the class BestEffort have in addition to the `shared` ones.
 
     In v2, a cgroup that is to have all CPUs and has an empty cpuset keeps the empty cpuset. Once written, a cpuset
     cannot be emptied again: the kernel refuses that for a cgroup with processes (ENOSPC). Then all CPUs are written.
@@ -57,16 +65,17 @@ def plan_cpusets(
     known = {each.path: each for each in cgroups}
     found: dict[CgroupPath, CpuSet] = {}
     for each in cgroups:
+        pool = shared | best_effort if is_best_effort(each.path) else shared
         match cgroup_level(each.path):
             case CgroupLevel.PODS:
                 continue
             case CgroupLevel.CONTAINER:
-                found[each.path] = owned.get(each.path[-1], shared)
+                found[each.path] = owned.get(each.path[-1], pool)
             case CgroupLevel.NESTED:
                 if version is CgroupVersion.V1:
                     found[each.path] = _nested_cpuset(each, known, found)
             case CgroupLevel.QOS | CgroupLevel.POD:
-                found[each.path] = shared
+                found[each.path] = pool
     for path in sorted(found, key=len, reverse=True):
         parent = path[:-1]
         if parent in found and cgroup_level(parent) in (CgroupLevel.QOS, CgroupLevel.POD):

@@ -32,11 +32,21 @@ class Driver:
             raise self.fails
 
 
-class Place:
+class LabelledDriver(Driver):
     def __init__(self):
+        super().__init__()
+        self.labels = []
+
+    def apply_node_labels(self, labels):
+        self.labels.append(dict(labels))
+        return ("label l: 'x' is not valid",) if labels.get("l") == "x" else ()
+
+
+class Place:
+    def __init__(self, driver=None):
         self.clock = LoopClock()
         self.user = User(ApiServer(clock=self.clock, random=seeded(1)))
-        self.driver = Driver()
+        self.driver = driver or Driver()
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=self.clock), clock=self.clock)
         self.events = NodeEventRecorder(client, node="n1", clock=self.clock)
         self.own = NodeReservationWatcher(client, [self.driver], node="n1", events=self.events, clock=self.clock)
@@ -91,3 +101,18 @@ async def test_a_node_that_is_not_there_is_not_waited_for_long():
     async with running(place.own, place.events), asyncio.timeout(6.0):
         await place.own.seen()
     assert place.driver.kept == []
+
+
+async def test_a_driver_follows_the_labels_and_a_wrong_value_is_told_once():
+    place = Place(LabelledDriver())
+    await place.user.create("nodes", {"metadata": {"name": "n1", "labels": {"l": "x"}}})
+    async with running(place.own, place.events):
+        await place.own.seen()
+        for number in range(5):
+            await place.user.patch("nodes", "n1", {"metadata": {"annotations": {"beat": str(number)}}})
+            await asyncio.sleep(300.0)
+        await place.user.patch("nodes", "n1", {"metadata": {"labels": {"l": "y"}}})
+        await asyncio.sleep(1.0)
+    (event,) = await place.user.list("events")
+    assert (event["reason"], event["note"]) == ("InvalidNodeLabel", "node n1: label l: 'x' is not valid")
+    assert (place.driver.labels[0], place.driver.labels[-1]) == ({"l": "x"}, {"l": "y"})

@@ -27,3 +27,11 @@ class NumaAllocateStrategy(StrEnum):
 
     MOST_ALLOCATED = "MostAllocated"  # the fullest first: leaves room for large requests
     LEAST_ALLOCATED = "LeastAllocated"  # the emptiest first: neighbours disturb less
+    DISTRIBUTE_EVENLY = "DistributeEvenly"  # Koordinator's third word, for the same order as LeastAllocated
+
+
+class CpuSharing(StrEnum):
+    """The containers that may run on the CPUs of a request, besides the containers of the claim."""
+
+    NONE = "None"
+    BEST_EFFORT = "BestEffort"  # containers of pods with the QoS class BestEffort, beside Koordinator's LSR pods

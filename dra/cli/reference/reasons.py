@@ -8,6 +8,7 @@ from dra.cli.reference import markdown
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import REASON_TEXTS, Code
 from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
+from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.messages.texts import Guidance
@@ -57,6 +58,8 @@ def page() -> str:
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",
         _guidance_table(IMPAIRMENTS.items()),
+        "Reason of an Event about a label of the Node. The plugin stays ready.\n",
+        _guidance_table(NODE_LABEL_GUIDANCE.items()),
         "## Why no CPUs are allocated\n",
         _guidance_table(CPU_FAILURE_GUIDANCE.items()),
     )

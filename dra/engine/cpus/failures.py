@@ -17,6 +17,7 @@ class CpuFailureReason(StrEnum):
     NOT_INTEGER = "the requested CPUs must be integer"
     NOT_WHOLE_CORES = "node(s) requested cpus not multiple cpus per core"
     SHORTAGE = "not enough cpus available to satisfy request"
+    POLICY_CONFLICT = "node(s) cpu bind policy conflicts with pod's required cpu bind policy"
     POLICY_UNSATISFIED = "insufficient CPUs to satisfy required cpu bind policy"
 
 
@@ -48,6 +49,12 @@ CPU_FAILURE_GUIDANCE: Final[Mapping[CpuFailureReason, Guidance]] = {
         "The node has too few CPUs left.",
         "Other claims have the CPUs, or the CPUs are reserved for the system.",
         "Wait for other claims, request fewer CPUs, or reserve fewer for the system: `--reserved-cpus`.",
+    ),
+    CpuFailureReason.POLICY_CONFLICT: Guidance(
+        "The node forces another bind policy than the one that the claim requires.",
+        "The Node's label `node.koordinator.sh/cpu-bind-policy` was changed after the claim was allocated, or the "
+        "claim does not select nodes by the attribute `bindPolicy`.",
+        "Delete the pod, so that it is scheduled again; select nodes by the attribute `bindPolicy` of the device.",
     ),
     CpuFailureReason.POLICY_UNSATISFIED: Guidance(
         "Enough CPUs are free, but they do not satisfy the required policy.",

@@ -8,14 +8,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from dra.api.parameters.cpu import CpuConfig
-from dra.api.parameters.cpu_policies import CpuExclusivePolicy
+from dra.api.parameters.cpu_policies import CpuExclusivePolicy, CpuSharing
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 from dra.engine.cpus.accumulator import satisfies_required_policy, take_cpus
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.cpus.node_policies import NO_NODE_POLICIES, NodeCpuPolicies, apply_node_bind_policy
 from dra.engine.devices.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
@@ -28,7 +31,8 @@ from kubeletplugin.contract import (
     PrepareRequest,
     base_request_name,
 )
-from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, device_cpus, is_grouped_device
+from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE, device_cpus, is_grouped_device
+from kubeletplugin.drivers.cpu.node_device import WHOLE_CORE_CAPACITY, HeldCpus
 
 
 class AllocatedCpus(Struct, frozen=True):
@@ -36,6 +40,7 @@ class AllocatedCpus(Struct, frozen=True):
 
     cpus: CpuSet
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
+    shared_with: CpuSharing = CpuSharing.NONE
 
 
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
@@ -48,9 +53,16 @@ def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[Prepared
 
 
 def allocate_cpus(
-    nobodys: CpuAssignments, request: PrepareRequest, others: Iterable[PreparedClaim]
+    nobodys: CpuAssignments,
+    request: PrepareRequest,
+    others: Iterable[PreparedClaim],
+    *,
+    policies: NodeCpuPolicies = NO_NODE_POLICIES,
 ) -> tuple[AllocatedCpus, ...]:
-    """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises PrepareError."""
+    """Return the CPUs of each result, in order; a result with adminAccess gets none. Raises PrepareError.
+
+    `policies` are those of the node; only results of the node's device are subject to them.
+    """
     held = tuple(others)
     division = divide_among_claims(nobodys, held)
     taken = [allocation for each in held for allocation in claim_allocations(each)]
@@ -60,7 +72,7 @@ def allocate_cpus(
         if result.admin_access:
             found.append(AllocatedCpus(cpus=NO_CPUS))
             continue
-        share = _allocate_result(division, request, result, taken=taken, others=held)
+        share = _allocate_result(division, request, result, taken=taken, others=held, policies=policies)
         now = division.assign(me, division.assignments.get(me, NO_CPUS) | share.cpus)
         if isinstance(now, str):
             raise (DevicesInUseError if share.cpus & division.assigned else PrepareError)(now)
@@ -78,8 +90,35 @@ def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> 
         if share.cpus:
             name = base_request_name(result.request)
             of_requests[name] = of_requests.get(name, NO_CPUS) | share.cpus
-            remembered.append({"cpus": str(share.cpus), "exclusivity": share.exclusivity.value})
+            remembered.append(_holding(result, share))
     return {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+
+
+def _holding(result: DeviceRequestAllocationResult, share: AllocatedCpus) -> dict[str, Any]:
+    """Return the record of the CPUs of one result; the keys of mode *node* are absent in other modes."""
+    record: dict[str, Any] = {"cpus": str(share.cpus), "exclusivity": share.exclusivity.value}
+    if share.shared_with is not CpuSharing.NONE:
+        record["sharedWith"] = share.shared_with.value
+    if result.device == NODE_DEVICE:
+        record[WHOLE_CORE_CAPACITY] = _consumed_whole_cores(result)
+    return record
+
+
+def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
+    """Return the CPUs that prepared claims hold, and what the claims consume of the node's device."""
+    records = [record for each in preparations for record in each.state.get("holdings", ())]
+    of_node = [record for record in records if WHOLE_CORE_CAPACITY in record]
+    return HeldCpus(
+        cpus=_union(parse(record["cpus"]) for record in records),
+        consumed=sum(len(parse(record["cpus"])) for record in of_node),
+        whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
+    )
+
+
+def best_effort_cpus(preparations: Iterable[PreparedClaim]) -> CpuSet:
+    """Return the CPUs of claims that share them with containers of the QoS class BestEffort."""
+    records = (record for each in preparations for record in each.state.get("holdings", ()))
+    return _union(parse(each["cpus"]) for each in records if each.get("sharedWith") == CpuSharing.BEST_EFFORT)
 
 
 def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
@@ -102,6 +141,7 @@ def _allocate_result(
     *,
     taken: list[CpuAllocation],
     others: Iterable[PreparedClaim],
+    policies: NodeCpuPolicies,
 ) -> AllocatedCpus:
     where = f"{request.claim}: device {result.device}"
     all_of = device_cpus(result.device, division.topology)
@@ -123,7 +163,12 @@ def _allocate_result(
     )
     if not is_grouped_device(result.device):
         _verify_scheduler_choice(snapshot, request, cpu_request, where=where)
-        return AllocatedCpus(cpus=all_of, exclusivity=cpu_request.exclusivity)
+        return AllocatedCpus(cpus=all_of, exclusivity=cpu_request.exclusivity, shared_with=config.shared_with)
+    if result.device == NODE_DEVICE:
+        settled = apply_node_bind_policy(cpu_request, policies.bind_policy)
+        if isinstance(settled, CpuAllocationFailure):
+            raise PrepareError(f"{where}: {settled}")
+        cpu_request = replace(settled, strategy=config.given_strategy or policies.strategy)
     chosen = take_cpus(snapshot, cpu_request)
     if isinstance(chosen, CpuAllocationFailure):
         alone = take_cpus(
@@ -135,7 +180,7 @@ def _allocate_result(
         raise DevicesInUseError(
             f"{where}: {chosen}; allocated: {holders}; the pod starts when pods of these claims on this node have ended"
         )
-    return AllocatedCpus(cpus=chosen, exclusivity=cpu_request.exclusivity)
+    return AllocatedCpus(cpus=chosen, exclusivity=cpu_request.exclusivity, shared_with=config.shared_with)
 
 
 def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
@@ -192,6 +237,13 @@ def _allocated_cpu_count(result: DeviceRequestAllocationResult, *, where: str) -
             f"{where}: {CpuAllocationFailure(reason=CpuFailureReason.NOT_INTEGER, detail=f'{amount} were allocated')}"
         )
     return int(number)
+
+
+def _consumed_whole_cores(result: DeviceRequestAllocationResult) -> int:
+    """Return what a result consumes of the capacity of entirely free cores."""
+    consumed = result.consumed_capacity or {}
+    names = (name for name in consumed if name.rpartition("/")[2] == WHOLE_CORE_CAPACITY)
+    return sum(int(quantities.parse(consumed[name])) for name in names)
 
 
 def _claim_holder(claim: ClaimIdentity) -> Holder:

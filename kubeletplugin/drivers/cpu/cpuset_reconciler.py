@@ -79,7 +79,8 @@ def reconcile(
         for name, requests in owners.items()
         if (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
-    wanted = plan_cpusets(tree, version=hierarchy.version, shared=shared, owned=owned)
+    best_effort = (demand.best_effort & machine) - apart - demand.kept
+    wanted = plan_cpusets(tree, version=hierarchy.version, shared=shared, owned=owned, best_effort=best_effort)
     new_owners = _NewOwnerCheck(store, owners, tree)
     written, refused = _apply_writes(hierarchy, tree, wanted, stop=new_owners)
     living = {each.path[-1] for each in tree if each.path}

@@ -60,6 +60,9 @@ class CpusetDemand(Struct, frozen=True):
     kept: CpuSet = NO_CPUS
     """CPUs that the Node reserves from all containers, except requests that had them before."""
 
+    best_effort: CpuSet = NO_CPUS
+    """CPUs of requests on which containers of the QoS class BestEffort may run, too."""
+
     @property
     def idle(self) -> bool:
         """Whether all containers may use all CPUs."""
@@ -188,6 +191,8 @@ class CpusetStore:
         self._put_mark()
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
         body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}
+        if demand.best_effort:
+            body["bestEffort"] = str(demand.best_effort)
         # Not synced: a power cut ends the containers, too.
         write_atomically(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
 
@@ -216,7 +221,12 @@ def _read_demand(path: Path) -> CpusetDemand | None:
     try:
         content = json.loads(path.read_bytes())
         requests = {name: parse(cpus) for name, cpus in content["requests"].items()}
-        return CpusetDemand(requests=requests, apart=parse(content["apart"]), kept=parse(content.get("kept", "")))
+        return CpusetDemand(
+            requests=requests,
+            apart=parse(content["apart"]),
+            kept=parse(content.get("kept", "")),
+            best_effort=parse(content.get("bestEffort", "")),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

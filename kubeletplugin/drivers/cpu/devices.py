@@ -7,6 +7,8 @@ published core by core, since the scheduler takes the first that fit: siblings s
 *Grouped*: a device for each NUMA node, from which claims take a number of CPUs (consumable capacity, enabled by default
 since 1.36). The driver chooses the CPUs; a claim can have as many CPUs as a NUMA node has.
 
+*Node*: one device for all CPUs of the node (`kubeletplugin.drivers.cpu.node_device`).
+
 CPUs reserved for the system are in no device, and so always in the shared pool. Attributes under ``dra.cpu/`` have the
 names of the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes'
 standard one, so that a ``matchAttribute`` aligns CPUs with other devices.
@@ -22,6 +24,9 @@ from dra.model.slices import Device
 CPU_CAPACITY: Final = "dra.cpu/cpu"
 _NUMA_NODE_ATTRIBUTES: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
 
+NODE_DEVICE: Final = "cpus"
+"""Name of the device of mode *node*."""
+
 _CPU_PREFIX: Final = "cpu-"
 _NUMA_PREFIX: Final = "numa-"
 
@@ -31,6 +36,7 @@ class CpuDeviceMode(StrEnum):
 
     INDIVIDUAL = "individual"
     GROUPED = "grouped"
+    NODE = "node"
 
 
 def default_reserved_cpus(topology: CpuTopology) -> CpuSet:
@@ -54,6 +60,8 @@ def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDe
 
 def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
     """Return the CPUs of a device, whether or not the device is published; empty if there is no such device."""
+    if device == NODE_DEVICE:
+        return topology.online
     number = device.removeprefix(_CPU_PREFIX).removeprefix(_NUMA_PREFIX)
     if not (number.isascii() and number.isdigit() and len(number) < 6):  # noqa: PLR2004 - far beyond any CPU
         return NO_CPUS
@@ -64,7 +72,7 @@ def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
 
 def is_grouped_device(device: str) -> bool:
     """Report whether a device is a group from which the driver chooses CPUs."""
-    return device.startswith(_NUMA_PREFIX)
+    return device == NODE_DEVICE or device.startswith(_NUMA_PREFIX)
 
 
 def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.node_policies import NO_NODE_POLICIES, parse_node_labels
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.reservations import node_reservation
 from dra.engine.reservations.node_reservation import ReservedCpus
@@ -32,6 +33,7 @@ from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
+from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +103,10 @@ class CpuDriver:
         self._store.install()
         self._system = kept
         self._kept = self._store.kept()
-        self._reservation_changed = asyncio.Event()
+        self._policies = NO_NODE_POLICIES
+        self._held = HeldCpus()
+        self._inputs_changed = asyncio.Event()
+        """Set when the Node's reservation or labels have changed, or what claims leave of the node's device."""
         self._known = NO_CPUS
         self._apply_topology(topology)
         self._enforcement = find_cgroups and CpusetEnforcer(
@@ -147,9 +152,25 @@ class CpuDriver:
             log.info("node %s: the annotation reserves CPUs %s, before: %s", self._node, cpus or "(none)", self._kept)
             self._kept = cpus
             self._apply_topology(self._topology)
-            self._reservation_changed.set()
+            self._inputs_changed.set()
             self._store.put_kept(cpus)
         return node_reservation.reserved_cpus(cpus, self._topology)
+
+    def apply_node_labels(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Follow the Node's labels with policies for CPUs; return a text about each label with an unknown value.
+
+        Only the device of mode *node* is subject to these labels. They are not stored: until the Node has been read
+        after a start, no claim can be read either.
+        """
+        if self._mode is not CpuDeviceMode.NODE:
+            return ()
+        policies, problems = parse_node_labels(labels)
+        if policies != self._policies:
+            log.info("node %s: labels set the CPU policies %s", self._node, policies)
+            self._policies = policies
+            self._apply_topology(self._topology)
+            self._inputs_changed.set()
+        return problems
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the pool of allocatable CPUs; empty while the kubelet's CPU manager allocates CPUs."""
@@ -166,27 +187,27 @@ class CpuDriver:
             flaw = f"other containers may run on it: {everybodys}" if everybodys else flaw
             return DeviceHealthState(pool=self._node, device=device, healthy=not flaw, message=flaw)
 
-        if self._mode is CpuDeviceMode.GROUPED:
+        if self._mode is not CpuDeviceMode.INDIVIDUAL:
             return tuple(of(device.name, "") for pool in self._pools for device in pool.devices)
         return tuple(of(f"cpu-{cpu}", "" if cpu in online else f"CPU {cpu} is offline") for cpu in self._known)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield when the online CPUs, the Node's reservation or the policy of the kubelet's CPU manager changed."""
+        """Yield when the online CPUs, the Node's reservation or labels, or the kubelet's CPU manager changed."""
         aside = self.disabled_reason
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reservation_changed.wait(), POLL_INTERVAL)
-            reservation_changed = self._reservation_changed.is_set()
-            self._reservation_changed.clear()
+                await asyncio.wait_for(self._inputs_changed.wait(), POLL_INTERVAL)
+            inputs_changed = self._inputs_changed.is_set()
+            self._inputs_changed.clear()
             before, aside = aside, self.disabled_reason
-            if await self._refresh_topology() or aside != before or reservation_changed:
+            if await self._refresh_topology() or aside != before or inputs_changed:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return the prepared claim with its CPUs; raises PrepareError."""
         if why := self.disabled_reason:
             raise PrepareError(f"{request.claim}: no CPUs are allocated on this node: {why}")
-        chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others)
+        chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others, policies=self._policies)
         state = cpu_allocator.prepared_state(request, chosen)
         hooked: set[str] = set()
         prepared = []
@@ -215,6 +236,7 @@ class CpuDriver:
         for fault in sorted(faults - self._faults):  # once, not at every reconciliation
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
+        self._publish_free_cpus(cpu_allocator.held_cpus(held))
         if self._enforcement is None:
             return
         requests = {
@@ -222,7 +244,14 @@ class CpuDriver:
             for each in held
             for request, cpus in cpu_allocator.request_cpusets(each).items()
         }
-        await self._enforcement.demand(CpusetDemand(requests=requests, apart=self._topology.isolated, kept=self._kept))
+        await self._enforcement.demand(
+            CpusetDemand(
+                requests=requests,
+                apart=self._topology.isolated,
+                kept=self._kept,
+                best_effort=cpu_allocator.best_effort_cpus(held),
+            )
+        )
 
     async def resume_enforcement(self) -> None:
         """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises PrepareError."""
@@ -237,9 +266,21 @@ class CpuDriver:
     def _apply_topology(self, topology: CpuTopology) -> None:
         self._topology = topology
         allocatable = self._initial_division.allocatable
-        published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
+        if self._mode is CpuDeviceMode.NODE:
+            published = build_node_device(topology, allocatable=allocatable, policies=self._policies, held=self._held)
+        else:
+            published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
         self._known |= allocatable
+
+    def _publish_free_cpus(self, held: HeldCpus) -> None:
+        """Publish what prepared claims leave of the node's device, if that has changed."""
+        if self._mode is not CpuDeviceMode.NODE or held == self._held:
+            return
+        self._held, before = held, self._pools
+        self._apply_topology(self._topology)
+        if self._pools != before:
+            self._inputs_changed.set()
 
     async def _refresh_topology(self) -> bool:
         mark = self._source.mark()

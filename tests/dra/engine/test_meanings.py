@@ -7,6 +7,7 @@ import pytest
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import Code
 from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE, CpuFailureReason
+from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE, NodeLabelReason
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import IMPAIRMENTS, Impairment
@@ -26,6 +27,7 @@ SETS = {
     MigrationReason: MIGRATION_REASON_GUIDANCE,
     Impairment: IMPAIRMENTS,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
+    NodeLabelReason: NODE_LABEL_GUIDANCE,
 }
 MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
 

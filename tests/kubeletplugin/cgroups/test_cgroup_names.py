@@ -1,6 +1,6 @@
 import pytest
 
-from kubeletplugin.cgroups.cgroup_names import CgroupLevel, cgroup_level, is_kubepods
+from kubeletplugin.cgroups.cgroup_names import CgroupLevel, cgroup_level, is_best_effort, is_kubepods
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,18 @@ def test_the_cgroup_of_all_pods(name):
 @pytest.mark.parametrize("name", ["kubepods-burstable.slice", "mykubepods", "system.slice", "kubelet.slice"])
 def test_what_is_not_the_cgroup_of_all_pods(name):
     assert not is_kubepods(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        pytest.param("besteffort", True, id="cgroupfs"),
+        pytest.param("besteffort/pod1/c", True, id="a-container-in-the-class"),
+        pytest.param("kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod1.slice", True, id="systemd"),
+        pytest.param("burstable/pod1/besteffort", False, id="a-name-that-a-container-chose"),
+        pytest.param("pod1", False, id="guaranteed"),
+        pytest.param("", False, id="all-pods"),
+    ],
+)
+def test_the_cgroups_of_best_effort_pods(path, expected):
+    assert is_best_effort(tuple(filter(None, path.split("/")))) is expected

@@ -40,6 +40,27 @@ def test_owners_have_theirs_others_the_pool_and_what_is_above_both():
     }
 
 
+def test_containers_of_the_class_best_effort_have_what_owners_share_with_them():
+    found = plan_cpusets(
+        tree(WIDE),
+        version=CgroupVersion.V1,
+        shared=parse("0-1,6-7"),
+        owned={"owner": parse("2-3"), "owner-of-two": parse("4")},
+        best_effort=parse("4"),
+    )
+    assert shown(found) == {
+        "burstable": "0-3,6-7",
+        "burstable/pod1": "0-3,6-7",
+        "burstable/pod1/owner": "2-3",
+        "burstable/pod1/sidecar": "0-1,6-7",
+        "besteffort": "0-1,4,6-7",
+        "besteffort/pod2": "0-1,4,6-7",
+        "besteffort/pod2/other": "0-1,4,6-7",
+        "pod3": "0-1,4,6-7",
+        "pod3/owner-of-two": "4",
+    }
+
+
 @pytest.mark.parametrize("owner", ["pod0", "burstable/pod1", "besteffort/pod2"])
 @pytest.mark.parametrize(
     ("born", "overlaps"),
@@ -136,15 +157,20 @@ def _within(above):
     return st.sets(st.sampled_from(sorted(above)) if above else st.nothing()).map(CpuSet)
 
 
-@given(cgroups=lawful_trees(), shared=cpus, owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus))
-def test_v1_accepts_every_single_write_and_ends_as_wanted(cgroups, shared, owned):
-    wanted = plan_cpusets(cgroups, version=CgroupVersion.V1, shared=shared, owned=owned)
+@given(
+    cgroups=lawful_trees(),
+    shared=cpus,
+    owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus),
+    lent=st.sets(st.integers(0, 7)).map(CpuSet),
+)
+def test_v1_accepts_every_single_write_and_ends_as_wanted(cgroups, shared, owned, lent):
+    wanted = plan_cpusets(cgroups, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=lent)
     kernel = V1Kernel(cgroups)
     for each in order_cpuset_writes(cgroups, wanted, version=CgroupVersion.V1):
         kernel.write(each.path, each.cpus)
     assert {at: held for at, held in kernel.cpus.items() if at} == wanted
     again = [Cgroup(path=at, cpus=held) for at, held in kernel.cpus.items()]
-    rest = plan_cpusets(again, version=CgroupVersion.V1, shared=shared, owned=owned)
+    rest = plan_cpusets(again, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=lent)
     assert list(order_cpuset_writes(again, rest, version=CgroupVersion.V1)) == []
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import list_names
 from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
+from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import Problem, ProblemCode
@@ -489,6 +490,7 @@ def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
         yield from meanings.items()
     yield from MIGRATION_REASON_GUIDANCE.items()
     yield from CPU_FAILURE_GUIDANCE.items()
+    yield from NODE_LABEL_GUIDANCE.items()
 
 
 def reason_names() -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from dra.api.parameters.cpu import CpuConfig
-from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, CpuSharing, NumaAllocateStrategy
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 
 
@@ -18,6 +18,14 @@ def test_nothing_said_means_whole_cores_if_possible_in_the_fullest_place():
     config = decode_parameters(cpu_config(), CpuConfig)
     assert (config.bind_policy, config.required_bind_policy) == (CpuBindPolicy.FULL_PCPUS, None)
     assert (config.exclusivity, config.strategy) == (CpuExclusivePolicy.NONE, NumaAllocateStrategy.MOST_ALLOCATED)
+    assert config.given_strategy is None
+    assert config.shared_with is CpuSharing.NONE
+
+
+def test_best_effort_containers_may_be_let_onto_the_cpus():
+    assert decode_parameters(cpu_config(sharedWith="BestEffort"), CpuConfig).shared_with is CpuSharing.BEST_EFFORT
+    with pytest.raises(MalformedParametersError, match=r"CpuConfig\.sharedWith: input should be 'None' or 'Best"):
+        decode_parameters(cpu_config(sharedWith="Burstable"), CpuConfig)
 
 
 def test_everything_can_be_said_in_koordinators_words():
@@ -28,7 +36,7 @@ def test_everything_can_be_said_in_koordinators_words():
         CpuConfig,
     )
     assert config.bind_policy is config.required_bind_policy is CpuBindPolicy.SPREAD_BY_PCPUS
-    assert (config.exclusivity, config.strategy) == (
+    assert (config.exclusivity, config.given_strategy) == (
         CpuExclusivePolicy.PCPU_LEVEL,
         NumaAllocateStrategy.LEAST_ALLOCATED,
     )

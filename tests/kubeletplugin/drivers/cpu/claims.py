@@ -26,6 +26,21 @@ def part(node, amount, *, share="share-1", request="cpus"):
     )
 
 
+def of_node(amount, *, whole_cores=None, share="share-1", request="cpus"):
+    """Return a number of CPUs of the node's device."""
+    consumed = {"dra.cpu/cpu": str(amount)}
+    if whole_cores is not None:
+        consumed["wholeCoreCPUs"] = str(whole_cores)
+    return DeviceRequestAllocationResult(
+        request=request,
+        driver="cpu.reserve.dra",
+        pool="n1",
+        device="cpus",
+        share_id=share,
+        consumed_capacity=consumed,
+    )
+
+
 def asks(name, *results, config=None):
     """Return what a claim asks for; config: of all requests, or request → config."""
     entries = []

@@ -1,0 +1,104 @@
+"""The CPU policies of a node: Koordinator's labels on the Node, and their effect on a request for CPUs.
+
+``node.koordinator.sh/cpu-bind-policy`` forces a bind policy on all requests of the node: ``FullPCPUsOnly`` whole cores,
+as the kubelet's option ``full-pcpus-only``, and ``SpreadByPCPUs`` one thread of each core. A request that requires the
+opposite is refused. ``node.koordinator.sh/numa-allocate-strategy`` decides between NUMA nodes and sockets that fit. A
+value that no component knows counts as no policy, and is reported: the label is a text that any administrator may
+mistype, and a node must not stop serving for that.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec.structs import replace
+
+from dra.api.parameters.cpu_policies import CpuBindPolicy, NumaAllocateStrategy
+from dra.engine.cpus.cpu_snapshot import CpuRequest
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.messages.texts import Guidance
+from dra.model.meta import Struct
+
+LABEL_CPU_BIND_POLICY: Final = "node.koordinator.sh/cpu-bind-policy"
+LABEL_NUMA_ALLOCATE_STRATEGY: Final = "node.koordinator.sh/numa-allocate-strategy"
+
+
+class NodeLabelReason(StrEnum):
+    """The reason of an Event about a label of a Node."""
+
+    INVALID_NODE_LABEL = "InvalidNodeLabel"
+
+
+NODE_LABEL_GUIDANCE: Final[Mapping[NodeLabelReason, Guidance]] = {
+    NodeLabelReason.INVALID_NODE_LABEL: Guidance(
+        "A label of the Node has a value that the CPU driver does not know; the default counts.",
+        "The label has a typing error; the message names the label and its values.",
+        "Correct the label: `kubectl label node NAME --overwrite KEY=VALUE`.",
+    ),
+}
+
+DEFAULT_NUMA_STRATEGY: Final = NumaAllocateStrategy.MOST_ALLOCATED
+
+
+class NodeCpuBindPolicy(StrEnum):
+    """The bind policy that a node forces on requests."""
+
+    NONE = "None"
+    FULL_PCPUS_ONLY = "FullPCPUsOnly"
+    SPREAD_BY_PCPUS = "SpreadByPCPUs"
+
+
+_FORCED: Final = {
+    NodeCpuBindPolicy.FULL_PCPUS_ONLY: CpuBindPolicy.FULL_PCPUS,
+    NodeCpuBindPolicy.SPREAD_BY_PCPUS: CpuBindPolicy.SPREAD_BY_PCPUS,
+}
+
+
+class NodeCpuPolicies(Struct, frozen=True):
+    """The policies for the choice of CPUs that the labels of a Node set."""
+
+    bind_policy: NodeCpuBindPolicy = NodeCpuBindPolicy.NONE
+    strategy: NumaAllocateStrategy = DEFAULT_NUMA_STRATEGY
+
+
+NO_NODE_POLICIES: Final = NodeCpuPolicies()
+
+
+def parse_node_labels(labels: Mapping[str, str] | None) -> tuple[NodeCpuPolicies, tuple[str, ...]]:
+    """Return the policies that a Node's labels set, and a text about each label with an unknown value."""
+    given = labels or {}
+    problems: list[str] = []
+    bind_policy, strategy = NodeCpuBindPolicy.NONE, DEFAULT_NUMA_STRATEGY
+    if value := given.get(LABEL_CPU_BIND_POLICY):
+        if value in list(NodeCpuBindPolicy):
+            bind_policy = NodeCpuBindPolicy(value)
+        else:
+            problems.append(_unknown_value(LABEL_CPU_BIND_POLICY, value, known=NodeCpuBindPolicy, used=bind_policy))
+    if value := given.get(LABEL_NUMA_ALLOCATE_STRATEGY):
+        if value in list(NumaAllocateStrategy):
+            strategy = NumaAllocateStrategy(value)
+        else:
+            problems.append(
+                _unknown_value(LABEL_NUMA_ALLOCATE_STRATEGY, value, known=NumaAllocateStrategy, used=strategy)
+            )
+    return NodeCpuPolicies(bind_policy=bind_policy, strategy=strategy), tuple(problems)
+
+
+def apply_node_bind_policy(request: CpuRequest, policy: NodeCpuBindPolicy) -> CpuRequest | CpuAllocationFailure:
+    """Return the request as the node's bind policy makes it, or the conflict with the policy that the request requires.
+
+    A preferred policy of the request gives way to the node's.
+    """
+    forced = _FORCED.get(policy)
+    if forced is None:
+        return request
+    if request.required and request.policy is not forced:
+        return CpuAllocationFailure(
+            reason=CpuFailureReason.POLICY_CONFLICT,
+            detail=f"the claim requires {request.policy}, the node has {LABEL_CPU_BIND_POLICY}: {policy}",
+        )
+    return replace(request, policy=forced, required=True)
+
+
+def _unknown_value(label: str, value: str, *, known: type[StrEnum], used: StrEnum) -> str:
+    return f"label {label}: {value!r} is not valid; use {', '.join(known)}; until then {used} counts"
