@@ -42,6 +42,9 @@ DRIVER_NAME: Final = "cpu.reserve.dra"
 SHELL: Final = "/bin/sh"
 """Shell that runs the hook, which then also works on a file system that is mounted noexec."""
 
+UNTHROTTLED: Final = "unthrottled"
+"""Argument with which the hook lifts the CPU quota of a container."""
+
 POLL_INTERVAL: Final = 5.0
 """Seconds between two checks of the inputs of the published devices: online CPUs, the kubelet's CPU manager."""
 
@@ -296,5 +299,7 @@ class CpuDriver:
         edits = ContainerEdits(env=(f"{variable}={cpus}",))
         if self._enforcement is None:
             return edits
-        arguments = ("sh", str(self._store.hook), uid, name, cpus)
+        arguments: tuple[str, ...] = ("sh", str(self._store.hook), uid, name, cpus)
+        if self._mode is CpuDeviceMode.NODE:  # as Koordinator does for pods with CPUs of their own
+            arguments += (UNTHROTTLED,)
         return replace(edits, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))

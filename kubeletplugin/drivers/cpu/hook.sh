@@ -1,7 +1,7 @@
 #!/bin/sh
 # Gives a container its CPUs before its first instruction: an OCI createRuntime hook.
 #
-#   sh hook.sh CLAIM_UID REQUEST CPUS <state-of-the-container.json
+#   sh hook.sh CLAIM_UID REQUEST CPUS [unthrottled] <state-of-the-container.json
 #
 # The runtime runs it on the host, once for each request of a CPU claim that the container refers to, when the cgroup is
 # there and the process waits in it. Nothing but a POSIX shell is needed, and mkdir, cat, sleep.
@@ -12,6 +12,9 @@
 #    before step 1; therefore the result is read back and everything is repeated until it holds.
 # 3. Write the CPUs of all requests that are recorded for this container: the last hook must not replace the others'.
 #
+# 4. With "unthrottled": lift the CPU quota of the container and of its pod. A limit of n CPUs on n own CPUs protects
+#    nobody, and the kernel would throttle the container all the same.
+#
 # When it fails, the container does not start, its pod shows the message, and the plugin logs it (failures/).
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -21,10 +24,13 @@ folder=${0%/*}
 claim=$1 request=$2 cpus=$3
 container=unknown
 
+tell() {
+    printf '%s\n' "$*" >&2
+    printf '%s\n' "$*" 2>/dev/null >"$folder/failures/$container"
+}
+
 fail() {
-    message="claim uid $claim: container $container does not get CPUs $cpus: $*"
-    printf '%s\n' "$message" >&2
-    printf '%s\n' "$message" 2>/dev/null >"$folder/failures/$container"
+    tell "claim uid $claim: container $container does not get CPUs $cpus: $*"
     exit 1
 }
 
@@ -79,7 +85,7 @@ put() {
         fi
         case $name in *kubepods*) below=yes ;; esac # the kubelet's own cgroup is never narrow
     done
-    printf '%s' "$mine" >"$at/$rest/cpuset.cpus" || return 1
+    printf '%s\n' "$mine" >"$at/$rest/cpuset.cpus" || return 1
     read -r own <"$at/$rest/cpuset.cpus" && read -r now <"$at/$rest/$effective" && [ "$own" = "$now" ]
 }
 
@@ -89,3 +95,27 @@ until put 2>/dev/null; do
     [ "$tries" -lt 100 ] || fail "the kernel refuses or reverts the write: see cpuset.cpus of $base$path and above"
     [ "$tries" -lt 5 ] || sleep 0.02 2>/dev/null || sleep 1
 done
+
+[ "$4" = unthrottled ] || exit 0
+file=
+while IFS=: read -r _ controllers at; do
+    case ,$controllers, in
+    *,cpu,*)
+        base=$root/$controllers file=cpu.cfs_quota_us none=-1
+        [ -d "$base" ] || base=$root/cpu
+        path=$at
+        break
+        ;;
+    ,,)
+        base=$root file=cpu.max none=max path=$at
+        [ -e "$base/cgroup.controllers" ] || base=$root/unified
+        ;;
+    esac
+done <"$proc/$pid/cgroup"
+# In v1 a child may have no quota below a parent with one, so the container goes first.
+for each in "$base$path" "$base${path%/*}"; do
+    [ -e "$each/$file" ] || continue # no quotas here: the controller is not in use
+    printf '%s' "$none" 2>/dev/null >"$each/$file" ||
+        tell "claim uid $claim: container $container runs with its CPU quota: $each/$file cannot be written"
+done
+exit 0

@@ -179,6 +179,20 @@ def test_claims_of_another_mode_keep_their_cpus_when_the_mode_changes(tmp_path):
     assert cpus(driver.prepare(asks("b", of_node(12)), [before])) == "2-7,10-15"
 
 
+@pytest.mark.parametrize(
+    ("mode", "result", "more"),
+    [
+        pytest.param(CpuDeviceMode.NODE, of_node(2), ("unthrottled",), id="node"),
+        pytest.param(CpuDeviceMode.GROUPED, part(0, "2"), (), id="grouped"),
+    ],
+)
+def test_only_containers_with_cpus_of_the_node_lose_their_quota(tmp_path, mode, result, more):
+    driver = CpuDriver(Source(SMALL), node="n1", folder=tmp_path / "driver", kubelet=tmp_path, mode=mode)
+    (found,) = driver.prepare(asks("a", result), []).devices
+    (hook,) = found.edits.hooks
+    assert hook.args[2:] == ("uid-a", "cpus", "2-3", *more)
+
+
 def test_the_labels_mean_nothing_in_other_modes(tmp_path):
     driver = CpuDriver(Source(SMALL), node="n1", folder=tmp_path / "driver", kubelet=tmp_path, find_cgroups=None)
     before = driver.pools()

@@ -84,11 +84,11 @@ class Pods:
         (cgroup / "cgroup.procs").write_text(str(process.pid))
         return process.pid
 
-    def hook(self, pid, claim, cpus, request="cpus"):
+    def hook(self, pid, claim, cpus, request="cpus", *, more=()):
         """Run the hook as a runtime does."""
         state = {"ociVersion": "1.0.2", "id": "x", "status": "creating", "pid": pid, "bundle": "/b b"}
         return subprocess.run(
-            ["/bin/sh", str(self.records.hook), claim, request, cpus],
+            ["/bin/sh", str(self.records.hook), claim, request, cpus, *more],
             input=json.dumps(state | {"annotations": {"pid": "1", 'x"pid": 1': "y"}}),
             env={},
             text=True,
@@ -175,6 +175,57 @@ async def test_owner_and_others_are_apart_from_the_first_instruction_to_the_rele
     await enforcement.demand(CpusetDemand(requests={}))
     for pid in (before, sidecar, later, guaranteed):
         await has(pid, pods.cpus)
+
+
+async def test_best_effort_runs_on_cpus_that_are_shared_with_it_and_others_do_not(pods, enforcement, last):
+    best_effort, other = pods.container("besteffort/pod1/be"), pods.container("burstable/pod2/other")
+    await enforcement.demand(CpusetDemand(requests={MINE: last}, best_effort=last))
+    assert (mask(best_effort), mask(other)) == (pods.cpus, pods.cpus - last)
+    mine = pods.container("pod3/mine")
+    assert pods.hook(mine, "uid-1", str(last)).returncode == 0
+    assert mask(mine) == last
+    assert mask(pods.container("besteffort/pod4/new")) == pods.cpus  # born so
+    assert mask(pods.container("burstable/pod5/new")) == pods.cpus - last
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))  # as the claim of an LSE pod
+    await has(best_effort, pods.cpus - last)
+    await enforcement.demand(CpusetDemand(requests={}))
+    for pid in (best_effort, other):
+        await has(pid, pods.cpus)
+
+
+async def test_the_hook_lifts_the_quotas_of_the_container_and_of_its_pod(pods, enforcement, last):
+    if pods.v2 or not (ROOT / "cpu/cpu.cfs_quota_us").exists():
+        pytest.skip("real cgroups: quotas are tried with cgroup v1")
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
+    mine = pods.container("pod1/mine")
+    quotas = ROOT / "cpu" / pods.pods.relative_to(mount(pods))
+    container = quotas / "pod1/mine"
+    container.mkdir(parents=True)
+    try:
+        for each in (container.parent, container):
+            (each / "cpu.cfs_quota_us").write_text("50000")
+        (container / "cgroup.procs").write_text(str(mine))
+        assert pods.hook(mine, "uid-1", str(last), more=("unthrottled",)).returncode == 0
+        assert [int((each / "cpu.cfs_quota_us").read_text()) for each in (container, container.parent)] == [-1, -1]
+        assert mask(mine) == last
+    finally:
+        pods.processes[-1].kill()
+        pods.processes[-1].wait(5)
+        for each in (container, container.parent, quotas, quotas.parent):
+            await gone(each)
+
+
+async def gone(cgroup):
+    """Remove a cgroup whose process has ended."""
+    deadline = time.monotonic() + 2
+    while True:
+        try:
+            cgroup.rmdir()
+        except OSError:
+            assert time.monotonic() < deadline, cgroup
+            await asyncio.sleep(0.01)
+        else:
+            return
 
 
 async def test_a_container_that_starts_again_has_its_cpus_again_without_the_plugin(pods, enforcement, last):
