@@ -20,6 +20,9 @@ OBJECT_PATTERN: Final = (
     rf"{_SPACE}\{{{_SPACE}(?:{FIELD_PATTERN}(?:{_SPACE},{_SPACE}{FIELD_PATTERN})*{_SPACE})?\}}{_SPACE}"
 )
 
+MAX_LENGTH: Final = 1024
+"""Maximum characters of an annotation; a longer one is expensive to evaluate in CEL."""
+
 _FIELD: Final = re.compile(FIELD_PATTERN)
 _OBJECT: Final = re.compile(OBJECT_PATTERN)
 
@@ -82,7 +85,7 @@ class MalformedWordsError(ValueError):
 
 def parse_words(kind: WordAnnotation, text: str) -> dict[str, str]:
     """Return the word of each field that has one. Raises MalformedWordsError."""
-    if _OBJECT.fullmatch(text) is None:
+    if len(text) > MAX_LENGTH or _OBJECT.fullmatch(text) is None:
         raise MalformedWordsError((("", kind.malformed_text),))
     parts = [each.split('"') for each in _FIELD.findall(text)]
     fields = [(key, rest[1] if len(rest) > 1 else "") for _, key, *rest in parts]

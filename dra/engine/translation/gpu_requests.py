@@ -46,11 +46,12 @@ ALLOWED_SETS: Final = (
 """Sets of resources that a container may ask for together, each in the order of `SUFFIXES`."""
 
 MAX_PERCENT: Final = WHOLE_CARD * MAX_CARDS
-MAX_MEMORY: Final = 2**60
+MAX_MEMORY: Final = 2**46
+"""Maximum bytes: 64Ti. From 100Ti on, apimachinery, and so CEL, takes quantities for fractions (``isInteger``)."""
 
 AMOUNT_TEXTS: Final = {
     **dict.fromkeys(PERCENTS, f"must be a whole number of percent, from 1 to {MAX_PERCENT}"),
-    MEMORY: "must be a whole number of bytes, from 1 to 1Ei",
+    MEMORY: "must be a whole number of bytes, from 1 to 64Ti",
     SHARED: f"must be a whole number of cards, from 1 to {MAX_CARDS}",
 }
 MAX_AMOUNTS: Final = {**dict.fromkeys(PERCENTS, MAX_PERCENT), MEMORY: MAX_MEMORY, SHARED: MAX_CARDS}

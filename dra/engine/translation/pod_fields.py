@@ -10,7 +10,9 @@ from dra.model.meta import Struct
 
 CONTAINER_FIELDS: Final = ("containers", "initContainers")
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of a kubelet's copy of a static pod."""
+
 _MAX_INTEGER: Final = 2**63
 
 
@@ -52,7 +54,7 @@ def annotations(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def is_mirror(pod: Mapping[str, Any]) -> bool:
     """Report whether a pod is a kubelet's copy of a static pod, which can have no claims."""
-    return _MIRROR in annotations(pod)
+    return MIRROR in annotations(pod)
 
 
 def containers(pod: Mapping[str, Any]) -> Iterator[ContainerFields]:

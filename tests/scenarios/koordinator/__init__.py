@@ -1,0 +1,1 @@
+"""Scenarios of requests in Koordinator's form."""

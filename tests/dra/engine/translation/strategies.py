@@ -53,12 +53,26 @@ def requests() -> st.SearchStrategy[Request]:
 
 GPU_AMOUNTS: Final = {
     "gpu": ("50", "100", "200", "101", "0"),
-    "gpu-core": ("50", "100", "200", "1k", "500m", "150"),
-    "gpu-memory": ("8Gi", "1", "64Gi", "1500m", "3Mi"),
+    "gpu-core": ("50", "100.0", "2e2", "1k", "0.5", "150", "9E"),
+    "gpu-memory": ("8Gi", "1", "64Gi", "1500m", "3Mi", "0.5Gi", "8e9", "1Ei", "70368744177665", "99999Gi", "1Pi"),
     "gpu-memory-ratio": ("50", "100", "200", "33", "101"),
     "gpu.shared": ("1", "2", "0", "33"),
 }
 """Amounts of each resource, valid and not."""
+
+VALID_GPU_REQUESTS: Final[tuple[dict[str, str], ...]] = (
+    {"gpu": "50"},
+    {"gpu": "400"},
+    {"gpu-memory": "8Gi"},
+    {"gpu-memory": "1", "gpu-core": "30"},
+    {"gpu-memory-ratio": "33"},
+    {"gpu-memory-ratio": "300", "gpu-core": "3e2"},
+    {"gpu-memory": "64Gi", "gpu-core": "200"},
+    {"gpu-memory": "1000001", "gpu.shared": "3"},
+    {"gpu-memory-ratio": "100", "gpu.shared": "2"},
+    {"gpu-memory": "64Ti", "gpu-core": "3200", "gpu.shared": "32"},
+    {"gpu-memory-ratio": "150", "gpu-core": "75", "gpu.shared": "3"},
+)
 
 OTHER_RESOURCES: Final = {
     "memory": ("1Gi", "500M"),
@@ -71,8 +85,7 @@ OTHER_RESOURCES: Final = {
 }
 
 RESOURCE_SPECS: Final = (
-    "{}",
-    '{"preferredCPUBindPolicy":"FullPCPUs"}',
+    *["{}", '{"preferredCPUBindPolicy":"FullPCPUs"}'] * 4,
     '{"preferredCPUBindPolicy" : "SpreadByPCPUs", "preferredCPUExclusivePolicy":"PCPULevel"}',
     '{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"NUMANodeLevel"}',
     ' {"requiredCPUBindPolicy":"Default", "preferredCPUBindPolicy":null}\n',
@@ -94,22 +107,24 @@ NUMA_SPECS: Final = ("{}", '{"numaTopologyPolicy":"SingleNUMANode"}', '{"numaTop
 def _containers(draw: st.DrawFn, *, name: str) -> dict[str, Any]:
     limits: dict[str, str] = {}
     if draw(st.sampled_from([True, True, True, False])):
-        limits["cpu"] = draw(st.sampled_from(["1", "2", "4", "2000m", "0", "1500m", "500m", "1k"]))
+        limits["cpu"] = draw(st.sampled_from(["1", "2", "4", "2000m", "12", "2.0", "4e0", "0", "1500m"]))
+    asked: dict[str, str] = draw(st.sampled_from([{}, {}, *VALID_GPU_REQUESTS]))
+    if draw(st.integers(0, 9)) == 0:
+        suffixes = draw(st.sampled_from(ALLOWED_SETS) | st.sets(st.sampled_from(sorted(GPU_AMOUNTS)), max_size=3))
+        asked = {suffix: draw(st.sampled_from(GPU_AMOUNTS[suffix])) for suffix in sorted(suffixes)}
     prefixes = st.sampled_from(["koordinator.sh/"] * 4 + ["kubernetes.io/"])
-    sets = [(), (), (), *ALLOWED_SETS, tuple(draw(st.sets(st.sampled_from(sorted(GPU_AMOUNTS)), max_size=3)))]
-    for suffix in draw(st.sampled_from(sets)):
-        limits[draw(prefixes) + suffix] = draw(st.sampled_from(GPU_AMOUNTS[suffix]))
-    if draw(st.sampled_from([True, False, False, False])):
+    limits |= {draw(prefixes) + suffix: amount for suffix, amount in asked.items()}
+    if draw(st.integers(0, 11)) == 0:
         other = draw(st.sampled_from(sorted(OTHER_RESOURCES)))
         limits[other] = draw(st.sampled_from(OTHER_RESOURCES[other]))
     resources: dict[str, Any] = {"limits": limits}
-    match draw(st.sampled_from(["none", "none", "equal", "equal", "equal", "dropped", "changed", "requests-alone"])):
+    match draw(st.sampled_from(["none"] * 6 + ["equal"] * 8 + ["changed", "requests-alone"])):
         case "equal":
             resources["requests"] = dict(limits)
-        case "changed" if limits:
-            resources["requests"] = limits | {draw(st.sampled_from(sorted(limits))): "1"}
-        case "dropped" if limits:
-            resources["requests"] = {draw(st.sampled_from(sorted(limits))): limits[min(limits)]}
+        case "changed" if names := sorted(
+            limits.keys() - {"nvidia.com/gpu"} - ({"cpu"} if limits.get("cpu") == "0" else set())
+        ):
+            resources["requests"] = limits | {draw(st.sampled_from(names)): "1"}  # no more than the limit
         case "requests-alone":
             resources = {"requests": limits}
     return {"name": name, "image": "registry.example/image", "resources": resources}
@@ -122,26 +137,26 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     for container in init:
         if draw(st.booleans()):
             container["restartPolicy"] = "Always"
-    qos = draw(st.sampled_from(["", "LSR", "LSR", "LSR", "LSE", "LS", "BE", "SYSTEM", "lsr"]))
+    qos = draw(st.sampled_from([""] * 4 + ["LSR"] * 4 + ["LSE"] * 2 + ["LS", "BE", "SYSTEM", "lsr"]))
     usual = 5500 if qos == "BE" else 9500
     labels = {"koordinator.sh/qosClass": qos} if qos else {}
-    if draw(st.sampled_from([True, False, False, False])):
+    if draw(st.integers(0, 7)) == 0:
         labels["koordinator.sh/priority-class"] = draw(
             st.sampled_from(["koord-prod", "koord-mid", "koord-batch", "koord-free", "other"])
         )
     annotations = {}
-    if draw(st.booleans()):
+    if draw(st.sampled_from([True, False, False])):
         annotations["scheduling.koordinator.sh/resource-spec"] = draw(st.sampled_from(RESOURCE_SPECS))
-    if draw(st.sampled_from([True, False, False, False])):
+    if draw(st.integers(0, 7)) == 0:
         annotations["scheduling.koordinator.sh/numa-topology-spec"] = draw(st.sampled_from(NUMA_SPECS))
-    if draw(st.sampled_from([True] + [False] * 7)):
+    if draw(st.integers(0, 7)) == 0:
         annotations["reserve.dra/cpus"] = draw(st.sampled_from(["own", "other"]))
     containers = [draw(_containers(name=f"c{index}")) for index in range(draw(st.sampled_from([1, 1, 2, 3])))]
     spec: dict[str, Any] = {"containers": containers}
-    spec["priority"] = draw(st.sampled_from([usual] * 6 + [0, 3999, 7000, 5999, 9000, 10000]))
+    spec["priority"] = draw(st.sampled_from([usual] * 24 + [0, 3999, 7000, 5999, 9000, 10000]))
     if init:
         spec["initContainers"] = init
-    if draw(st.sampled_from([True] + [False] * 7)):
+    if draw(st.integers(0, 7)) == 0:
         name = draw(st.sampled_from(["mine", "koord-cpus", "koord-gpu-0"]))
         spec["resourceClaims"] = [{"name": name, "resourceClaimName": "mine"}]
         containers[0]["resources"]["claims"] = [{"name": name}]

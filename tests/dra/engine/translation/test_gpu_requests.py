@@ -12,7 +12,7 @@ from tests.dra.engine.translation.examples import container, gpus, lsr, pod
 LIMITS = "spec.containers[0].resources.limits"
 UNSUPPORTED = "no driver of dra-reserve has such devices; remove the request"
 CARDS = "must be a whole number of cards, from 1 to 32"
-BYTES = "must be a whole number of bytes, from 1 to 1Ei"
+BYTES = "must be a whole number of bytes, from 1 to 64Ti"
 PERCENT = "must be a whole number of percent, from 1 to 3200"
 
 
@@ -119,7 +119,7 @@ def test_a_bound_pod_with_gpus_has_both_claims() -> None:
         pytest.param(gpus(ratio="0"), limit("gpu-memory-ratio"), PERCENT, id="nothing"),
         pytest.param(gpus(ratio="-50"), limit("gpu-memory-ratio"), PERCENT, id="negative"),
         pytest.param(gpus(ratio="3300"), limit("gpu-memory-ratio"), PERCENT, id="more-cards-than-a-claim-has"),
-        pytest.param(gpus(memory="2Ei"), limit("gpu-memory"), BYTES, id="too-many-bytes"),
+        pytest.param(gpus(memory="64.1Ti"), limit("gpu-memory"), BYTES, id="too-many-bytes"),
         pytest.param(gpus(memory="500m"), limit("gpu-memory"), BYTES, id="half-a-byte"),
         pytest.param(gpus(core="300", ratio="200"), limit("gpu-core"), CARDS_TEXT, id="more-core-than-the-cards-have"),
         pytest.param(

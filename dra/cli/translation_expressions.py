@@ -1,0 +1,386 @@
+"""CEL expressions of the admission policies that translate requests, made from constants of `dra.engine.translation`.
+
+The variables repeat `dra.engine.translation.translated_pods.translate` step by step. CEL of Kubernetes has no JSON
+parser, no local names and no merging of maps; so the annotations are read by the regular expressions that the engine
+has as well, and each step is a list of maps that hold the step before.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from dra.api.koordinator import resource_spec, well_known
+from dra.api.koordinator.resource_spec import FIELD_PATTERN, NUMA_TOPOLOGY_SPEC, OBJECT_PATTERN, RESOURCE_SPEC
+from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.api.reservations.model import GROUP
+from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields, template_names
+from dra.engine.translation.cpu_requests import CLAIM_NAME, annotation_path
+from dra.engine.translation.gpu_requests import (
+    CORE,
+    GPU,
+    GPU_NAMES,
+    MEMORY,
+    PERCENTS,
+    PREFIXES,
+    RATIO,
+    SHARED,
+    SUFFIXES,
+    UNSUPPORTED_NAMES,
+    VENDOR_NAMES,
+)
+from dra.engine.translation.requests import MAX_CPUS, WHOLE_CARD
+from dra.engine.translation.templates import MEBI
+from dra.model.koordinator_classes import (
+    LABEL_PRIORITY_CLASS,
+    LABEL_QOS_CLASS,
+    PRIORITY_CLASS_NAMES,
+    PRIORITY_RANGES,
+)
+
+REPORTS: Final = (well_known.ANNOTATION_RESOURCE_STATUS, well_known.ANNOTATION_DEVICE_ALLOCATED)
+"""Annotations that report what a pod has; nothing is enforced by them."""
+
+MAX_REFUSALS: Final = 8
+"""Maximum refusals in a message: the API server drops messages of more than 5 KiB."""
+
+IS_NO_MIRROR: Final = f"!('{pod_fields.MIRROR}' in object.metadata.?annotations.orValue({{}}))"
+
+
+def literal(value: str | int | Iterable[str] | Mapping[str, object]) -> str:
+    """Return a constant as CEL writes it."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{literal(key)}: {literal(each)}" for key, each in value.items()) + "}"  # type: ignore[arg-type]
+    return "[" + ", ".join(literal(each) for each in value) + "]"
+
+
+def filled(text: str, **expressions: str) -> str:
+    """Return the expression of a text with placeholders such as ``{qos}``."""
+    parts = [literal(text)]
+    for name, expression in expressions.items():
+        parts = [part.replace(f"{{{name}}}", f"' + {expression} + '") for part in parts]
+    return parts[0]
+
+
+def class_name(pod: str) -> str:
+    """Return the expression for the name of a pod's priority class."""
+    by_number = {found: name for name, found in PRIORITY_CLASS_NAMES.items()}
+    label = f"{pod}.metadata.?labels[?{literal(LABEL_PRIORITY_CLASS)}].orValue('')"
+    priority = f"{pod}.spec.?priority.orValue(0)"
+    ranges = "".join(
+        f"  : {priority} >= {low} && {priority} <= {high} ? {literal(by_number[found])}\n"
+        for low, high, found in PRIORITY_RANGES
+    )
+    return f"{label} in {literal(PRIORITY_CLASS_NAMES.keys())} ? {label}\n{ranges}  : {literal(classes.NO_CLASS)}"
+
+
+def refusal_variables() -> dict[str, str]:
+    """Return the variables up to ``refusals``, the list of all refusals of ``object``, each after its path."""
+    return {
+        "annotations": "object.metadata.?annotations.orValue({})",
+        "qos": f"object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('')",
+        "priorityClass": class_name("object"),
+        "containers": _containers(),
+        "classRefusals": _class_refusals(),
+        **_annotation_variables("resourceSpec", RESOURCE_SPEC),
+        **_annotation_variables("numaTopologySpec", NUMA_TOPOLOGY_SPEC),
+        **_cpu_variables(),
+        **_gpu_variables(),
+        "refusals": "variables.classRefusals + variables.resourceSpecRefusals + variables.numaTopologySpecRefusals\n"
+        "+ variables.cpuRefusals + variables.noCPURefusals + variables.gpuRefusals",
+    }
+
+
+def message() -> str:
+    """Return the expression for the message of a refused pod."""
+    refusals = "variables.refusals"
+    return f"({refusals}.size() > {MAX_REFUSALS} ? {refusals}.slice(0, {MAX_REFUSALS}) : {refusals}).join('; ')"
+
+
+def _containers() -> str:
+    """Return all containers with path, JSON pointer, and the fields that the other expressions read."""
+    lists = []
+    for field in pod_fields.CONTAINER_FIELDS:
+        listed = "object.spec.containers" if field == "containers" else f"object.spec.?{field}.orValue([])"
+        is_main = "true" if field == "containers" else "false"
+        sidecar = "false" if field == "containers" else "c.?restartPolicy.orValue('') == 'Always'"
+        lists.append(
+            f"{listed}.transformList(i, c, {{\n"
+            f"  'path': dyn('spec.{field}[' + string(i) + '].resources'),\n"
+            f"  'pointer': dyn('/spec/{field}/' + string(i) + '/resources'),\n"
+            f"  'claim': dyn({literal(gpu_requests.claim_name(field))} + string(i)),\n"
+            "  'name': dyn(c.name),\n"
+            f"  'isMain': dyn({is_main}),\n"
+            f"  'isSidecar': dyn({sidecar}),\n"
+            "  'hasClaims': dyn(c.?resources.?claims.hasValue()),\n"
+            "  'limits': dyn(c.?resources.?limits.orValue({})),\n"
+            "  'requests': dyn(c.?resources.?requests.orValue({}))\n"
+            "})"
+        )
+    return "\n+ ".join(lists)
+
+
+def _class_refusals() -> str:
+    allowed = literal(classes.ALLOWED_PRIORITY_CLASSES)
+    text = filled(
+        f"{classes.QOS_PATH}: {classes.COMBINATION_TEXT}",
+        qos="variables.qos",
+        allowed=f"{allowed}[variables.qos].join(', ')",
+        **{"class": "variables.priorityClass"},
+    )
+    return (
+        f"(variables.qos in {allowed} && !(variables.priorityClass in {allowed}[variables.qos])\n"
+        f"  ? [{text}] : [])\n"
+        f"+ (variables.qos == {literal(classes.BEST_EFFORT)} ? [] : variables.containers.map(c,\n"
+        f"  {literal(classes.BATCH_RESOURCES)}.filter(n, n in c.requests || n in c.limits)\n"
+        f"  .map(n, c.path + '.requests[' + n + ']: ' + {literal(classes.BATCH_TEXT)})).flatten())"
+    )
+
+
+def _annotation_variables(name: str, kind: resource_spec.WordAnnotation) -> dict[str, str]:
+    path, words = annotation_path(kind.name), literal(kind.words)
+    texts = literal({field: kind.word_text(field) for field in kind.words})
+    return {
+        name: f"variables.annotations[?{literal(kind.name)}].orValue('{{}}')",
+        f"{name}IsObject": f"variables.{name}.size() <= {resource_spec.MAX_LENGTH}\n"
+        f"&& variables.{name}.matches(r'^{OBJECT_PATTERN}$')",
+        f"{name}Fields": f"!variables.{name}IsObject ? [] : variables.{name}.findAll(r'{FIELD_PATTERN}')\n"
+        "  .map(f, f.split('\"')).map(p, [p[1], p.size() > 3 ? p[3] : ''])",
+        f"{name}Refusals": f"!variables.{name}IsObject\n"
+        f"  || variables.{name}Fields.exists(f, variables.{name}Fields.filter(g, g[0] == f[0]).size() > 1)\n"
+        f"  ? [{literal(f'{path}: {kind.malformed_text}')}]\n"
+        f"  : variables.{name}Fields.filter(f, !(f[0] in {words} && (f[1] == '' || f[1] in {words}[f[0]])))\n"
+        f"    .map(f, {literal(f'{path}.')} + f[0] + ': '\n"
+        f"      + (f[0] in {words} ? {texts}[f[0]] : {literal(kind.unknown_text)}))",
+    }
+
+
+def _cpu_variables() -> dict[str, str]:
+    qos = "variables.qos"
+    whole, limit = filled(cpu_requests.WHOLE_TEXT, qos=qos), filled(cpu_requests.LIMIT_TEXT, qos=qos)
+    declared = filled(f"{cpu_requests.NO_CPUS_PATH}: {cpu_requests.DECLARED_TEXT}", qos=qos)
+    return {
+        "isBound": f"variables.qos in {literal(classes.BOUND_CLASSES)}\n"
+        f"&& variables.annotations[?{literal(well_known.ANNOTATION_CPUS)}].orValue('')\n"
+        f"  != {literal(well_known.OWN_CPUS)}",
+        "cpuRequests": "!variables.isBound ? [] : variables.containers.map(c, {\n"
+        "  'path': dyn(c.path), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar),\n"
+        "  'request': dyn(quantity(string(c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))))),\n"
+        "  'limit': dyn(quantity(string(c.limits[?'cpu'].orValue('0'))))\n"
+        "})",
+        "cpuRefusals": "variables.cpuRequests.map(c,\n"
+        f"  !c.request.isInteger() || c.request.asInteger() < 0 || c.request.asInteger() > {MAX_CPUS}\n"
+        f"  ? [c.path + '.requests.cpu: ' + {whole}]\n"
+        f"  : c.limit.compareTo(c.request) != 0 ? [c.path + '.limits.cpu: ' + {limit}]\n"
+        "  : []).flatten()",
+        "cpuAmounts": "variables.cpuRefusals.size() > 0 ? [] : variables.cpuRequests.map(c,\n"
+        "  {'cpus': dyn(c.request.asInteger()), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar)})",
+        "sidecarCPUs": "variables.cpuAmounts.filter(c, c.isSidecar).map(c, int(c.cpus)).sum()",
+        "cpus": "([variables.sidecarCPUs + variables.cpuAmounts.filter(c, c.isMain).map(c, int(c.cpus)).sum()]\n"
+        "+ variables.cpuAmounts.transformList(i, c, !c.isMain && !c.isSidecar, int(c.cpus)\n"
+        "  + variables.cpuAmounts.transformList(j, d, j < i && d.isSidecar, int(d.cpus)).sum())).max()",
+        "noCPURefusals": "!variables.isBound || variables.cpuRefusals.size() > 0\n"
+        f"|| (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS}) ? [] : [{declared}]",
+    }
+
+
+def _gpu_variables() -> dict[str, str]:
+    by_set = literal(",".join(each) for each in gpu_requests.ALLOWED_SETS)
+    suffixes = literal(SUFFIXES)
+    deprecated = literal(gpu_requests.DEPRECATED_PREFIX)
+    amount = "quantity(string(a.c.limits[n]))"
+    unequal = (
+        "a.names.filter(n, !(n in a.c.limits) || (n in a.c.requests\n"
+        f"      && quantity(string(a.c.requests[n])).compareTo({amount}) != 0))"
+    )
+    twice = f"{suffixes}.filter(s, {literal(gpu_requests.PREFIX)} + s in a.names && {deprecated} + s in a.names)"
+    asked = f"{suffixes}.filter(s, {literal(PREFIXES)}.exists(p, p + s in a.names)).join(',')"
+    vendors = f"{literal(VENDOR_NAMES)}.exists(n, n in a.c.limits || n in a.c.requests)"
+    not_whole = (
+        f"{suffixes}.map(s, {literal(PREFIXES)}.map(p, p + s).filter(n, n in a.names)).flatten()\n"
+        f"      .filter(n, !{amount}.isInteger() || {amount}.asInteger() < 1\n"
+        f"        || {amount}.asInteger() > {literal(gpu_requests.MAX_AMOUNTS)}[n.split('/')[1]])"
+    )
+    percents = literal(PERCENTS)
+    bad_unit = (
+        f"{percents}.filter(s, s in a.amounts && a.amounts[s] > {WHOLE_CARD} && a.amounts[s] % {WHOLE_CARD} != 0)"
+    )
+    bad_cards = (
+        f"{percents}.filter(s, s in a.amounts\n"
+        f"      && (a.amounts[s] % a.cards != 0 || a.amounts[s] > {WHOLE_CARD} * a.cards))"
+    )
+    return {
+        "gpuRequests": "variables.containers.map(c, {'c': dyn(c),\n"
+        f"  'unsupported': dyn({literal(UNSUPPORTED_NAMES)}.filter(n, n in c.limits || n in c.requests)),\n"
+        f"  'names': dyn({literal(GPU_NAMES)}.filter(n, n in c.limits || n in c.requests))\n"
+        "}).filter(a, a.names.size() > 0 || a.unsupported.size() > 0)",
+        "gpuSets": "variables.gpuRequests.map(a, {'c': dyn(a.c), 'names': dyn(a.names), 'refusal': dyn(\n"
+        "  a.unsupported.size() > 0\n"
+        "  ? a.c.path + (a.unsupported[0] in a.c.limits ? '.limits[' : '.requests[') + a.unsupported[0]\n"
+        f"    + {literal(']: ' + gpu_requests.UNSUPPORTED_TEXT)}\n"
+        f"  : {unequal}.size() > 0\n"
+        f"  ? a.c.path + '.requests[' + {unequal}[0]\n"
+        f"    + {literal(']: ' + gpu_requests.UNEQUAL_TEXT)}\n"
+        f"  : {twice}.size() > 0\n"
+        f"  ? a.c.path + {literal('.limits[' + gpu_requests.DEPRECATED_PREFIX)} + {twice}[0]\n"
+        f"    + {literal(']: ' + gpu_requests.TWICE_TEXT)}\n"
+        f"  : !({asked} in {by_set}) || {vendors}\n"
+        f"  ? a.c.path + {literal('.limits: ' + gpu_requests.SET_TEXT)}\n"
+        f"  : {not_whole}.size() > 0\n"
+        f"  ? {not_whole}.map(n, a.c.path + '.limits[' + n + ']: '\n"
+        f"      + {literal(gpu_requests.AMOUNT_TEXTS)}[n.split('/')[1]])[0]\n"
+        "  : '')})",
+        "gpuAmounts": "variables.gpuSets.filter(a, a.refusal == '').map(a, {'c': dyn(a.c), 'names': dyn(a.names),\n"
+        "  'suffixes': dyn(a.names.transformMapEntry(i, n, {n.split('/')[1]: n})),\n"
+        f"  'amounts': dyn(a.names.transformMapEntry(i, n, {{n.split('/')[1]: {amount}.asInteger()}}))}})",
+        "gpuCards": "variables.gpuAmounts.map(a, {'c': dyn(a.c), 'names': dyn(a.names), 'suffixes': dyn(a.suffixes),\n"
+        "  'amounts': dyn(a.amounts),\n"
+        f"  'cards': dyn({literal(SHARED)} in a.amounts ? a.amounts[{literal(SHARED)}]\n"
+        + "".join(
+            f"    : {literal(s)} in a.amounts && a.amounts[{literal(s)}] > {WHOLE_CARD} "
+            f"? a.amounts[{literal(s)}] / {WHOLE_CARD}\n"
+            for s in (GPU, RATIO, CORE)
+        )
+        + "    : 1)})",
+        "gpuUnits": "variables.gpuCards.map(a, {'path': dyn(a.c.path), 'refusal': dyn(\n"
+        f"  !({literal(SHARED)} in a.amounts) && {bad_unit}.size() > 0\n"
+        f"  ? a.c.path + '.limits[' + a.suffixes[{bad_unit}[0]]\n"
+        f"    + {literal(']: ' + gpu_requests.UNIT_TEXT)}\n"
+        f"  : {bad_cards}.size() > 0\n"
+        f"  ? a.c.path + '.limits[' + a.suffixes[{bad_cards}[0]]\n"
+        f"    + {literal(']: ' + gpu_requests.CARDS_TEXT)}\n"
+        "  : object.spec.?resourceClaims.orValue([]).exists(r, r.name == a.c.claim)\n"
+        f"  ? 'spec.resourceClaims[' + a.c.claim + {literal(']: ' + gpu_requests.NAME_TEXT)}\n"
+        "  : '')})",
+        "gpuRefusals": "variables.gpuSets.map(a, a.refusal != '' ? [string(a.refusal)]\n"
+        "  : variables.gpuUnits.filter(u, u.path == a.c.path && u.refusal != '').map(u, string(u.refusal))).flatten()",
+    }
+
+
+def entry_variables() -> dict[str, str]:
+    """Return the variables after ``refusals`` from which the mutation is made."""
+    required = (
+        f"variables.resourceSpecFields.filter(f, f[0] == {literal(resource_spec.REQUIRED_BIND_POLICY)} && f[1] != '')"
+    )
+    default, full = (template_names.POLICY_WORDS[each] for each in (None, CpuBindPolicy.FULL_PCPUS))
+    policies = {policy.value: word for policy, word in template_names.POLICY_WORDS.items() if policy is not None}
+    exclusivities = {policy.value: word for policy, word in template_names.EXCLUSIVITY_WORDS.items()}
+    letters = "".join(
+        f"\n  + ({literal(suffix)} in a.amounts ? '-{letter}' + string(a.amounts[{literal(suffix)}])"
+        f" : {literal(GPU)} in a.amounts ? '-{letter}' + string(a.amounts[{literal(GPU)}]) : '')"
+        for letter, suffix in (("c", CORE), ("r", RATIO))
+    )
+    memory = f"a.amounts[{literal(MEMORY)}]"
+    return {
+        "required": f"{required}.map(f, f[1]).join('')",
+        "preferred": _word(resource_spec.PREFERRED_BIND_POLICY, otherwise=resource_spec.DEFAULT),
+        "exclusive": _word(resource_spec.EXCLUSIVE_POLICY, otherwise=CpuExclusivePolicy.NONE.value),
+        "policy": "variables.required != '' ? variables.required : variables.preferred",
+        "cpuTemplates": "!variables.isBound || variables.refusals.size() > 0\n"
+        f"|| variables.policy == {literal(resource_spec.CONSTRAINED_BURST)}\n"
+        f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(CLAIM_NAME)}) ? []\n"
+        f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus) + '-'\n"
+        f"  + (variables.policy == {literal(resource_spec.DEFAULT)}\n"
+        f"    ? (variables.required != '' ? {literal(full)} : {literal(default)})\n"
+        f"    : {literal(policies)}[variables.policy])\n"
+        f"  + (variables.required != '' ? {literal(template_names.REQUIRED)} : '')\n"
+        f"  + {literal(exclusivities)}[variables.exclusive] + '-' + variables.qos.lowerAscii()]",
+        "gpuTemplates": "variables.refusals.size() > 0 ? [] : variables.gpuCards.map(a, {'c': dyn(a.c),\n"
+        "  'names': dyn(a.names),\n"
+        f"  'template': dyn({literal(template_names.GPU_PREFIX)}{letters}\n"
+        f"  + ({literal(MEMORY)} in a.amounts\n"
+        f"    ? '-m' + string(({memory} + a.cards * {MEBI} - 1) / (a.cards * {MEBI}) * a.cards) : '')\n"
+        "  + '-s' + string(a.cards))})",
+    }
+
+
+def mutation() -> str:
+    """Return the JSON patch: claims of the pod, references of containers, GPU resources into the annotation.
+
+    A list of objects as the value of an operation panics the API server (Kubernetes 1.36), so each list is added empty
+    and filled by single operations.
+    """
+    annotation = well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC
+    amounts = "a.names.map(n, '\"' + n + '\":\"' + string(a.c.limits[n]) + '\"').join(',')"
+    add = "JSONPatch{op: 'add', path: "
+    empty_list = f"(c.hasClaims ? [] : [{add}c.pointer + '/claims', value: []}}])"
+    claim = "Object.spec.containers.resources.claims{name: "
+    return (
+        "(variables.cpuTemplates.size() + variables.gpuTemplates.size() == 0 || has(object.spec.resourceClaims) ? []\n"
+        f"  : [{add}'/spec/resourceClaims', value: []}}])\n"
+        f"+ variables.cpuTemplates.map(t, {add}'/spec/resourceClaims/-', value: Object.spec.resourceClaims{{\n"
+        f"    name: {literal(CLAIM_NAME)}, resourceClaimTemplateName: t}}}})\n"
+        f"+ variables.gpuTemplates.map(a, {add}'/spec/resourceClaims/-', value: Object.spec.resourceClaims{{\n"
+        "    name: string(a.c.claim), resourceClaimTemplateName: string(a.template)}})\n"
+        "+ variables.containers.map(c, [c].filter(c, variables.cpuTemplates.size() > 0\n"
+        "    || variables.gpuTemplates.exists(a, a.c.path == c.path))\n"
+        f"  .map(c, {empty_list}\n"
+        f"    + variables.cpuTemplates.map(t, {add}c.pointer + '/claims/-',\n"
+        f"      value: {claim}{literal(CLAIM_NAME)}}}}})\n"
+        f"    + variables.gpuTemplates.filter(a, a.c.path == c.path).map(a, {add}c.pointer + '/claims/-',\n"
+        f"      value: {claim}string(a.c.claim)}}}})).flatten()).flatten()\n"
+        "+ variables.gpuTemplates.map(a, ['limits', 'requests'].map(f, a.names\n"
+        "    .filter(n, n in (f == 'limits' ? a.c.limits : a.c.requests))\n"
+        "    .map(n, JSONPatch{op: 'remove', path: a.c.pointer + '/' + f + '/' + jsonpatch.escapeKey(n)}))\n"
+        "  .flatten()).flatten()\n"
+        "+ (variables.gpuTemplates.size() == 0 || has(object.metadata.annotations) ? []\n"
+        f"  : [{add}'/metadata/annotations', value: {{}}}}])\n"
+        "+ (variables.gpuTemplates.size() == 0 ? []\n"
+        f"  : [{add}'/metadata/annotations/' + jsonpatch.escapeKey({literal(annotation)}),\n"
+        "    value: '{\"containers\":{' + variables.gpuTemplates.map(a, '\"' + a.c.name + '\":{\"requests\":{'\n"
+        f"      + {amounts} + '}},\"limits\":{{' + {amounts} + '}}}}').join(',') + '}}}}'}}])"
+    )
+
+
+def asks() -> str:
+    """Return the condition on pods that the mutation may change; false for the pods that it has changed."""
+    containers = "(object.spec.containers + object.spec.?initContainers.orValue([]))"
+    names = literal(GPU_NAMES)
+    return (
+        f"(object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('') in {literal(classes.BOUND_CLASSES)}\n"
+        f"  && !object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(CLAIM_NAME)}))\n"
+        f"|| {containers}.exists(c, {names}.exists(n,\n"
+        "  n in c.?resources.?limits.orValue({}) || n in c.?resources.?requests.orValue({})))"
+    )
+
+
+def change_variables() -> dict[str, str]:
+    """Return the variables up to ``refusals``, the refusals of an update from ``oldObject`` to ``object``."""
+    labels = "".join(
+        f"(object.metadata.?labels[?{literal(name)}] != oldObject.metadata.?labels[?{literal(name)}]\n"
+        f"  ? [{literal(f'metadata.labels[{name}]: {classes.IMMUTABLE_TEXT}')}] : [])\n+ "
+        for name in classes.IMMUTABLE_LABELS
+    )
+    return {
+        "priorityClass": class_name("object"),
+        "oldPriorityClass": class_name("oldObject"),
+        "refusals": f"{labels}(variables.priorityClass != variables.oldPriorityClass\n"
+        f"  ? [{literal(f'{classes.PRIORITY_CLASS_PATH}: {classes.IMMUTABLE_TEXT}')}] : [])",
+    }
+
+
+def _word(field: str, *, otherwise: str) -> str:
+    given = f"variables.resourceSpecFields.filter(f, f[0] == {literal(field)} && f[1] != '')"
+    return f"{given}.size() > 0 ? {given}[0][1] : {literal(otherwise)}"
+
+
+def changes_a_report() -> str:
+    """Return the condition on requests that write or remove an annotation of `REPORTS`."""
+    conditions = []
+    for name in REPORTS:
+        after = f"object.metadata.?annotations[?{literal(name)}].orValue('')"
+        before = f"oldObject.metadata.?annotations[?{literal(name)}].orValue('')"
+        conditions.append(f"{after} != (oldObject == null ? '' : {before})")
+    return "\n|| ".join(conditions)
+
+
+def report_message(verb: str) -> str:
+    """Return the expression for the message that refuses an annotation of `REPORTS`."""
+    paths = " and ".join(annotation_path(name) for name in REPORTS)
+    verdict = f" may not write them. If that is one, grant it the verb {verb} on reservations.{GROUP}"
+    return (
+        f"{literal(f'{paths}: reports of schedulers and controllers; ')}\n"
+        f"+ request.userInfo.username + {literal(verdict)}"
+    )

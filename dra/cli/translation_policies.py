@@ -1,0 +1,176 @@
+"""Writes deploy/koordinator/policies.yaml from `dra.engine.translation`: ``python -m dra.cli.translation_policies``.
+
+A test compares the file with the engine, so that neither can be changed alone; a scenario compares what both make of
+thousands of pods.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from dra.api.koordinator import well_known
+from dra.api.reservations.model import GROUP
+from dra.cli import translation_expressions as expressions
+
+POLICIES_FILE: Final = Path(__file__).parents[2] / "deploy" / "koordinator" / "policies.yaml"
+
+REQUESTS: Final = "koordinator-requests.reserve.dra"
+CLASSES: Final = "koordinator-classes.reserve.dra"
+REPORTS: Final = "koordinator-reports.reserve.dra"
+
+REPORT_VERB: Final = "report"
+
+_HEADER: Final = f"""\
+# Made by `python -m dra.cli.translation_policies` from dra/engine/translation; change the engine, not this file.
+#
+# Translates requests for CPUs and GPUs in Koordinator's form into resource claims, at the creation of a pod, and
+# refuses requests that cannot be translated. Needs Kubernetes 1.36 (MutatingAdmissionPolicy v1). Applies to the pods of
+# namespaces with the label {well_known.LABEL_ENABLED}={well_known.ENABLED}, no others.
+#
+# | policy | what |
+# |---|---|
+# | {REQUESTS} (mutating) | adds the claims, and takes koordinator.sh/gpu* off the containers |
+# | {REQUESTS} (validating) | refuses requests that have no translation, with the path of the field |
+# | {CLASSES} | the QoS class and the priority class of a pod do not change |
+# | {REPORTS} | resource-status and device-allocated are written by accounts that may `report` reservations |
+#
+# failurePolicy is Fail: an untranslated pod would run without the CPUs or GPUs that it asks for. The API server
+# evaluates the policies itself, without a webhook that could be down.
+"""
+
+
+class _Dumper(yaml.SafeDumper):
+    """A dumper that writes expressions as blocks, and nothing as an alias."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+        return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _block)
+
+
+def policies() -> str:
+    """Return the content of the file."""
+    text = yaml.dump_all(_documents(), Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)
+    return f"{_HEADER}{text}"
+
+
+def _documents() -> list[dict[str, Any]]:
+    refusals = expressions.refusal_variables()
+    validation = {
+        "expression": "variables.refusals.size() == 0",
+        "reason": "Invalid",
+        "message": "a request in Koordinator's form has no translation",
+        "messageExpression": expressions.message(),
+    }
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": REQUESTS},
+            "spec": {
+                "failurePolicy": "Fail",
+                "reinvocationPolicy": "IfNeeded",
+                "matchConstraints": _pods("CREATE"),
+                # A policy sees its own result again: the second condition is false then.
+                "matchConditions": [
+                    _condition("no-mirror", expressions.IS_NO_MIRROR),
+                    _condition("asks", expressions.asks()),
+                ],
+                "variables": _variables(refusals | expressions.entry_variables()),
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.mutation()}}],
+            },
+        },
+        _binding("MutatingAdmissionPolicyBinding", REQUESTS),
+        *_validating(
+            REQUESTS,
+            operations=["CREATE"],
+            conditions=[_condition("no-mirror", expressions.IS_NO_MIRROR)],
+            variables=refusals,
+            validation=validation,
+        ),
+        *_validating(
+            CLASSES,
+            operations=["UPDATE"],
+            conditions=[],
+            variables=expressions.change_variables(),
+            validation={**validation, "message": "the classes of a pod are immutable"},
+        ),
+        *_validating(
+            REPORTS,
+            operations=["CREATE", "UPDATE"],
+            conditions=[_condition("changes-a-report", expressions.changes_a_report())],
+            variables={},
+            validation={
+                "expression": f"authorizer.group('{GROUP}').resource('reservations').check('{REPORT_VERB}').allowed()",
+                "reason": "Forbidden",
+                "messageExpression": expressions.report_message(REPORT_VERB),
+            },
+        ),
+    ]
+
+
+def _validating(
+    name: str,
+    *,
+    operations: list[str],
+    conditions: list[dict[str, str]],
+    variables: dict[str, str],
+    validation: dict[str, str],
+) -> list[dict[str, Any]]:
+    """Return a validating policy and its binding."""
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": _pods(*operations),
+        "matchConditions": conditions,
+        "variables": _variables(variables),
+        "validations": [validation],
+    }
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {field: value for field, value in spec.items() if value},
+        },
+        _binding("ValidatingAdmissionPolicyBinding", name, validationActions=["Deny"]),
+    ]
+
+
+def _pods(*operations: str) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": ["pods"]}
+    return {"resourceRules": [rule]}
+
+
+def _condition(name: str, expression: str) -> dict[str, str]:
+    return {"name": name, "expression": expression}
+
+
+def _variables(expressions_by_name: dict[str, str]) -> list[dict[str, str]]:
+    return [_condition(name, expression) for name, expression in expressions_by_name.items()]
+
+
+def _binding(kind: str, name: str, **more: list[str]) -> dict[str, Any]:
+    namespaces = {"matchLabels": {well_known.LABEL_ENABLED: well_known.ENABLED}}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"policyName": name, **more, "matchResources": {"namespaceSelector": namespaces}},
+    }
+
+
+def main() -> None:
+    """Write the policies into deploy/koordinator/."""
+    POLICIES_FILE.parent.mkdir(exist_ok=True)
+    POLICIES_FILE.write_text(policies(), encoding="utf-8")
+    print(POLICIES_FILE)
+
+
+if __name__ == "__main__":
+    main()
