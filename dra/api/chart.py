@@ -231,10 +231,11 @@ class Descheduler(ChartSection):
 
 
 class Koordinator(ChartSection):
-    """Koordinator's form of requests, in namespaces labelled ``reserve.dra/koordinator: enabled``."""
+    """Requests for CPUs and GPUs in Koordinator's form, in namespaces labelled reserve.dra/koordinator=enabled."""
 
     enabled: bool = False
-    """Report devices and CPUs of pods in Koordinator's annotations, which others may then not write."""
+    """Install the policies that translate such requests into claims, and report devices and CPUs of pods in
+    Koordinator's annotations, which others may then not write; needs Kubernetes 1.36."""
 
 
 class WorkloadResource(ChartSection):

@@ -256,7 +256,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
-        pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"], id="gate"),
+        pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
     ],
