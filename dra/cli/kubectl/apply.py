@@ -10,6 +10,7 @@ import msgspec
 
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.koordinator_requests import RequestTranslator
 from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
 from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
@@ -50,6 +51,9 @@ _OPERATION_TEXTS: Final = {
     DryRunStrategy.CLIENT: "serverside-applied (dry run)",
     DryRunStrategy.SERVER: "serverside-applied (server dry run)",
 }
+
+
+_TRANSLATES: Final = "the API server translates them from Kubernetes 1.36 on"
 
 
 class _Properties(Struct, frozen=True):
@@ -126,8 +130,10 @@ def apply(  # noqa: PLR0913 - one for each option
     """Apply manifests that use spec.reservedFor (KEP-5194) to any API server.
 
     If the server does not know the field, the claim gets the corresponding annotations of dra-reserve. All other
-    objects are applied as with kubectl apply --server-side. Exit code: 0 all objects were applied, 1 some were not, 2
-    none could be.
+    objects are applied as with kubectl apply --server-side. Before Kubernetes 1.36, requests for CPUs and GPUs in
+    Koordinator's form become claims, in namespaces labelled reserve.dra/koordinator=enabled.
+
+    Exit code: 0 all objects were applied, 1 some were not, 2 none could be.
     """
     try:
         manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(filenames))]
@@ -166,6 +172,7 @@ async def _apply_all(
 ) -> tuple[list[tuple[Resource, Json]], list[str]]:
     """Apply each manifest; return the applied objects, and the errors of all others."""
     known: dict[tuple[str, str], Resource] = {}
+    translator = RequestTranslator(connection)
     native: bool | None = None
     applied: list[tuple[Resource, Json]] = []
     failures: list[str] = []
@@ -180,6 +187,10 @@ async def _apply_all(
                 print_to_stderr(
                     f"{where}: spec.reservedFor is applied as an annotation: the API server does not know the field"
                 )
+            translated = await translator.translated(content, namespace=_namespace(content, options))
+            if translated is not content:
+                print_to_stderr(f"{where}: requests in Koordinator's form are applied as claims: {_TRANSLATES}")
+            content = translated
             applied.append((resource, await _apply_one(connection, resource, content, options)))
         except Conflict as error:
             failures.append(f"{error}; use --force-conflicts to take over the fields")
@@ -192,7 +203,7 @@ async def _apply_all(
 
 async def _apply_one(connection: Connection, resource: Resource, content: Json, options: ApplyOptions) -> Json:
     meta = content["metadata"]
-    namespace = str(meta.get("namespace") or options.namespace) if resource.namespaced else ""
+    namespace = _namespace(content, options) if resource.namespaced else ""
     if resource.namespaced and options.requested_namespace and namespace != options.requested_namespace:
         raise MalformedManifestError(f"namespace {namespace} does not match --namespace {options.requested_namespace}")
     if options.dry_run is DryRunStrategy.CLIENT:
@@ -207,6 +218,10 @@ async def _apply_one(connection: Connection, resource: Resource, content: Json, 
         dry_run=options.dry_run is DryRunStrategy.SERVER,
     )
     return found.content
+
+
+def _namespace(manifest: Json, options: ApplyOptions) -> str:
+    return str(manifest["metadata"].get("namespace") or options.namespace)
 
 
 async def _resource_for(connection: Connection, manifest: Json, known: dict[tuple[str, str], Resource]) -> Resource:

@@ -125,7 +125,7 @@ def _containers(draw: st.DrawFn, *, name: str) -> dict[str, Any]:
             limits.keys() - {"nvidia.com/gpu"} - ({"cpu"} if limits.get("cpu") == "0" else set())
         ):
             resources["requests"] = limits | {draw(st.sampled_from(names)): "1"}  # no more than the limit
-        case "requests-alone":
+        case "requests-alone" if "nvidia.com/gpu" not in limits:
             resources = {"requests": limits}
     return {"name": name, "image": "registry.example/image", "resources": resources}
 
