@@ -38,7 +38,7 @@ from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, N
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
-from dra.engine.cpus.topology import Cpu, NumaDomain
+from dra.engine.cpus.topology import Cpu, CpuTopology, NumaDomain
 
 CoreLists: TypeAlias = list[list[int]]
 """Per core, in the order in which cores are taken, the CPUs that may be taken of the core."""
@@ -55,11 +55,8 @@ def take_cpus(
     """
     if request.count < 0:
         raise ValueError(f"request for {request.count} CPUs: a number of CPUs is 0 or more")
-    step = snapshot.topology.whole_core_step
-    if _requires_whole_cores(request) and request.count % step:
-        return CpuAllocationFailure(
-            reason=CpuFailureReason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core"
-        )
+    if failure := check_count(snapshot.topology, request):
+        return failure
     available = eligible_cpus(snapshot, request, preferred=preferred)
     if request.count > len(available):
         return CpuAllocationFailure(
@@ -83,6 +80,16 @@ def take_cpus(
         subject=request.policy,
         detail=f"no whole cores among the {len(available)} CPUs of free ones add up to {request.count}",
     )
+
+
+def check_count(topology: CpuTopology, request: CpuRequest) -> CpuAllocationFailure | None:
+    """Return the failure of a request whose number of CPUs cannot satisfy its required policy on any such machine."""
+    step = topology.whole_core_step
+    if _requires_whole_cores(request) and request.count % step:
+        return CpuAllocationFailure(
+            reason=CpuFailureReason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core"
+        )
+    return None
 
 
 def satisfies_required_policy(snapshot: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from dra.api.parameters.cpu import CpuConfig
 from dra.api.parameters.cpu_policies import CpuExclusivePolicy, CpuSharing
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
-from dra.engine.cpus.accumulator import satisfies_required_policy, take_cpus
+from dra.engine.cpus.accumulator import check_count, satisfies_required_policy, take_cpus
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.node_policies import NO_NODE_POLICIES, NodeCpuPolicies, apply_node_bind_policy
+from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
@@ -82,6 +83,32 @@ def allocate_cpus(
     return tuple(found)
 
 
+def counted_state(
+    topology: CpuTopology, request: PrepareRequest, *, policies: NodeCpuPolicies = NO_NODE_POLICIES
+) -> dict[str, Any]:
+    """Return the state of a prepared claim whose CPUs the kubelet chooses: their number alone. Raises PrepareError."""
+    records = []
+    for result in request.results:
+        where = f"{request.claim}: device {result.device}"
+        if result.admin_access:
+            continue
+        if result.device != NODE_DEVICE:
+            raise PrepareError(
+                f"{where}: the kubelet allocates CPUs on this node, so the driver has no CPUs for this device; delete "
+                "the claim's pods, so that the claim is allocated again"
+            )
+        config = _cpu_config(request, result, where=where)
+        count = _allocated_cpu_count(result, where=where)
+        settled = apply_node_bind_policy(_cpu_request(config, count), policies.bind_policy)
+        if not isinstance(settled, CpuAllocationFailure):
+            settled = check_count(topology, settled) or settled
+        if isinstance(settled, CpuAllocationFailure):
+            raise PrepareError(f"{where}: {settled}")
+        record = {"cpus": "", "exclusivity": config.exclusivity.value, "consumed": count}
+        records.append(record | {WHOLE_CORE_CAPACITY: _consumed_whole_cores(result)})
+    return {"requests": {}, "holdings": records}
+
+
 def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> dict[str, Any]:
     """Return the state of a prepared claim that records its CPUs."""
     of_requests: dict[str, CpuSet] = {}
@@ -110,7 +137,7 @@ def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
     of_node = [record for record in records if WHOLE_CORE_CAPACITY in record]
     return HeldCpus(
         cpus=_union(parse(record["cpus"]) for record in records),
-        consumed=sum(len(parse(record["cpus"])) for record in of_node),
+        consumed=sum(record.get("consumed", len(parse(record["cpus"]))) for record in of_node),
         whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
     )
 
@@ -154,12 +181,8 @@ def _allocate_result(
     snapshot = CpuSnapshot(
         topology=division.topology, allocatable=all_of & division.allocatable, allocations=tuple(taken)
     )
-    cpu_request = CpuRequest(
-        count=_allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of),
-        policy=config.bind_policy,
-        required=config.required_bind_policy is not None,
-        exclusivity=config.exclusivity,
-        strategy=config.strategy,
+    cpu_request = _cpu_request(
+        config, _allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of)
     )
     if not is_grouped_device(result.device):
         _verify_scheduler_choice(snapshot, request, cpu_request, where=where)
@@ -208,6 +231,16 @@ def _verify_scheduler_choice(
             f"{where}: {refusal}: the scheduler chose CPUs {single}; constrain its choice "
             "(matchAttribute, distinctAttribute), or let the driver choose: --cpu-devices grouped"
         )
+
+
+def _cpu_request(config: CpuConfig, count: int) -> CpuRequest:
+    return CpuRequest(
+        count=count,
+        policy=config.bind_policy,
+        required=config.required_bind_policy is not None,
+        exclusivity=config.exclusivity,
+        strategy=config.strategy,
+    )
 
 
 def _cpu_config(request: PrepareRequest, result: DeviceRequestAllocationResult, *, where: str) -> CpuConfig:

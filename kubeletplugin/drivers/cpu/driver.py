@@ -29,7 +29,7 @@ from kubeletplugin.contract import (
     base_request_name,
 )
 from kubeletplugin.drivers.cpu import cpu_allocator
-from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager
+from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager, KubeletCpus
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
@@ -120,7 +120,13 @@ class CpuDriver:
     def disabled_reason(self) -> str | None:
         """The reason why the driver publishes and prepares nothing; None if it does."""
         aside = self._manager.active()
-        return aside.why if aside else None
+        return aside.why if aside and self._kubelet_cpus is None else None
+
+    @property
+    def _kubelet_cpus(self) -> KubeletCpus | None:
+        """The CPUs as the kubelet has divided them, if the driver only counts CPUs beside the kubelet; else None."""
+        aside = self._manager.active() if self._mode is CpuDeviceMode.NODE else None
+        return aside.allocations if aside else None
 
     @property
     def degraded_reason(self) -> str:
@@ -183,7 +189,7 @@ class CpuDriver:
 
     def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of the devices: a CPU is unhealthy if offline, or if other containers may run on it."""
-        everybodys = self._cgroups_blocked_reason()
+        everybodys = None if self._kubelet_cpus is not None else self._cgroups_blocked_reason()
         online = self._topology.online
 
         def of(device: str, flaw: str) -> DeviceHealthState:
@@ -196,20 +202,24 @@ class CpuDriver:
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield when the online CPUs, the Node's reservation or labels, or the kubelet's CPU manager changed."""
-        aside = self.disabled_reason
+        aside, kubelet = self.disabled_reason, self._kubelet_cpus
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._inputs_changed.wait(), POLL_INTERVAL)
             inputs_changed = self._inputs_changed.is_set()
             self._inputs_changed.clear()
-            before, aside = aside, self.disabled_reason
-            if await self._refresh_topology() or aside != before or inputs_changed:
+            before, aside = (aside, kubelet), self.disabled_reason
+            if (kubelet := self._kubelet_cpus) != before[1]:
+                self._apply_topology(self._topology)
+            if await self._refresh_topology() or (aside, kubelet) != before or inputs_changed:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return the prepared claim with its CPUs; raises PrepareError."""
         if why := self.disabled_reason:
             raise PrepareError(f"{request.claim}: no CPUs are allocated on this node: {why}")
+        if self._kubelet_cpus is not None:
+            return self._count(request)
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others, policies=self._policies)
         state = cpu_allocator.prepared_state(request, chosen)
         hooked: set[str] = set()
@@ -230,6 +240,21 @@ class CpuDriver:
                     edits=self._edits(request, name, state["requests"][name]) if first else ContainerEdits(),
                 )
             )
+        return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
+
+    def _count(self, request: PrepareRequest) -> PreparedClaim:
+        """Return the prepared claim of a pod to which the kubelet gives CPUs: nothing but a number is recorded."""
+        state = cpu_allocator.counted_state(self._topology, request, policies=self._policies)
+        prepared = (
+            PreparedDevice(
+                requests=(base_request_name(result.request),),
+                pool=result.pool,
+                device=result.device,
+                share=result.share_id or "",
+                admin=bool(result.admin_access),
+            )
+            for result in request.results
+        )
         return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
@@ -270,11 +295,13 @@ class CpuDriver:
         self._topology = topology
         allocatable = self._initial_division.allocatable
         if self._mode is CpuDeviceMode.NODE:
+            if (kubelet := self._kubelet_cpus) is not None:
+                allocatable &= kubelet.shared
             published = build_node_device(topology, allocatable=allocatable, policies=self._policies, held=self._held)
         else:
             published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
-        self._known |= allocatable
+        self._known |= self._initial_division.allocatable
 
     def _publish_free_cpus(self, held: HeldCpus) -> None:
         """Publish what prepared claims leave of the node's device, if that has changed."""
