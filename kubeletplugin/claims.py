@@ -15,7 +15,7 @@ from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, InvalidNameError
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Uid
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareError, PrepareRequest
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PodIdentity, PrepareError, PrepareRequest
 
 READ_TIMEOUT: Final = 20.0
 """Seconds for all reads of a call; the rest of the kubelet's 45 s is for the lock, the disk and the driver."""
@@ -103,7 +103,16 @@ def prepare_request(
             f"{claim}: its devices of driver {driver} are in pool {theirs}, but this node has pool "
             f"{', '.join(sorted(pools))}; delete the pod, which was bound to the wrong node"
         )
-    return PrepareRequest(claim=claim, results=results, configuration=driver_configuration(allocation, claim, driver))
+    return PrepareRequest(
+        claim=claim,
+        results=results,
+        configuration=driver_configuration(allocation, claim, driver),
+        pods=tuple(
+            PodIdentity(name=each.name, uid=each.uid)
+            for each in found.status.reserved_for or ()
+            if each.resource == "pods" and not each.api_group
+        ),
+    )
 
 
 def driver_configuration(

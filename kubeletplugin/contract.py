@@ -135,6 +135,13 @@ def base_request_name(request: str) -> str:
     return request.partition("/")[0]
 
 
+class PodIdentity(Struct, frozen=True):
+    """The name and uid of a pod in the claim's namespace."""
+
+    name: str
+    uid: Uid
+
+
 class PrepareRequest(Struct, frozen=True):
     """A claim to prepare, with this driver's results and opaque parameters."""
 
@@ -142,6 +149,8 @@ class PrepareRequest(Struct, frozen=True):
     results: tuple[DeviceRequestAllocationResult, ...]
     configuration: tuple[OpaqueParameters, ...]
     """Opaque parameters in upstream's order, the class's before the claim's; for one request, the last entry wins."""
+    pods: tuple[PodIdentity, ...] = ()
+    """Pods for which the claim is reserved; none if it is reserved for a workload."""
 
     @property
     def items(self) -> frozenset[DeviceID]:
@@ -251,11 +260,20 @@ class NodeLabelsAware(Protocol):
         ...
 
 
+@runtime_checkable
+class NodeTopologyReportable(Protocol):
+    """A driver that describes the node's CPUs in the annotations of its NodeResourceTopology."""
+
+    def topology_annotations(self) -> Mapping[str, str]:
+        """Return the annotations; empty if the driver describes nothing."""
+        ...
+
+
 class Driver(Protocol):
     """A DRA driver of this node.
 
     A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `EnforcementResumable`, `NodeLabelsAware`,
-    `NodeReservationAware` and `Recheckable`.
+    `NodeReservationAware`, `NodeTopologyReportable` and `Recheckable`.
     """
 
     @property

@@ -25,7 +25,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
 from dra.model import quantities
 from dra.model.scheduling import SchedulerNode
-from kubeletplugin.contract import NodeLabelsAware, NodeReservationAware
+from kubeletplugin.contract import NodeLabelsAware, NodeReservationAware, NodeTopologyReportable
 from kubeletplugin.node_events import NodeAction, NodeEventRecorder
 from kubeletplugin.node_topology import NodeTopologyReporter
 
@@ -53,7 +53,8 @@ class NodeReservationWatcher:
         self._drivers = drivers
         self._fault = ""
         self._label_problems: tuple[str, ...] = ()
-        self._topology = NodeTopologyReporter(client, node=node)
+        reportable = [each for each in drivers if isinstance(each, NodeTopologyReportable)]
+        self._topology = NodeTopologyReporter(client, node=node, drivers=reportable)
         self._events = events
         selection = Selection(fields=f"metadata.name={node}")
         handler = EventHandlerFuncs[SchedulerNode](on_upsert=self._apply, on_restore=ignore)

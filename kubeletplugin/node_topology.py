@@ -1,15 +1,18 @@
-"""Reports a Node's reserved CPUs to schedulers, in its NodeResourceTopology.
+"""Reports a Node's reserved CPUs to schedulers, in its NodeResourceTopology, and describes its CPUs to people.
 
 The annotation ``node.koordinator.sh/reservation`` of the Node may contain only an amount; the same annotation of the
 NodeResourceTopology names the CPUs, and the zones have the remainder of each NUMA node. The object has the Node's name
-and is deleted with the Node. If Koordinator's agent created it, the plugin writes only the annotation.
+and is deleted with the Node. If Koordinator's agent created it, the plugin writes only the annotation: that agent keeps
+the descriptions of CPUs, pods and pools itself, which drivers give otherwise (`NodeTopologyReportable`).
 
 Best effort: where the kind is not served, or the plugin may not write it (deploy/node-topology has CRD and rights), no
 scheduler reads it.
 """
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -20,8 +23,12 @@ from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import NODE_TOPOLOGIES
-from dra.model.meta import PartialObjectMetadata, Uid
+from dra.model.meta import PartialObjectMetadata, Struct, Uid
+from kubeletplugin.contract import NodeTopologyReportable
 from kubeletplugin.slices.desired_slices import MANAGED_BY, node_owner_reference
+
+CHECK_INTERVAL: Final = 5.0
+"""Seconds between two comparisons of the drivers' annotations with what was written."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -29,10 +36,13 @@ _log: Final = logging.getLogger(__name__)
 class NodeTopologyReporter:
     """Keeps the NodeResourceTopology of a Node up to date; `run` never returns and ends only by cancellation."""
 
-    def __init__(self, client: Client, *, node: str) -> None:
+    def __init__(self, client: Client, *, node: str, drivers: Sequence[NodeTopologyReportable] = ()) -> None:
+        """Create a reporter; the `drivers` describe the node's CPUs in further annotations."""
         self._client = client
         self._node = node
+        self._drivers = drivers
         self._wanted: tuple[ReservedCpus, Uid] | None = None
+        self._written: _Report | None = None
         self._changed = asyncio.Event()
 
     def report(self, kept: ReservedCpus, *, uid: Uid) -> None:
@@ -42,18 +52,27 @@ class NodeTopologyReporter:
             self._changed.set()
 
     async def run(self) -> NoReturn:
-        """Write each change of the reserved CPUs until cancelled."""
+        """Write each change of the reserved CPUs and of the drivers' annotations until cancelled."""
         backoff = Backoff(base=1.0, cap=300.0)
         while True:
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), CHECK_INTERVAL if self._drivers else None)
             self._changed.clear()
             if self._wanted is None:
                 continue
             kept, uid = self._wanted
             cpus = kept.cpus
+            report = _Report(
+                kept=kept,
+                uid=uid,
+                annotations={key: text for each in self._drivers for key, text in each.topology_annotations().items()},
+            )
+            if report == self._written:
+                continue
             try:
-                await self._write(kept, uid)
+                await self._write(report)
             except (Forbidden, NotFound) as error:
+                self._written = report
                 _log.log(
                     logging.INFO if cpus else logging.DEBUG,
                     "node %s: its reserved CPUs %s are not published (CRD and rights: deploy/node-topology): %s",
@@ -66,34 +85,41 @@ class NodeTopologyReporter:
                 self._changed.set()
                 await asyncio.sleep(backoff.next())
             else:
+                self._written = report
                 backoff.reset()
 
-    async def _write(self, kept: ReservedCpus, uid: Uid) -> None:
-        cpus = kept.cpus
+    async def _write(self, report: "_Report") -> None:
+        cpus = report.kept.cpus
         text = msgspec.json.encode({"reservedCPUs": str(cpus)}).decode() if cpus else None
-        key, annotations = ("", self._node), {ANNOTATION_NODE_RESERVATION: text}
+        key, reservation = ("", self._node), {ANNOTATION_NODE_RESERVATION: text}
         try:
             found = await self._client.merge_patch(
-                NODE_TOPOLOGIES, key, {"metadata": {"annotations": annotations}}, model=PartialObjectMetadata
+                NODE_TOPOLOGIES, key, {"metadata": {"annotations": reservation}}, model=PartialObjectMetadata
             )
             if MANAGED_BY.items() <= (found.metadata.labels or {}).items():
-                await self._client.merge_patch(
-                    NODE_TOPOLOGIES, key, {"zones": _zones_to_json(kept)}, model=PartialObjectMetadata
-                )
+                body = {"metadata": {"annotations": report.annotations}, "zones": _zones_to_json(report.kept)}
+                await self._client.merge_patch(NODE_TOPOLOGIES, key, body, model=PartialObjectMetadata)
         except NotFound:
-            if cpus:
-                await self._client.create(
-                    NODE_TOPOLOGIES, self._made(annotations, kept, uid), model=PartialObjectMetadata
-                )
+            if cpus or report.annotations:
+                annotations = {**(reservation if cpus else {}), **report.annotations}
+                await self._client.create(NODE_TOPOLOGIES, self._made(annotations, report), model=PartialObjectMetadata)
 
-    def _made(self, annotations: dict[str, str | None], kept: ReservedCpus, uid: Uid) -> dict[str, Any]:
+    def _made(self, annotations: Mapping[str, str | None], report: "_Report") -> dict[str, Any]:
         metadata = {
             "name": self._node,
             "labels": MANAGED_BY,
             "annotations": annotations,
-            "ownerReferences": [msgspec.to_builtins(node_owner_reference(self._node, uid))],
+            "ownerReferences": [msgspec.to_builtins(node_owner_reference(self._node, report.uid))],
         }
-        return {"metadata": metadata, "topologyPolicies": ["None"], "zones": _zones_to_json(kept)}
+        return {"metadata": metadata, "topologyPolicies": ["None"], "zones": _zones_to_json(report.kept)}
+
+
+class _Report(Struct, frozen=True):
+    """The content of a NodeResourceTopology, and the uid of its Node."""
+
+    kept: ReservedCpus
+    uid: Uid
+    annotations: Mapping[str, str]
 
 
 def _zones_to_json(kept: ReservedCpus) -> list[dict[str, Any]]:

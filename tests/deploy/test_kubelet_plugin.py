@@ -191,12 +191,16 @@ def test_of_claims_the_status_of_devices_on_the_own_node_may_be_written(request_
     assert (text or "") in said
 
 
-def topology(node, *, by="", **fields):
+def topology(node, *, by="", annotations=None, **fields):
     labels = {"labels": {"app.kubernetes.io/managed-by": by}} if by else {}
+    if annotations:
+        labels |= {"annotations": annotations}
     return {"metadata": {"name": node, **labels}, "topologyPolicies": ["None"], "zones": [], **fields}
 
 
 OURS = "dra-reserve"
+POOLS = {"node.koordinator.sh/cpu-shared-pools": "[]"}
+KEPT = {"node.koordinator.sh/reservation": "{}"}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,32 @@ OURS = "dra-reserve"
         ),
         pytest.param(
             asked("UPDATE"), topology("n1", by=OURS), topology("n1", by="koordlet"), "stays as it is", id="taken-over"
+        ),
+        pytest.param(
+            asked("CREATE"), topology("n1", by=OURS, annotations=POOLS | KEPT), None, "", id="annotations-of-its-own"
+        ),
+        pytest.param(
+            asked("UPDATE"), topology("n1", by=OURS, annotations=POOLS), topology("n1", by=OURS), "", id="pools"
+        ),
+        pytest.param(
+            asked("UPDATE"), topology("n1", by=OURS), topology("n1", by=OURS, annotations=POOLS), "", id="pools-gone"
+        ),
+        pytest.param(
+            asked("UPDATE"), topology("n1", by="x", annotations=KEPT), topology("n1", by="x"), "", id="kept-for-others"
+        ),
+        pytest.param(
+            asked("UPDATE"),
+            topology("n1", by="x", annotations=POOLS),
+            topology("n1", by="x"),
+            "these annotations of a topology: node.koordinator.sh/cpu-shared-pools",
+            id="pools-of-koordinators-agent",
+        ),
+        pytest.param(
+            asked("UPDATE"),
+            topology("n1", by=OURS),
+            topology("n1", by=OURS, annotations={"a": "b"}),
+            "these annotations of a topology: a",
+            id="another-annotation",
         ),
         pytest.param(asked("CREATE", node=None), topology("n1"), None, "may not write", id="no-node-in-the-token"),
         pytest.param(asked("CREATE", user="koordlet"), topology("n2"), None, "", id="somebody-else"),

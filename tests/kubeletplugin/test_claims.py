@@ -4,7 +4,7 @@ import pytest
 
 from dra.model.claims import DeviceRequestAllocationResult
 from kubeletplugin.claims import MAX_CONCURRENT_READS, ClaimReader
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareError, PrepareRequest
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PodIdentity, PrepareError, PrepareRequest
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
 
@@ -42,6 +42,16 @@ async def test_a_claim_is_read_by_name_and_nothing_else_is_asked_for():
     assert [(r.method, r.path, r.query) for r in transport.requests] == [
         ("GET", "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/a", {})
     ]
+
+
+async def test_the_pods_of_a_claim_are_known_and_a_workload_is_none():
+    body = stored()
+    body["status"]["reservedFor"] = [
+        {"resource": "pods", "name": "p", "uid": "uid-p"},
+        {"apiGroup": "batch", "resource": "jobs", "name": "j", "uid": "uid-j"},
+    ]
+    asked = await read_one(Scripted(ok(body)))
+    assert asked.pods == (PodIdentity(name="p", uid="uid-p"),)
 
 
 async def test_each_claim_is_read_once_and_several_at_a_time():

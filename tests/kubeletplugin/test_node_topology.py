@@ -11,7 +11,7 @@ from dra.engine.cpus.cpusets import NO_CPUS, parse
 from dra.engine.reservations.node_reservation import reserved_cpus
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
-from kubeletplugin.node_topology import NodeTopologyReporter
+from kubeletplugin.node_topology import CHECK_INTERVAL, NodeTopologyReporter
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.engine.cpus.uniform import uniform_topology
@@ -27,12 +27,20 @@ MACHINE = uniform_topology(sockets=2, cores=2, threads=2)
 ANNOTATION = "node.koordinator.sh/reservation"
 
 
-class Place:
+class Driver:
     def __init__(self):
+        self.annotations = {}
+
+    def topology_annotations(self):
+        return self.annotations
+
+
+class Place:
+    def __init__(self, *drivers):
         clock = LoopClock()
         self.user = User(ApiServer(clock=clock, random=seeded(1)))
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=clock), clock=clock)
-        self.topology = NodeTopologyReporter(client, node="n1")
+        self.topology = NodeTopologyReporter(client, node="n1", drivers=drivers)
         self.uid = ""
 
     async def define(self):
@@ -121,3 +129,36 @@ def test_the_plugin_is_allowed_what_it_does_and_no_more():
     (plugin,) = yaml.safe_load_all((DEPLOY.parent / "kubelet-plugin" / "service-account.yaml").read_text())
     (subject,) = binding["subjects"]
     assert (subject["name"], binding["roleRef"]["name"]) == (plugin["metadata"]["name"], role["metadata"]["name"])
+
+
+async def test_drivers_describe_the_cpus_and_each_change_is_written():
+    driver = Driver()
+    place = Place(driver)
+    await place.define()
+    place.uid = (await place.user.create("nodes", {"metadata": {"name": "n1"}}))["metadata"]["uid"]
+    async with running(place.topology):
+        await place.keeps("")
+        assert await place.all() == []
+        for pools in ("first", "second"):
+            driver.annotations = {"pools": pools}
+            await asyncio.sleep(CHECK_INTERVAL + 1.0)
+            (found,) = await place.all()
+            assert found["metadata"]["annotations"] == {"pools": pools}
+        await place.keeps("0-3")
+        (found,) = await place.all()
+        assert found["metadata"]["annotations"] == {"pools": "second", ANNOTATION: '{"reservedCPUs":"0-3"}'}
+
+
+async def test_descriptions_of_koordinators_agent_are_left_to_it():
+    place = Place(driver := Driver())
+    await place.define()
+    place.uid = (await place.user.create("nodes", {"metadata": {"name": "n1"}}))["metadata"]["uid"]
+    metadata = {"name": "n1", "annotations": {"pools": "theirs"}}
+    body = {"kind": "NodeResourceTopology", "apiVersion": "topology.node.k8s.io/v1alpha1", "metadata": metadata}
+    body |= {"topologyPolicies": ["None"], "zones": []}
+    await place.user.request("POST", TOPOLOGIES, body=body, content_type="application/json")
+    driver.annotations = {"pools": "ours"}
+    async with running(place.topology):
+        await place.keeps("0-3")
+    (found,) = await place.all()
+    assert found["metadata"]["annotations"] == {"pools": "theirs", ANNOTATION: '{"reservedCPUs":"0-3"}'}

@@ -23,7 +23,7 @@ from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
-from dra.model.meta import Struct
+from dra.model.meta import Struct, Uid
 from kubeletplugin.contract import (
     ClaimIdentity,
     DevicesInUseError,
@@ -106,7 +106,7 @@ def counted_state(
             raise PrepareError(f"{where}: {settled}")
         record = {"cpus": "", "exclusivity": config.exclusivity.value, "consumed": count}
         records.append(record | {WHOLE_CORE_CAPACITY: _consumed_whole_cores(result)})
-    return {"requests": {}, "holdings": records}
+    return {"requests": {}, "holdings": records} | _pods_of(request)
 
 
 def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> dict[str, Any]:
@@ -118,7 +118,15 @@ def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> 
             name = base_request_name(result.request)
             of_requests[name] = of_requests.get(name, NO_CPUS) | share.cpus
             remembered.append(_holding(result, share))
-    return {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+    state = {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+    return state | _pods_of(request)
+
+
+def _pods_of(request: PrepareRequest) -> dict[str, Any]:
+    """Return the record of the pods that use the claim; empty in modes without reports."""
+    if not any(result.device == NODE_DEVICE for result in request.results):
+        return {}
+    return {"pods": [[pod.name, pod.uid] for pod in request.pods]}
 
 
 def _holding(result: DeviceRequestAllocationResult, share: AllocatedCpus) -> dict[str, Any]:
@@ -140,6 +148,16 @@ def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
         consumed=sum(record.get("consumed", len(parse(record["cpus"]))) for record in of_node),
         whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
     )
+
+
+def claim_cpus(preparation: PreparedClaim) -> CpuSet:
+    """Return the CPUs that a prepared claim holds."""
+    return _union(parse(each["cpus"]) for each in preparation.state.get("holdings", ()))
+
+
+def claim_pods(preparation: PreparedClaim) -> tuple[tuple[str, Uid], ...]:
+    """Return names and uids of the pods for which the claim was reserved when it was prepared, if that was recorded."""
+    return tuple((name, Uid(uid)) for name, uid in preparation.state.get("pods", ()))
 
 
 def best_effort_cpus(preparations: Iterable[PreparedClaim]) -> CpuSet:

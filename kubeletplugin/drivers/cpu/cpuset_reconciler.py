@@ -66,10 +66,8 @@ def reconcile(
     if hierarchy.version is CgroupVersion.V1:
         tree = _restore_online_cpus(hierarchy, demand, tree, offline_cpus or OfflineCpuTracker())
     machine = tree[0].cpus
-    left = machine - _union(demand.requests.values())
-    apart = demand.apart if demand.requests else NO_CPUS
-    shared = (left - apart - demand.kept) or (left - demand.kept) or left
-    if not shared:
+    pools = demand.pools(machine)
+    if not pools.shared:
         raise NoSharedCpuError(
             f"cgroup {hierarchy.pods}: claims hold all its CPUs ({machine}), so that other containers cannot run; "
             "reserve some with --reserved-cpus"
@@ -79,8 +77,9 @@ def reconcile(
         for name, requests in owners.items()
         if (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
-    best_effort = (demand.best_effort & machine) - apart - demand.kept
-    wanted = plan_cpusets(tree, version=hierarchy.version, shared=shared, owned=owned, best_effort=best_effort)
+    wanted = plan_cpusets(
+        tree, version=hierarchy.version, shared=pools.shared, owned=owned, best_effort=pools.best_effort
+    )
     new_owners = _NewOwnerCheck(store, owners, tree)
     written, refused = _apply_writes(hierarchy, tree, wanted, stop=new_owners)
     living = {each.path[-1] for each in tree if each.path}

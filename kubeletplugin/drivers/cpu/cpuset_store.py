@@ -48,6 +48,14 @@ def cpu_owner_name(claim: Uid, request: str) -> str:
     return f"{claim}.{request}"
 
 
+class CpuPools(Struct, frozen=True):
+    """The CPUs of containers that own none."""
+
+    shared: CpuSet
+    best_effort: CpuSet
+    """CPUs of containers of the QoS class BestEffort: the shared ones, and those that requests share with the class."""
+
+
 class CpusetDemand(Struct, frozen=True):
     """The cpusets to enforce on this node."""
 
@@ -67,6 +75,16 @@ class CpusetDemand(Struct, frozen=True):
     def idle(self) -> bool:
         """Whether all containers may use all CPUs."""
         return not (self.requests or self.kept)
+
+    def pools(self, machine: CpuSet) -> CpuPools:
+        """Return the pools on a machine with these CPUs; they are empty if requests have all CPUs.
+
+        If the node keeps all other CPUs, containers run on these all the same.
+        """
+        left = machine - CpuSet(cpu for cpus in self.requests.values() for cpu in cpus)
+        apart = self.apart if self.requests else NO_CPUS
+        shared = (left - apart - self.kept) or (left - self.kept) or left
+        return CpuPools(shared=shared, best_effort=shared | ((self.best_effort & machine) - apart - self.kept))
 
 
 class CpusetStore:

@@ -34,6 +34,7 @@ from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
+from kubeletplugin.drivers.cpu.topology_report import CpuReport, topology_annotations
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +109,8 @@ class CpuDriver:
         self._kept = self._store.kept()
         self._policies = NO_NODE_POLICIES
         self._held = HeldCpus()
+        self._prepared: tuple[PreparedClaim, ...] = ()
+        """The claims of the last enforcement."""
         self._inputs_changed = asyncio.Event()
         """Set when the Node's reservation or labels have changed, or what claims leave of the node's device."""
         self._known = NO_CPUS
@@ -265,21 +268,36 @@ class CpuDriver:
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
         self._publish_free_cpus(cpu_allocator.held_cpus(held))
-        if self._enforcement is None:
-            return
+        self._prepared = held
+        if self._enforcement is not None:
+            await self._enforcement.demand(self._demand())
+
+    def _demand(self) -> CpusetDemand:
+        """Return the cpusets that the prepared claims need."""
         requests = {
             cpu_owner_name(each.claim.uid, request): cpus
-            for each in held
+            for each in self._prepared
             for request, cpus in cpu_allocator.request_cpusets(each).items()
         }
-        await self._enforcement.demand(
-            CpusetDemand(
-                requests=requests,
-                apart=self._topology.isolated,
-                kept=self._kept,
-                best_effort=cpu_allocator.best_effort_cpus(held),
-            )
+        return CpusetDemand(
+            requests=requests,
+            apart=self._topology.isolated,
+            kept=self._kept,
+            best_effort=cpu_allocator.best_effort_cpus(self._prepared),
         )
+
+    def topology_annotations(self) -> Mapping[str, str]:
+        """Return the description of the node's CPUs in Koordinator's annotations; only mode *node* has one."""
+        if self._mode is not CpuDeviceMode.NODE:
+            return {}
+        kubelet, online = self._kubelet_cpus, self._topology.online
+        report = CpuReport(
+            pools=self._demand().pools(online if kubelet is None else online & kubelet.shared),
+            prepared=self._prepared,
+            kubelet=kubelet,
+            kubelet_reserved=self._system,
+        )
+        return topology_annotations(self._topology, report)
 
     async def resume_enforcement(self) -> None:
         """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises PrepareError."""
