@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
-from dra.api.object_fields import FreeFormObject, Labels, LenientModel, ResourceQuantities
+from dra.api.object_fields import FreeFormObject, Labels, LenientModel, ObjectMetadata, ResourceQuantities
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -111,16 +111,9 @@ class DeviceStatus(LenientModel):
     allocations: tuple[DeviceAllocation, ...] = ()
 
 
-class DeviceMetadata(LenientModel):
-    """The fields of ``metadata`` that are read."""
-
-    name: StrictStr = ""
-    labels: Labels = {}
-
-
 class Device(LenientModel):
     """The devices of the Node of the same name, and their allocations."""
 
-    metadata: DeviceMetadata = DeviceMetadata()
+    metadata: ObjectMetadata = ObjectMetadata()
     spec: DeviceSpec = DeviceSpec()
     status: DeviceStatus = DeviceStatus()
