@@ -154,7 +154,8 @@ class Registry:
         if kind.has_generation and _counted_by_generation(kind, new) != _counted_by_generation(kind, old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
         check = kind.strategy.validate_update if subresource is None or subresource is STATUS else subresource.validate
-        self._raise_if_invalid(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
+        admitted = kind.strategy.admit_update(new, old, self) if subresource is None else []
+        self._raise_if_invalid(kind, route.name, [*admitted, *objectmeta.validate_update(new, old), *check(new, old)])
         if new == old:
             return stored.raw
         self._update_managed_fields(route, new, old, options)

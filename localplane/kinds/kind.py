@@ -51,6 +51,11 @@ class Strategy:
         del obj, objects
         return []
 
+    def admit_update(self, new: Object, old: Object, objects: ObjectLister) -> list[FieldError]:
+        """Return the errors that forbid an update of the object because of other objects."""
+        del new, old, objects
+        return []
+
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of a new object."""
         del obj

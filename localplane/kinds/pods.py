@@ -6,7 +6,15 @@ from typing import Any, Final
 
 from dra.kube.clock import rfc3339
 from localplane import status_errors
-from localplane.kinds import evictions, field_errors, pod_columns, pod_defaults, pod_validation, priority_classes
+from localplane.kinds import (
+    evictions,
+    field_errors,
+    koordinator_requests,
+    pod_columns,
+    pod_defaults,
+    pod_validation,
+    priority_classes,
+)
 from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
 from localplane.kinds.name_validation import NameFormat
 from localplane.kinds.subresource import STATUS, ActionResult, DeleteOptions, Subresource
@@ -55,9 +63,13 @@ class PodStrategy(Strategy):
             status.setdefault("qosClass", had["qosClass"])
 
     def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
-        """Set the priority of the pod from its PriorityClass."""
+        """Set the priority of the pod from its PriorityClass, and translate requests in Koordinator's form."""
         priority_classes.set_pod_priority(obj, objects)
-        return []
+        return koordinator_requests.admit_pod(obj, objects)
+
+    def admit_update(self, new: Object, old: Object, objects: ObjectLister) -> list[FieldError]:
+        """Return the errors of a change of classes that Koordinator's form makes immutable."""
+        return koordinator_requests.admit_pod_update(new, old, objects)
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the spec of a new pod."""
