@@ -12,8 +12,9 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
-from kubeletplugin.contract import DeviceReportable, Driver, NodeReservationAware
+from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
 from kubeletplugin.device_reporter import DeviceReporter
+from kubeletplugin.device_status import DeviceStatusReporter
 from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.node_events import NodeEventRecorder
@@ -85,6 +86,11 @@ class PluginApplication:
             for each in self.runners
             if options.koordinator_devices and isinstance(each.driver, DeviceReportable)
         ]
+        self._status_reporters = [
+            DeviceStatusReporter(client, each.driver, preparer=each.preparer, manager=each.driver.name)
+            for each in self.runners
+            if isinstance(each.driver, DeviceStatusReportable)
+        ]
         aware = [each.driver for each in self.runners if isinstance(each.driver, NodeReservationAware)]
         self._node_reservation = (
             NodeReservationWatcher(client, aware, node=options.node, events=self._events, clock=clock)
@@ -118,6 +124,8 @@ class PluginApplication:
                     if self._node_reservation is not None:
                         group.create_task(self._node_reservation.run(), name=f"node {options.node}")
                         await self._node_reservation.seen()
+                    for reporter in self._status_reporters:
+                        group.create_task(reporter.run(), name="device statuses")
                     for each in self.runners:
                         group.create_task(each.run(), name=f"driver {each.driver.name}")
                     for reporter in self._reporters:

@@ -261,6 +261,15 @@ class NodeLabelsAware(Protocol):
 
 
 @runtime_checkable
+class DeviceStatusReportable(Protocol):
+    """A driver that reports data about the devices of its prepared claims."""
+
+    def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:
+        """Return data for ``status.devices[].data`` of the claim, by the index of the prepared device."""
+        ...
+
+
+@runtime_checkable
 class NodeTopologyReportable(Protocol):
     """A driver that describes the node's CPUs in the annotations of its NodeResourceTopology."""
 
@@ -272,8 +281,8 @@ class NodeTopologyReportable(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `EnforcementResumable`, `NodeLabelsAware`,
-    `NodeReservationAware`, `NodeTopologyReportable` and `Recheckable`.
+    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `DeviceStatusReportable`, `EnforcementResumable`,
+    `NodeLabelsAware`, `NodeReservationAware`, `NodeTopologyReportable` and `Recheckable`.
     """
 
     @property

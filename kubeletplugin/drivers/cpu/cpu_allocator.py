@@ -152,7 +152,12 @@ def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
 
 def claim_cpus(preparation: PreparedClaim) -> CpuSet:
     """Return the CPUs that a prepared claim holds."""
-    return _union(parse(each["cpus"]) for each in preparation.state.get("holdings", ()))
+    return _union(device_cpusets(preparation))
+
+
+def device_cpusets(preparation: PreparedClaim) -> tuple[CpuSet, ...]:
+    """Return the CPUs of each device that a prepared claim holds, in order."""
+    return tuple(parse(each["cpus"]) for each in preparation.state.get("holdings", ()))
 
 
 def claim_pods(preparation: PreparedClaim) -> tuple[tuple[str, Uid], ...]:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -34,7 +34,7 @@ from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
-from kubeletplugin.drivers.cpu.topology_report import CpuReport, topology_annotations
+from kubeletplugin.drivers.cpu.topology_report import CpuReport, device_data, topology_annotations
 
 log = logging.getLogger(__name__)
 
@@ -285,6 +285,10 @@ class CpuDriver:
             kept=self._kept,
             best_effort=cpu_allocator.best_effort_cpus(self._prepared),
         )
+
+    def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:
+        """Return the CPUs of each device of a claim; only mode *node* reports them, where no device name tells them."""
+        return device_data(preparation, self._kubelet_cpus) if self._mode is CpuDeviceMode.NODE else {}
 
     def topology_annotations(self) -> Mapping[str, str]:
         """Return the description of the node's CPUs in Koordinator's annotations; only mode *node* has one."""

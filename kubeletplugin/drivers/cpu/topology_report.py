@@ -8,8 +8,8 @@
 ``kubelet.koordinator.sh/cpu-manager-policy``   the policy of the kubelet's CPU manager
 ==============================================  ======================================================================
 
-The annotations decide nothing; tools for Koordinator show them. A driver is told claims: the pods are those for which the
-claim was reserved when it was prepared. A claim that is reserved for a workload has an entry of its own.
+The annotations decide nothing; tools for Koordinator show them. A driver is told claims: the pods are those for which
+the claim was reserved when it was prepared. A claim that is reserved for a workload has an entry of its own.
 """
 
 import json
@@ -59,6 +59,17 @@ def topology_annotations(topology: CpuTopology, report: CpuReport) -> dict[str, 
         CPU_MANAGER_POLICY: policy,
     }
     return {key: json.dumps(value, separators=(",", ":")) for key, value in found.items()}
+
+
+def device_data(preparation: PreparedClaim, kubelet: KubeletCpus | None) -> dict[int, dict[str, Any]]:
+    """Return the CPUs of each device of a prepared claim, by its index; nothing for CPUs that are not known."""
+    held = [number for number, device in enumerate(preparation.devices) if not device.admin]
+    if kubelet is None:
+        cpus = cpu_allocator.device_cpusets(preparation)
+        return {number: {"cpuset": str(each)} for number, each in zip(held, cpus, strict=False) if each}
+    pods = [kubelet.pods.get(uid, CpuSet()) for _, uid in cpu_allocator.claim_pods(preparation)]
+    of_pods = CpuSet(cpu for each in pods for cpu in each)
+    return {number: {"cpuset": str(of_pods), "managedByKubelet": True} for number in held[:1] if of_pods}
 
 
 def _by_domain(topology: CpuTopology, pool: CpuSet) -> list[dict[str, Any]]:
