@@ -124,8 +124,8 @@ class PluginApplication:
                     if self._node_reservation is not None:
                         group.create_task(self._node_reservation.run(), name=f"node {options.node}")
                         await self._node_reservation.seen()
-                    for reporter in self._status_reporters:
-                        group.create_task(reporter.run(), name="device statuses")
+                    for statuses in self._status_reporters:
+                        group.create_task(statuses.run(), name="device statuses")
                     for each in self.runners:
                         group.create_task(each.run(), name=f"driver {each.driver.name}")
                     for reporter in self._reporters:

@@ -15,6 +15,8 @@ from tests.scenarios.objects import PodShape
 from tests.scenarios.real_node import plugin as gpus
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cluster.node import RealNode
     from tests.scenarios.api import Json
     from tests.scenarios.namespaces import Namespace
@@ -64,10 +66,12 @@ class CpuPlugin(gpus.Plugin):
         devices: str = "individual",
         reserved: str = "0",
         mounted: bool = False,
+        kubeconfig: Path | None = None,
     ) -> None:
         """`reserved`: the CPUs that are no claim's.
 
         `mounted`: it sees the kubelet's state file alone, as its DaemonSet mounts it, and not the folder.
+        Without a kubeconfig it has the kubelet's account.
         """
         self.node = node
         self.folder = node.plugins / DRIVER
@@ -83,7 +87,7 @@ class CpuPlugin(gpus.Plugin):
             f"--kubepods-cgroup={pods}",
             f"--kubelet={host if mounted else kubelet}",
             f"--node-name={node.name}",
-            f"--kubeconfig={node.kubeconfig}",
+            f"--kubeconfig={kubeconfig or node.kubeconfig}",
             f"--plugins={node.plugins}",
             f"--registry={node.plugins_registry}",
             f"--cdi={node.cdi}",

@@ -1,0 +1,172 @@
+"""One device for the CPUs of a node, on a real kubelet: the masks of LSE, LSR, LS and BE containers, as they read them.
+
+The machine has two CPUs of one thread: CPU 0 is the system's, CPU 1 is given to an LSR and to an LSE pod in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.scenarios import installation, objects
+from tests.scenarios.eventually import eventually
+from tests.scenarios.features import Feature
+from tests.scenarios.real_node import plugin as gpus
+from tests.scenarios.real_node.cpus import (
+    DRIVER,
+    WITHIN,
+    StartCpus,
+    device_class,
+    kill,
+    run,
+    sees,
+    shape,
+    sights,
+)
+from tests.scenarios.resources import CLAIMS, PODS
+from tests.scenarios.target import Capability, Mode
+
+if TYPE_CHECKING:
+    from tests.cluster.node import RealNode
+    from tests.scenarios.api import Json
+    from tests.scenarios.namespaces import Namespace
+    from tests.scenarios.target import Target
+
+pytestmark = [
+    pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS, Feature.CONSUMABLE_CAPACITY),
+    pytest.mark.modes(Mode.ALONGSIDE),
+]
+
+CHURN: Final = 30.0
+"""Seconds during which LS and BE pods come and go."""
+
+WHOLE_CPU: Final[Json] = {"requests": {"cpu": "1", "memory": "16Mi"}, "limits": {"cpu": "1", "memory": "16Mi"}}
+
+TOPOLOGY: Final = installation.DEPLOY / "node-topology"
+
+LS, BE = "burstable", "besteffort"
+
+
+@pytest.fixture
+def namespace(cpu_namespace: Namespace) -> Namespace:
+    """One with a class of CPUs."""
+    return cpu_namespace
+
+
+@pytest.fixture
+def account(target: Target, plugin_installed: None, real_node: RealNode) -> Path:
+    """The plugin's account, with the rights to report."""
+    del plugin_installed
+    installation.install(target.admin, kustomization=TOPOLOGY)
+    return installation.plugin_kubeconfig(target.admin, real_node.folder.path, node=real_node.name)
+
+
+async def bound(namespace: Namespace, name: str, *, shared: bool) -> None:
+    """Create a pod of one CPU as the policy makes it of an LSR pod, whose CPUs are shared, or of an LSE pod."""
+    claim = objects.claim(name, device_class=device_class(namespace))
+    (request,) = claim["spec"]["devices"]["requests"]
+    request["exactly"]["capacity"] = {"requests": {"dra.cpu/cpu": "1"}}
+    parameters = {"apiVersion": "reserve.dra/v1alpha1", "kind": "CpuConfig"}
+    parameters |= {"sharedWith": "BestEffort"} if shared else {}
+    claim["spec"]["devices"]["config"] = [{"opaque": {"driver": DRIVER, "parameters": parameters}}]
+    await namespace.create(claim)
+    body = objects.pod(name, shape(name))
+    body["spec"]["containers"][0].setdefault("resources", {}).update(WHOLE_CPU)
+    await namespace.create(body)
+
+
+def quotas(node: RealNode, namespace: Namespace, pod: str) -> list[str]:
+    """Return the CPU quotas of a pod's container and of the pod."""
+    (pid,) = [each.pid for each in node.containers(namespace.name, pod) if each.name]
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines()]
+    (at,) = [path for _, controllers, path in lines if "cpu" in controllers.split(",")] or [""]
+    if not at:
+        pytest.skip("quotas are looked at with cgroup v1")
+    container = Path("/sys/fs/cgroup/cpu") / at.strip("/")
+    return [(each / "cpu.cfs_quota_us").read_text(encoding="ascii").strip() for each in (container, container.parent)]
+
+
+async def ends(namespace: Namespace, node: RealNode, *pods: str) -> None:
+    for each in pods:
+        await namespace.delete(PODS, each)
+    await eventually(
+        lambda: gpus.cdi_files(node), until=lambda left: not left, within=WITHIN, saying="nothing is prepared"
+    )
+
+
+async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_and_restarts(
+    start_cpus: StartCpus,
+    namespace: Namespace,
+    real_node: RealNode,
+    account: Path,
+    remark: Callable[[str], None],
+) -> None:
+    plugin = start_cpus("one", devices="node", kubeconfig=account)
+    await plugin.start()
+    await run(namespace, "ls", quality=LS)
+    await run(namespace, "be", quality=BE)
+    for each in ("ls", "be"):
+        await sees(real_node, namespace, each, "0-1")
+    await bound(namespace, "lsr", shared=True)
+    first = await sees(real_node, namespace, "lsr", "1")
+    await sees(real_node, namespace, "ls", "0")
+    assert (await sees(real_node, namespace, "be", "0-1")).mask == "0-1"
+    assert quotas(real_node, namespace, "lsr") == ["-1", "-1"]
+    (reported,) = (
+        await eventually(
+            lambda: namespace.get(CLAIMS, "lsr"),
+            until=lambda claim: claim["status"].get("devices"),
+            saying="the claim shows its CPUs",
+        )
+    )["status"]["devices"]
+    assert (reported["driver"], reported["device"], reported["data"]) == (DRIVER, "cpus", {"cpuset": "1"})
+
+    until, number = time.monotonic() + CHURN, 0
+    churned: dict[str, list[str]] = {LS: [], BE: []}
+    while time.monotonic() < until:
+        for quality, mask in ((LS, "0"), (BE, "0-1")):
+            pod = f"{quality}-{number}"
+            await run(namespace, pod, quality=quality)
+            await sees(real_node, namespace, pod, mask)
+            churned[quality].append(pod)
+        if number in (0, 3):
+            kill(namespace, real_node, "lsr")
+        if number == 1:
+            plugin.crash()
+            plugin = start_cpus("two", devices="node", kubeconfig=account)
+            await plugin.start()
+        if number == 2:
+            real_node.restart_kubelet()
+        number += 1
+    await sees(real_node, namespace, "lsr", "1")
+    seen = {
+        "lsr": sights(real_node, namespace, "lsr"),
+        LS: [each for pod in ("ls", *churned[LS]) for each in sights(real_node, namespace, pod) if each.at >= first.at],
+        BE: [each for pod in ("be", *churned[BE]) for each in sights(real_node, namespace, pod) if each.at >= first.at],
+    }
+    assert {quality: {each.mask for each in found} for quality, found in seen.items()} == {
+        "lsr": {"1"},
+        LS: {"0"},
+        BE: {"0-1"},
+    }
+    assert quotas(real_node, namespace, "lsr") == ["-1", "-1"]
+    for pod in (*churned[LS], *churned[BE]):
+        await namespace.delete(PODS, pod)
+    await ends(namespace, real_node, "lsr")
+    await sees(real_node, namespace, "ls", "0-1")
+
+    await bound(namespace, "lse", shared=False)
+    await sees(real_node, namespace, "lse", "1")
+    for each in ("ls", "be"):
+        await sees(real_node, namespace, each, "0")
+    await ends(namespace, real_node, "lse")
+    for each in ("ls", "be"):
+        await sees(real_node, namespace, each, "0-1")
+    remark(
+        f"CPUs of a node: {len(seen['lsr'])} lines of LSR on CPU 1, {len(seen[LS])} of LS on CPU 0, {len(seen[BE])} of "
+        f"BE on both, in {number} rounds with plugin killed and kubelet restarted"
+    )
