@@ -34,6 +34,8 @@ OWN_CPUS: Final = "own"
 LABEL_MADE_FROM: Final = "reserve.dra/made-from"
 """Label of dra-reserve: the form of the requests that a template was made from."""
 KOORDINATOR: Final = "koordinator"
+ANNOTATION_UNUSED_SINCE: Final = "reserve.dra/unused-since"
+"""Annotation of dra-reserve: the time since which no pod names a template."""
 
 CPU_DRIVER: Final = "cpu.reserve.dra"
 CPU_CAPACITY: Final = "dra.cpu/cpu"

@@ -207,6 +207,38 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "the same claims, which then serve all its pods. Pods without a PodGroup are not affected.",
         "Look at the error in the Event; `kubectl dra preflight` reports the missing permission.",
     ),
+    Code.TEMPLATE_FAILED: Guidance(
+        "The controller could not create a ResourceClaimTemplate for a pod that requests CPUs or GPUs in Koordinator's "
+        "form; it tries again.",
+        "The API server rejects the template (a ResourceQuota, admission).",
+        "Follow the error in the Event; the pod waits until the template exists.",
+    ),
+    Code.FOREIGN_TEMPLATE: Guidance(
+        "The template that a translated pod names was made by someone else, and may request anything.",
+        "A user or a backup created a ResourceClaimTemplate under a name that dra-reserve uses, without its label.",
+        "Delete the template: the controller creates it within a second while a pod names it.",
+    ),
+    Code.WAITS_FOR_CARDS: Guidance(
+        "The pod requests a share of a card by percent of memory, and the cluster has no card for shares yet.",
+        "No kubelet plugin runs with `--gpu-shares` on a node with GPUs, or its ResourceSlices are not published yet.",
+        "Install the kubelet plugin with shares; the template follows without further steps.",
+    ),
+    Code.CARD_SIZES_EXCEEDED: Guidance(
+        "The claim of the pod leaves out cards of some sizes.",
+        "A percentage of memory is another number of bytes for each size of card, and a request has at most eight "
+        "alternatives. The eight sizes with most cards are taken.",
+        "Request bytes (`koordinator.sh/gpu-memory`) where a pod must be able to use any card.",
+    ),
+    Code.CLAIM_LACKS_CARD_SIZES: Guidance(
+        "The pod waits for a card of the sizes that the cluster had when its claim was made.",
+        "Cards of another size were added later, and in mode alongside kube-controller-manager makes the claims.",
+        "Delete the pod if it should also use the new cards: the claim of its successor considers them.",
+    ),
+    Code.CLAIM_RENEWED: Guidance(
+        "The controller deleted the unallocated claim of a waiting pod; the pod gets a claim that considers all cards.",
+        "Cards of a size that the cluster did not have were added while the pod waited (mode replace).",
+        "Nothing to do.",
+    ),
     Code.KEPT_BY_OTHERS: Guidance(
         "Only entries of other controllers keep the claim allocated. dra-reserve does not know their meaning.",
         "Another controller reserves the claim, or did so before it was removed.",

@@ -62,6 +62,12 @@ class Code(StrEnum):
     HANDED_OVER = "HandedOver"
     WAITS_FOR_HELD = "WaitsForHeldClaim"
     NODE_MAY_BE_DELETED = "NodeMayBeDeleted"
+    TEMPLATE_FAILED = "FailedTemplateCreation"
+    FOREIGN_TEMPLATE = "ForeignTemplate"
+    WAITS_FOR_CARDS = "WaitsForCards"
+    CARD_SIZES_EXCEEDED = "CardSizesExceeded"
+    CLAIM_LACKS_CARD_SIZES = "ClaimLacksCardSizes"
+    CLAIM_RENEWED = "ClaimRenewed"
 
 
 class ReasonText(NamedTuple):
@@ -266,6 +272,34 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         "stays reserved for {keeper} without a pod, and autoscalers count pods alone: {nodes} may be deleted as empty "
         "({signs}), and the next pod gets other devices or none. Annotation {annotations} keeps a node whose deletion "
         "has not begun, if its value is true; the owner of the node decides",
+    ),
+    Code.TEMPLATE_FAILED: ReasonText(
+        EventType.WARNING, "ResourceClaimTemplate {template}, which the pod names, was not created: {error}"
+    ),
+    Code.FOREIGN_TEMPLATE: ReasonText(
+        EventType.WARNING,
+        "names ResourceClaimTemplate {template}, which lacks the label reserve.dra/made-from=koordinator: somebody "
+        "else made the template, so it stays as it is, and the pod gets what the template requests. Delete the "
+        "template to have it made from the pod's own request",
+    ),
+    Code.WAITS_FOR_CARDS: ReasonText(
+        EventType.WARNING,
+        "waits for ResourceClaimTemplate {template}, which is made as soon as a ResourceSlice of gpu.reserve.dra "
+        "publishes a card for shares",
+    ),
+    Code.CARD_SIZES_EXCEEDED: ReasonText(
+        EventType.WARNING,
+        "cannot use cards of {sizes}: a claim has room for {limit} sizes of cards, and most cards of the cluster have "
+        "others. A request for gpu-memory in place of gpu-memory-ratio may use all sizes",
+    ),
+    Code.CLAIM_LACKS_CARD_SIZES: ReasonText(
+        EventType.WARNING,
+        "cannot use cards of {sizes}: its claim {claim} was made before the cluster had them. Delete the pod, so that "
+        "its controller creates a pod that can",
+    ),
+    Code.CLAIM_RENEWED: ReasonText(
+        EventType.NORMAL,
+        "gets another claim in place of {claim}, which was made before the cluster had cards of {sizes}",
     ),
 }
 
