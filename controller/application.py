@@ -21,6 +21,7 @@ from controller.pod_reports import PodReporter
 from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
+from controller.translation.loop import TemplateLoop
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
@@ -31,7 +32,9 @@ from dra.engine.claims.reasons import Reason
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
+from dra.kube.informers import staleness
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
@@ -136,6 +139,23 @@ class Application:
         self._workloads = WorkloadInformers(
             client, cache=self.cache, rules=rules, on_change=self._on_change, clock=clock
         )
+        self._policy = policy_from(configuration)
+        events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        self._translation = (
+            TemplateLoop(
+                client,
+                claim=self.cache.claim,
+                pods_known=lambda: not staleness(self._watches.pods),
+                events=events,
+                metrics=self.metrics,
+                clock=clock,
+                leadership=leadership,
+                generates_claims=self._policy.generate_claims,
+            )
+            if configuration.koordinator
+            else None
+        )
+        translation = self._translation
         self._watches = ClaimInformers(
             client,
             cache=self.cache,
@@ -147,9 +167,14 @@ class Application:
             on_pod_delete=self._on_pod_delete,
         )
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
-        self._templates = TemplateInformers(client, owners=self.cache.owners, clock=clock, on_change=self._on_change)
-        self._policy = policy_from(configuration)
-        events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        self._templates = TemplateInformers(
+            client,
+            owners=self.cache.owners,
+            clock=clock,
+            on_change=self._on_change,
+            on_template_add=translation.observe_template if translation is not None else ignore,
+            on_template_delete=translation.forget_template if translation is not None else ignore,
+        )
         self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._on_change)
         writer = ClaimWriter(
             client,
@@ -261,6 +286,8 @@ class Application:
                     group.create_task(self._reservations.watch(), name="reservations")
                 if self._reports is not None:
                     group.create_task(self._reports.run(), name="reported namespaces and devices")
+                if self._translation is not None:
+                    group.create_task(self._translation.watch(), name="card sizes")
                 group.create_task(self._lead(), name="lead")
         finally:
             await self._workloads.close()
@@ -292,6 +319,8 @@ class Application:
                     group.create_task(self._reservations.run(), name="reservations")
                 if self._reports is not None:
                     group.create_task(self._reports.work(), name="pod reports")
+                if self._translation is not None:
+                    group.create_task(self._make_templates(self._translation), name="translation")
         finally:
             self.metrics.leading.set(0)
 
@@ -308,6 +337,12 @@ class Application:
         self._generation.enqueue_dirty()
         await self._generation.run()
 
+    async def _make_templates(self, translation: TemplateLoop) -> None:
+        """Make templates once all that exist are known."""
+        if self._policy.generate_claims:
+            await self._templates.wait_for_sync()
+        await translation.run()
+
     def _not_ready_reasons(self) -> list[str]:
         found = self._watches.not_ready_reasons()
         if self._policy.evict:
@@ -318,6 +353,8 @@ class Application:
             found += self._reservations.not_ready_reasons()
         if self._reports is not None:
             found += self._reports.not_ready_reasons()
+        if self._translation is not None:
+            found += self._translation.not_ready_reasons()
         return found
 
     def _on_claim_add(self, key: Key) -> None:
@@ -331,10 +368,14 @@ class Application:
             self._reservations.claim_deleted(key)
 
     def _on_pod(self, pod: Pod) -> None:
+        if self._translation is not None:
+            self._translation.observe_pod(pod)
         if self._reports is not None:
             self._reports.pod_changed(pod)
 
     def _on_pod_delete(self, pod: Pod) -> None:
+        if self._translation is not None:
+            self._translation.forget_pod(pod.metadata.uid)
         if self._reports is not None:
             self._reports.pod_gone(pod)
 
@@ -343,6 +384,8 @@ class Application:
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
+        if self._translation is not None:
+            self._translation.enqueue_dirty()
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()

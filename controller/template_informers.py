@@ -18,8 +18,20 @@ from dra.model.templates import PodGroup, ResourceClaimTemplate
 class TemplateInformers:
     """Two reflectors that feed the index of claim owners; the second runs only while its kind is served."""
 
-    def __init__(self, client: Client, *, owners: ClaimOwnerIndex, clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        owners: ClaimOwnerIndex,
+        clock: Clock,
+        on_change: Callable[[], None],
+        on_template_add: Callable[[ResourceClaimTemplate], None] = ignore,
+        on_template_delete: Callable[[ResourceClaimTemplate], None] = ignore,
+    ) -> None:
+        """Create the informers; ``on_template_add`` is called for updates, too."""
         self._owners = owners
+        self._on_template_add = on_template_add
+        self._on_template_delete = on_template_delete
         owners.groups_known = False
         self._on_change = on_change
         self.templates = Reflector(
@@ -27,8 +39,8 @@ class TemplateInformers:
             TEMPLATES,
             ResourceClaimTemplate,
             handler=EventHandlerFuncs(
-                on_upsert=owners.observe_template,
-                on_delete=lambda template: owners.forget_template(template.metadata.key),
+                on_upsert=self._on_template,
+                on_delete=self._on_template_deleted,
                 on_restore=ignore,
                 on_batch_end=on_change,
             ),
@@ -66,6 +78,14 @@ class TemplateInformers:
     def not_ready_reasons(self) -> list[str]:
         """Return the staleness of the templates; empty when ready."""
         return [text for text in [staleness(self.templates)] if text]
+
+    def _on_template(self, template: ResourceClaimTemplate) -> None:
+        self._owners.observe_template(template)
+        self._on_template_add(template)
+
+    def _on_template_deleted(self, template: ResourceClaimTemplate) -> None:
+        self._owners.forget_template(template.metadata.key)
+        self._on_template_delete(template)
 
     def _groups_served(self, resource: Resource | None) -> None:
         if self._owners.observe_groups_version(resource.version if resource is not None else ""):

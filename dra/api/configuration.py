@@ -143,8 +143,9 @@ class ControllerConfiguration(ConfigurationSection):
     """Let the controller manage Koordinator's Reservations."""
 
     koordinator: bool = False
-    """Report devices and CPUs of pods in Koordinator's annotations, in namespaces labelled
-    `reserve.dra/koordinator: enabled`; needs the permission of deploy/koordinator."""
+    """Make the ResourceClaimTemplates of pods whose requests in Koordinator's form were translated, and report devices
+    and CPUs of pods in Koordinator's annotations, in namespaces labelled `reserve.dra/koordinator: enabled`; needs the
+    permission of deploy/koordinator."""
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""

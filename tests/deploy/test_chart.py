@@ -229,6 +229,7 @@ def test_every_configuration_is_one():
         assert configuration.mode == values["mode"]
         assert configuration.leader_election.namespace == "elsewhere"
         assert configuration.release_finished is values["config"]["releaseFinished"]
+        assert configuration.koordinator is values["koordinator"]["enabled"]
 
 
 def test_every_argument_is_an_option():
@@ -256,7 +257,9 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
-        pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"),
+        pytest.param(
+            "MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"
+        ),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
     ],

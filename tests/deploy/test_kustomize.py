@@ -96,6 +96,15 @@ def test_only_who_replaces_may_make_claims() -> None:
 
 
 @needs_kubectl
+@pytest.mark.parametrize("mode", list(ControllerMode), ids=str)
+def test_only_with_koordinator_may_templates_be_made(mode: ControllerMode) -> None:
+    made = kustomized("../koordinator")
+    assert ("ClusterRole", "dra-reserve-koordinator") in made
+    assert ("ValidatingAdmissionPolicyBinding", "controller-templates.reserve.dra") in made
+    assert not made.keys() & kustomized(mode.value).keys()
+
+
+@needs_kubectl
 def test_on_kind_there_is_one_replica_and_no_quota() -> None:
     replace, kind = kustomized("replace"), kustomized("kind")
     assert replace.keys() - kind.keys() == {("ResourceQuota", "critical-pods")}

@@ -11,6 +11,7 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from dra.api.koordinator.well_known import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESOURCE_STATUS
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION, ANNOTATION_SOFT_EVICTION
@@ -19,10 +20,13 @@ from dra.api.reservations.model import Reservation
 from dra.engine.claims import patches
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.reservations import placeholders
+from dra.engine.translation import template_names
+from dra.engine.translation.templates import template_manifest
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
 from tests.dra.api.reservations.manifests import manifest
+from tests.dra.engine.translation.strategies import requests
 
 Json = dict[str, Any]
 
@@ -347,6 +351,97 @@ def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, tex
 
 def test_a_token_of_the_controller_reports_no_status_of_nodes():
     assert not judge(OF_NODES, asked("UPDATE", part="status"), obj=node({}), old=node({}))[0]
+
+
+OF_TEMPLATES = policy("koordinator/own-writes.yaml", "controller-templates.reserve.dra")
+HALF = "koord-gpu-c50-r50-s1"
+UNUSED = {"reserve.dra/unused-since": "2026-11-20T12:00:00Z"}
+GIBI = 2**30
+
+
+def template(name: str = HALF, **paths: Any) -> Json:
+    request = template_names.parse(name)
+    assert request is not None
+    made = template_manifest(name, "ml", request, card_sizes=(16 * GIBI, 80 * GIBI))
+    assert made is not None
+    return changed(dict(made), **paths)
+
+
+@given(request=requests())
+def test_the_controller_makes_the_template_of_each_request(request):
+    name = template_names.name_of(request)
+    made = template(name)
+    assert judge(OF_TEMPLATES, asked("CREATE"), obj=made) == (True, "")
+    assert judge(OF_TEMPLATES, asked("DELETE"), old=made) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, UNUSED), (UNUSED, {}), ({"other": "x", **UNUSED}, {"other": "x"})],
+    ids=["marks", "unmarks", "leaves-others"],
+)
+def test_the_controller_marks_unused_templates(before, after):
+    old, new = (template(metadata__annotations=each) for each in (before, after))
+    assert judge(OF_TEMPLATES, asked("UPDATE"), obj=new, old=old) == (True, "")
+
+
+REQUESTS = "spec__spec__devices__requests"
+ADMIN = {"deviceClassName": "gpu.reserve.dra", "adminAccess": True}
+
+
+@pytest.mark.parametrize(
+    ("operation", "old", "new", "text"),
+    [
+        pytest.param("CREATE", None, template(metadata__name="mine"), "named after", id="another-name"),
+        pytest.param("CREATE", None, template(metadata__name=f"{HALF}-x"), "named after", id="a-longer-name"),
+        pytest.param("CREATE", None, template(metadata__labels={}), "label", id="without-the-label"),
+        pytest.param("CREATE", None, template(metadata__finalizers=["a/b"]), "drivers", id="holds-it-back"),
+        pytest.param(
+            "CREATE",
+            None,
+            template(**{f"{REQUESTS}__0__firstAvailable__0__deviceClassName": "other"}),
+            "drivers",
+            id="another-class",
+        ),
+        pytest.param(
+            "CREATE",
+            None,
+            template(**{REQUESTS: [{"name": "gpu", "exactly": {"deviceClassName": "other"}}]}),
+            "drivers",
+            id="exactly-another-class",
+        ),
+        pytest.param(
+            "CREATE",
+            None,
+            template(**{REQUESTS: [{"name": "gpu", "exactly": ADMIN}]}),
+            "admin access",
+            id="admin-access",
+        ),
+        pytest.param("DELETE", template(metadata__labels={}), None, "label", id="deletes-that-of-a-person"),
+        pytest.param("DELETE", template(metadata__name="mine"), None, "named after", id="deletes-another-name"),
+        pytest.param("UPDATE", template(metadata__labels={}), template(), "label", id="makes-that-of-a-person-its-own"),
+        pytest.param("UPDATE", template(), template(metadata__labels={}), "unused-since", id="relabels"),
+        pytest.param(
+            "UPDATE", template(), template(metadata__annotations={"a": "b"}), "unused-since", id="annotates-for-others"
+        ),
+        pytest.param(
+            "UPDATE",
+            template(metadata__annotations={"a": "b"}),
+            template(metadata__annotations=UNUSED),
+            "unused-since",
+            id="takes-annotations-off",
+        ),
+        pytest.param(
+            "UPDATE", template(), template(metadata__ownerReferences=[{}]), "unused-since", id="gives-it-away"
+        ),
+    ],
+)
+def test_a_token_of_the_controller_writes_no_other_templates(operation, old, new, text):
+    passed, said = judge(OF_TEMPLATES, asked(operation), obj=new, old=old)
+    assert not passed
+    assert said.startswith(f"the controller may not {operation} ResourceClaimTemplate ml/p: ")
+    assert text in said
+    assert judge(OF_TEMPLATES, asked(operation, user="kubelet"), obj=new, old=old)[0], "others are not limited"
 
 
 OF_THE_EXTENDER = policy("reservations/own-writes.yaml", "extender-writes.reserve.dra")

@@ -1,0 +1,310 @@
+"""The loop of templates before an API server: what is written, in which order, and after which failures again."""
+
+import asyncio
+import contextlib
+import json
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from controller.claim_events import ClaimEvents
+from controller.leadership import Leadership
+from controller.template_informers import TemplateInformers
+from controller.translation.loop import REMAKE_INTERVAL, TemplateLoop
+from dra.api.koordinator import well_known
+from dra.engine.claims.reasons import Code
+from dra.engine.translation.template_plan import KEPT_UNUSED
+from dra.kube.event_handlers import EventHandlerFuncs
+from dra.kube.reflector import Reflector
+from dra.kube.resources import PODS as POD_RESOURCE
+from dra.kube.transport import Response
+from dra.model.claims import ResourceClaim
+from dra.model.pods import Pod
+from tests.controller.cluster import CLAIMS, PODS, SLICES, TEMPLATES, Cluster
+from tests.dra.engine.translation.cluster_objects import BYTES, HALF, LABELS, NAMESPACE, claim, devices, pod
+from tests.dra.kube.scripted import client_of, ok, refusal
+
+OBJECT = Cluster.path(TEMPLATES, NAMESPACE, HALF)
+COLLECTION = OBJECT.rpartition("/")[0]
+
+
+class Server(Cluster):
+    """Stores created templates, and deletes templates and claims at once."""
+
+    def _post(self, request):
+        body = json.loads(request.body)
+        name = body["metadata"].pop("name")
+        if f"{request.path}/{name}" in self.objects:
+            return refusal(409, "AlreadyExists")
+        metadata = {**body["metadata"], "uid": f"uid-{name}-{self.version}"}
+        return Response(
+            201, {}, json.dumps(self.put(TEMPLATES, NAMESPACE, name, **{**body, "metadata": metadata})).encode()
+        )
+
+    def _delete(self, request):
+        answer = super()._delete(request)
+        if answer.status == 200:
+            plural = request.path.split("/")[-2]
+            self.drop({"resourceclaimtemplates": TEMPLATES}.get(plural, CLAIMS), NAMESPACE, request.path.split("/")[-1])
+        return answer
+
+    def offer(self, *sizes, name="n1"):
+        """Publish cards of these sizes."""
+        offered = [
+            {"name": f"gpu-{index}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": size}}}
+            for index, size in enumerate(sizes)
+        ]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        self.put(SLICES, "", name, spec={"driver": well_known.GPU_DRIVER, "pool": pool, "devices": offered})
+
+    def run_pod(self, name="p", *templates, **fields):
+        """Create a pod that names templates."""
+        found = msgspec.to_builtins(pod(name, *templates, **fields))
+        self.put(PODS, NAMESPACE, name, spec=found["spec"], status=found.get("status", {}))
+
+    def writes_of_templates(self):
+        return [
+            each.method for each in self.requests if each.method != "GET" and "/resourceclaimtemplates" in each.path
+        ]
+
+    @property
+    def template(self):
+        return self.objects.get(OBJECT)
+
+    @property
+    def alternatives(self):
+        (request,) = self.template["spec"]["spec"]["devices"]["requests"]
+        return [each["name"] for each in request["firstAvailable"]]
+
+
+@pytest.fixture
+def cluster():
+    return Server()
+
+
+class Told:
+    def __init__(self):
+        self.reasons = []
+
+    def record(self, reason):
+        self.reasons.append(reason)
+
+    @property
+    def codes(self):
+        return [each.code for each in self.reasons]
+
+
+@pytest.fixture
+def running(cluster, world, metrics, clock):
+    """Runs the loop of a leader, with the informers that feed it; yields what pods are told."""
+
+    @contextlib.asynccontextmanager
+    async def run(*, replace=True, pods_known=True):
+        told, client = Told(), client_of(cluster)
+        claims = {
+            (NAMESPACE, path.rpartition("/")[2]): msgspec.convert(found, ResourceClaim)
+            for path, found in cluster.objects.items()
+            if "/resourceclaims/" in path
+        }
+        loop = TemplateLoop(
+            client,
+            claim=claims.get,
+            pods_known=lambda: pods_known,
+            events=ClaimEvents(told, metrics),
+            metrics=metrics,
+            clock=clock,
+            leadership=Leadership(),
+            generates_claims=replace,
+        )
+        pods = Reflector(
+            client,
+            POD_RESOURCE,
+            Pod,
+            handler=EventHandlerFuncs[Pod](
+                on_upsert=loop.observe_pod,
+                on_delete=lambda found: loop.forget_pod(found.metadata.uid),
+                on_batch_end=loop.enqueue_dirty,
+            ),
+            clock=clock,
+        )
+        templates = TemplateInformers(
+            client,
+            owners=world.owners,
+            clock=clock,
+            on_change=loop.enqueue_dirty,
+            on_template_add=loop.observe_template,
+            on_template_delete=loop.forget_template,
+        )
+        informers = [pods, *([templates.templates] if replace else [])]
+        tasks = [asyncio.create_task(each.run()) for each in informers]
+        tasks.append(asyncio.create_task(loop.watch()))
+        for each in informers:
+            await each.synced.wait()
+        tasks.append(asyncio.create_task(loop.run()))
+        await asyncio.sleep(0.1)
+        assert loop.not_ready_reasons() == []
+        try:
+            yield told
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    return run
+
+
+def stored(cluster, *sizes, name=HALF, **metadata):
+    cluster.put(
+        TEMPLATES, NAMESPACE, name, metadata={"labels": LABELS, **metadata}, spec={"spec": devices(name, *sizes)}
+    )
+
+
+@pytest.mark.parametrize("replace", [True, False], ids=["replace", "alongside"])
+async def test_the_template_of_a_pod_is_made_within_a_tenth_of_a_second(cluster, running, replace):
+    cluster.offer("16Gi", "80Gi")
+    async with running(replace=replace) as told:
+        cluster.run_pod()
+        await asyncio.sleep(0.1)
+        assert cluster.template["metadata"]["labels"] == LABELS
+        assert cluster.alternatives == ["m16384", "m81920"]
+        cluster.run_pod("another")
+        await asyncio.sleep(REMAKE_INTERVAL)
+        assert (cluster.writes_of_templates(), told.codes) == (["POST"], [])
+
+
+async def test_what_a_pod_named_before_the_start_is_made(cluster, running):
+    cluster.run_pod("p", BYTES)
+    async with running():
+        assert cluster.path(TEMPLATES, NAMESPACE, BYTES) in cluster.objects
+
+
+async def test_a_ratio_is_made_when_the_first_card_is_published(cluster, running):
+    cluster.run_pod()
+    async with running() as told:
+        assert (cluster.template, told.codes) == (None, [Code.WAITS_FOR_CARDS])
+        cluster.offer("16Gi")
+        await asyncio.sleep(0.1)
+        assert cluster.alternatives == ["m16384"]
+
+
+async def test_a_foreign_template_stays_and_each_pod_is_told_once(cluster, running):
+    stored(cluster, labels=None)
+    cluster.run_pod("a")
+    async with running() as told:
+        cluster.run_pod("b")
+        await asyncio.sleep(1.0)
+        cluster.run_pod("b", claims=False)
+        await asyncio.sleep(1.0)
+        assert cluster.writes_of_templates() == []
+        assert [str(each.subject) for each in told.reasons] == ["pod ml/a", "pod ml/b"]
+
+
+async def test_a_template_is_deleted_an_hour_after_its_last_pod(cluster, running, clock):
+    cluster.offer("16Gi")
+    cluster.run_pod()
+    async with running():
+        cluster.drop(PODS, NAMESPACE, "p")
+        await asyncio.sleep(0.1)
+        since = cluster.template["metadata"]["annotations"][well_known.ANNOTATION_UNUSED_SINCE]
+        assert since == clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await asyncio.sleep(KEPT_UNUSED.total_seconds() - 5)
+        assert cluster.template is not None
+        await asyncio.sleep(10)
+        assert cluster.template is None
+        await asyncio.sleep(1000)
+        assert cluster.writes_of_templates() == ["POST", "PATCH", "DELETE"]
+
+
+async def test_a_restart_forgets_nothing(cluster, running, clock):
+    since = clock.wall() - KEPT_UNUSED + timedelta(seconds=30)
+    stored(cluster, annotations={well_known.ANNOTATION_UNUSED_SINCE: since.isoformat()})
+    async with running():
+        await asyncio.sleep(29)
+        assert cluster.template is not None
+        await asyncio.sleep(3)
+        assert cluster.template is None
+
+
+async def test_a_template_that_is_named_again_is_not_deleted(cluster, running, clock):
+    stored(cluster, annotations={well_known.ANNOTATION_UNUSED_SINCE: (clock.wall() - KEPT_UNUSED).isoformat()})
+    cluster.run_pod()
+    async with running():
+        await asyncio.sleep(2 * KEPT_UNUSED.total_seconds())
+        assert cluster.template["metadata"]["annotations"] == {}
+
+
+async def test_nothing_is_deleted_while_pods_are_not_known(cluster, running, clock):
+    stored(cluster, annotations={well_known.ANNOTATION_UNUSED_SINCE: (clock.wall() - KEPT_UNUSED).isoformat()})
+    async with running(pods_known=False):
+        await asyncio.sleep(1000)
+        assert cluster.writes_of_templates() == []
+
+
+@pytest.mark.parametrize("replace", [True, False], ids=["replace", "alongside"])
+async def test_a_new_card_size_makes_the_template_anew(cluster, running, replace):
+    cluster.offer("16Gi")
+    cluster.run_pod("p", claims=True)
+    cluster.put(CLAIMS, NAMESPACE, "p-0", **_of_a_claim())
+    async with running(replace=replace) as told:
+        cluster.offer("80Gi", name="n2")
+        await asyncio.sleep(0.2)
+        assert cluster.alternatives == ["m16384", "m81920"]
+        assert (cluster.path(CLAIMS, NAMESPACE, "p-0") in cluster.objects) is not replace
+        assert told.codes == [Code.CLAIM_RENEWED if replace else Code.CLAIM_LACKS_CARD_SIZES]
+
+
+def _of_a_claim():
+    found = msgspec.to_builtins(claim())
+    return {"metadata": {"ownerReferences": found["metadata"]["ownerReferences"]}, "spec": found["spec"]}
+
+
+async def test_sizes_that_come_one_after_the_other_make_few_templates(cluster, running):
+    cluster.run_pod()
+    async with running():
+        for number in range(1, 8):
+            cluster.offer(f"{number}0Gi", name=f"n{number}")
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(REMAKE_INTERVAL)
+        assert len(cluster.alternatives) == 7
+        assert cluster.writes_of_templates() == ["POST", *["DELETE", "POST"] * 2]
+
+
+async def test_a_refusal_is_told_and_tried_again(cluster, running):
+    cluster.answer["POST"] = refusal(403, "Forbidden")
+    cluster.run_pod("p", BYTES)
+    async with running() as told:
+        assert told.codes == [Code.TEMPLATE_FAILED]
+        del cluster.answer["POST"]
+        await asyncio.sleep(2.0)
+        assert cluster.path(TEMPLATES, NAMESPACE, BYTES) in cluster.objects
+
+
+async def test_a_template_that_somebody_else_has_just_made_is_no_failure(cluster, running):
+    cluster.answer["POST"] = refusal(409, "AlreadyExists")
+    cluster.run_pod("p", BYTES)
+    async with running() as told:
+        await asyncio.sleep(3.0)
+        assert told.codes == []
+        assert len(cluster.writes_of_templates()) <= 4
+
+
+async def test_an_unreadable_answer_is_no_creation(cluster, running):
+    cluster.answer["POST", COLLECTION] = ok([])
+    cluster.run_pod("p", BYTES)
+    async with running():
+        del cluster.answer["POST", COLLECTION]
+        await asyncio.sleep(2.0)
+        assert cluster.path(TEMPLATES, NAMESPACE, BYTES) in cluster.objects
+
+
+async def test_a_claim_that_has_been_allocated_stays(cluster, running):
+    cluster.offer("16Gi", "80Gi")
+    cluster.run_pod("p", claims=True)
+    stored(cluster, 16 * 2**30, 80 * 2**30)
+    cluster.put(CLAIMS, NAMESPACE, "p-0", **_of_a_claim())
+    path = cluster.path(CLAIMS, NAMESPACE, "p-0")
+    cluster.answer["DELETE", path] = refusal(409, "Conflict")
+    async with running() as told:
+        assert path in cluster.objects
+        assert told.codes == []
