@@ -33,7 +33,7 @@ NODE_LABEL_GUIDANCE: Final[Mapping[NodeLabelReason, Guidance]] = {
     NodeLabelReason.INVALID_NODE_LABEL: Guidance(
         "A label of the Node has a value that the CPU driver does not know; the default counts.",
         "The label has a typing error; the message names the label and its values.",
-        "Correct the label: `kubectl label node NAME --overwrite KEY=VALUE`.",
+        "Give the label one of the values, or remove the label.",
     ),
 }
 

@@ -56,7 +56,7 @@ AMOUNT_TEXTS: Final = {
 }
 MAX_AMOUNTS: Final = {**dict.fromkeys(PERCENTS, MAX_PERCENT), MEMORY: MAX_MEMORY, SHARED: MAX_CARDS}
 
-UNSUPPORTED_TEXT: Final = "no driver of dra-reserve has such devices; remove the request"
+UNSUPPORTED_TEXT: Final = "no driver here has such devices; remove the request"
 TWICE_TEXT: Final = f"is requested with the prefix {PREFIX} as well; remove the deprecated name"
 UNEQUAL_TEXT: Final = "must equal the limit of the same name; set limits alone"
 SET_TEXT: Final = (

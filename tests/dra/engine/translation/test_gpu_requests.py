@@ -10,7 +10,7 @@ from dra.engine.translation.translated_pods import translate
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
 
 LIMITS = "spec.containers[0].resources.limits"
-UNSUPPORTED = "no driver of dra-reserve has such devices; remove the request"
+UNSUPPORTED = "no driver here has such devices; remove the request"
 CARDS = "must be a whole number of cards, from 1 to 32"
 BYTES = "must be a whole number of bytes, from 1 to 64Ti"
 PERCENT = "must be a whole number of percent, from 1 to 3200"
