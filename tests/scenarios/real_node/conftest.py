@@ -125,3 +125,17 @@ async def cpu_namespace(
     async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")[:40]) as found:
         await found.create(objects.device_class(cpus.device_class(found), driver=cpus.DRIVER))
         yield found
+
+
+@pytest.fixture
+def kubelet_again(real_node: RealNode) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Starts the kubelet with a configuration and a new state of its CPU manager; in the end with its usual ones."""
+
+    def again(configuration: dict[str, Any]) -> None:
+        real_node.stop_kubelet()
+        (real_node.plugins.parent / cpus.STATE).unlink()
+        real_node.reconfigure(configuration)
+        real_node.start_kubelet()
+
+    yield again
+    again({})

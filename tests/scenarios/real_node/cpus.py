@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 DRIVER: Final = "cpu.reserve.dra"
 STATE: Final = "cpu_manager_state"
 
+STATIC: Final[Json] = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
+"""Configuration of a kubelet that gives CPU 1 to containers itself."""
+
 WITHIN: Final = 40.0
 """Seconds for what the kubelet does."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node.cpus import (
     DRIVER,
     QUALITIES,
-    STATE,
+    STATIC,
     WITHIN,
     CpuPlugin,
     StartCpus,
@@ -39,27 +39,11 @@ pytestmark = [
     pytest.mark.long,
 ]
 
-STATIC: Final = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
-
 
 @pytest.fixture
 def namespace(cpu_namespace: Namespace) -> Namespace:
     """One with a class of CPUs."""
     return cpu_namespace
-
-
-@pytest.fixture
-def kubelet_again(real_node: RealNode) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Starts the kubelet with a configuration and a new state of its CPU manager; in the end with its usual ones."""
-
-    def again(configuration: dict[str, Any]) -> None:
-        real_node.stop_kubelet()
-        (real_node.plugins.parent / STATE).unlink()
-        real_node.reconfigure(configuration)
-        real_node.start_kubelet()
-
-    yield again
-    again({})
 
 
 async def owner(plugin: CpuPlugin, namespace: Namespace) -> None:

@@ -5,6 +5,7 @@ The machine has two CPUs of one thread: CPU 0 is the system's, CPU 1 is given to
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.scenarios import installation, objects
+from tests.scenarios import installation, objects, steps
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.real_node import plugin as gpus
 from tests.scenarios.real_node.cpus import (
     DRIVER,
+    STATIC,
     WITHIN,
     StartCpus,
     device_class,
@@ -170,3 +172,35 @@ async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_a
         f"CPUs of a node: {len(seen['lsr'])} lines of LSR on CPU 1, {len(seen[LS])} of LS on CPU 0, {len(seen[BE])} of "
         f"BE on both, in {number} rounds with plugin killed and kubelet restarted"
     )
+
+
+async def test_beside_the_static_policy_the_kubelet_binds_and_the_driver_counts_and_reports(
+    start_cpus: StartCpus,
+    namespace: Namespace,
+    real_node: RealNode,
+    account: Path,
+    kubelet_again: Callable[[Json], None],
+) -> None:
+    await asyncio.to_thread(kubelet_again, STATIC)
+    plugin = start_cpus("one", devices="node", kubeconfig=account)
+    await plugin.start()
+    await run(namespace, "be", quality=BE)  # requests nothing: the kubelet leaves one CPU to requests
+    await sees(real_node, namespace, "be", "0-1")
+    await bound(namespace, "lsr", shared=True)
+    await sees(real_node, namespace, "lsr", "1")
+    await sees(real_node, namespace, "be", "0")
+    claim = await eventually(
+        lambda: namespace.get(CLAIMS, "lsr"),
+        until=lambda claim: claim["status"].get("devices"),
+        saying="the claim shows the CPUs that the kubelet has given",
+    )
+    (reported,) = claim["status"]["devices"]
+    assert reported["data"] == {"cpuset": "1", "managedByKubelet": True}
+    assert not (plugin.folder / "demand.json").exists()
+    await bound(namespace, "next", shared=True)
+    await steps.pod_is(namespace, "next", steps.unschedulable, saying="the kubelet has no CPU left")
+
+    await namespace.delete(PODS, "lsr")
+    await sees(real_node, namespace, "next", "1")
+    await ends(namespace, real_node, "next")
+    await sees(real_node, namespace, "be", "0-1")
