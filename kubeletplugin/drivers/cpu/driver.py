@@ -28,7 +28,7 @@ from kubeletplugin.contract import (
     PrepareRequest,
     base_request_name,
 )
-from kubeletplugin.drivers.cpu import cpu_allocator
+from kubeletplugin.drivers.cpu import cpu_allocator, prepared_cpus
 from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager, KubeletCpus
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
@@ -224,7 +224,7 @@ class CpuDriver:
         if self._kubelet_cpus is not None:
             return self._count(request)
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others, policies=self._policies)
-        state = cpu_allocator.prepared_state(request, chosen)
+        state = prepared_cpus.prepared_state(request, chosen)
         hooked: set[str] = set()
         prepared = []
         for result in request.results:
@@ -247,7 +247,7 @@ class CpuDriver:
 
     def _count(self, request: PrepareRequest) -> PreparedClaim:
         """Return the prepared claim of a pod to which the kubelet gives CPUs: nothing but a number is recorded."""
-        state = cpu_allocator.counted_state(self._topology, request, policies=self._policies)
+        counted = cpu_allocator.count_cpus(self._topology, request, policies=self._policies)
         prepared = (
             PreparedDevice(
                 requests=(base_request_name(result.request),),
@@ -258,7 +258,12 @@ class CpuDriver:
             )
             for result in request.results
         )
-        return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
+        return PreparedClaim(
+            claim=request.claim,
+            driver=DRIVER_NAME,
+            devices=tuple(prepared),
+            state=prepared_cpus.prepared_state(request, counted),
+        )
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises PrepareError."""
@@ -267,7 +272,7 @@ class CpuDriver:
         for fault in sorted(faults - self._faults):  # once, not at every reconciliation
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
-        self._publish_free_cpus(cpu_allocator.held_cpus(held))
+        self._publish_free_cpus(prepared_cpus.held_cpus(held))
         self._prepared = held
         if self._enforcement is not None:
             await self._enforcement.demand(self._demand())
@@ -277,13 +282,13 @@ class CpuDriver:
         requests = {
             cpu_owner_name(each.claim.uid, request): cpus
             for each in self._prepared
-            for request, cpus in cpu_allocator.request_cpusets(each).items()
+            for request, cpus in prepared_cpus.request_cpusets(each).items()
         }
         return CpusetDemand(
             requests=requests,
             apart=self._topology.isolated,
             kept=self._kept,
-            best_effort=cpu_allocator.best_effort_cpus(self._prepared),
+            best_effort=prepared_cpus.best_effort_cpus(self._prepared),
         )
 
     def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:

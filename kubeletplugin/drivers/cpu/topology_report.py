@@ -20,7 +20,7 @@ from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.cpus.topology import CpuTopology
 from dra.model.meta import Struct
 from kubeletplugin.contract import PreparedClaim
-from kubeletplugin.drivers.cpu import cpu_allocator
+from kubeletplugin.drivers.cpu import prepared_cpus
 from kubeletplugin.drivers.cpu.cpu_manager import STATIC_POLICY, KubeletCpus
 from kubeletplugin.drivers.cpu.cpuset_store import CpuPools
 
@@ -65,9 +65,9 @@ def device_data(preparation: PreparedClaim, kubelet: KubeletCpus | None) -> dict
     """Return the CPUs of each device of a prepared claim, by its index; nothing for CPUs that are not known."""
     held = [number for number, device in enumerate(preparation.devices) if not device.admin]
     if kubelet is None:
-        cpus = cpu_allocator.device_cpusets(preparation)
+        cpus = prepared_cpus.device_cpusets(preparation)
         return {number: {"cpuset": str(each)} for number, each in zip(held, cpus, strict=False) if each}
-    pods = [kubelet.pods.get(uid, CpuSet()) for _, uid in cpu_allocator.claim_pods(preparation)]
+    pods = [kubelet.pods.get(uid, CpuSet()) for _, uid in prepared_cpus.claim_pods(preparation)]
     of_pods = CpuSet(cpu for each in pods for cpu in each)
     return {number: {"cpuset": str(of_pods), "managedByKubelet": True} for number in held[:1] if of_pods}
 
@@ -81,8 +81,8 @@ def _pod_allocations(prepared: Iterable[PreparedClaim], kubelet: KubeletCpus | N
     told = set()
     for each in sorted(prepared, key=lambda one: one.claim.key):
         namespace, name = each.claim.key
-        cpus = cpu_allocator.claim_cpus(each)
-        for pod, uid in cpu_allocator.claim_pods(each) or ((name, each.claim.uid),):
+        cpus = prepared_cpus.claim_cpus(each)
+        for pod, uid in prepared_cpus.claim_pods(each) or ((name, each.claim.uid),):
             own = cpus if kubelet is None else kubelet.pods.get(uid, cpus)
             told.add(uid)
             if own:

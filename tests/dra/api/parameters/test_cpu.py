@@ -71,3 +71,14 @@ def test_the_example_is_what_it_says():
         CpuExclusivePolicy.NUMA_NODE_LEVEL,
         NumaAllocateStrategy.LEAST_ALLOCATED,
     )
+
+
+def test_the_example_of_a_whole_node_shares_its_cores_with_best_effort():
+    example = Path(__file__).parents[4] / "examples/cpus/node.yaml"
+    claim, _ = yaml.safe_load_all(example.read_text())
+    (entry,) = claim["spec"]["devices"]["config"]
+    config = decode_parameters(entry["opaque"]["parameters"], CpuConfig)
+    assert config.required_bind_policy is CpuBindPolicy.FULL_PCPUS
+    assert config.shared_with is CpuSharing.BEST_EFFORT
+    (request,) = claim["spec"]["devices"]["requests"]
+    assert len(set(request["exactly"]["capacity"]["requests"].values())) == 1

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from kubeletplugin.contract import DevicesInUseError, PreparedClaim, PrepareError
-from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus, claim_allocations, prepared_state, request_cpusets
+from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus
+from kubeletplugin.drivers.cpu.prepared_cpus import claim_allocations, prepared_state, request_cpusets
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
 

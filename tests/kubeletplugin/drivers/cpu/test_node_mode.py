@@ -63,7 +63,7 @@ def cpus(prepared):
 
 def holder(name, cpus, exclusivity="None"):
     """Return a prepared claim that holds these CPUs of the node's device."""
-    held = {"cpus": cpus, "exclusivity": exclusivity, "wholeCoreCPUs": 0}
+    held = {"cpus": cpus, "exclusivity": exclusivity, "consumed": len(parse(cpus)), "wholeCoreCPUs": 0}
     state = {"requests": {"cpus": cpus}, "holdings": [held]}
     identity = ClaimIdentity(key=("ml", name), uid=f"uid-{name}")
     return PreparedClaim(claim=identity, driver="cpu.reserve.dra", devices=(), state=state)

@@ -1,0 +1,116 @@
+"""The CPUs of a prepared claim as its state in the checkpoint records them: each result with its CPUs. Pure.
+
+The record of a result also has what later allocations must respect (the exclusive policy), and what the claim consumes
+of the node's device. An older plugin ignores the keys that it does not know.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dra.api.parameters.cpu_policies import CpuExclusivePolicy, CpuSharing
+from dra.engine.cpus.cpu_snapshot import CpuAllocation
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.model import quantities
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Struct, Uid
+from kubeletplugin.contract import PreparedClaim, PrepareRequest, base_request_name
+from kubeletplugin.drivers.cpu.devices import NODE_DEVICE
+from kubeletplugin.drivers.cpu.node_device import WHOLE_CORE_CAPACITY, HeldCpus
+
+
+class AllocatedCpus(Struct, frozen=True):
+    """The CPUs allocated for one result."""
+
+    cpus: CpuSet
+    exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
+    shared_with: CpuSharing = CpuSharing.NONE
+    counted: int = 0
+    """Number of CPUs that the kubelet chooses; `cpus` is empty then."""
+
+
+def prepared_state(request: PrepareRequest, allocated: Iterable[AllocatedCpus]) -> dict[str, Any]:
+    """Return the state of a prepared claim that records its CPUs."""
+    of_requests: dict[str, CpuSet] = {}
+    remembered = []
+    for result, share in zip(request.results, allocated, strict=True):
+        if share.cpus:
+            name = base_request_name(result.request)
+            of_requests[name] = of_requests.get(name, NO_CPUS) | share.cpus
+        if share.cpus or share.counted:
+            remembered.append(_holding(result, share))
+    state = {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+    return state | _pods_of(request)
+
+
+def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
+    """Return the CPUs that prepared claims hold, and what the claims consume of the node's device."""
+    records = [record for each in preparations for record in each.state.get("holdings", ())]
+    of_node = [record for record in records if WHOLE_CORE_CAPACITY in record]
+    return HeldCpus(
+        cpus=_union(parse(record["cpus"]) for record in records),
+        consumed=sum(record["consumed"] for record in of_node),
+        whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
+    )
+
+
+def claim_cpus(preparation: PreparedClaim) -> CpuSet:
+    """Return the CPUs that a prepared claim holds."""
+    return _union(device_cpusets(preparation))
+
+
+def device_cpusets(preparation: PreparedClaim) -> tuple[CpuSet, ...]:
+    """Return the CPUs of each device that a prepared claim holds, in order."""
+    return tuple(parse(each["cpus"]) for each in preparation.state.get("holdings", ()))
+
+
+def claim_pods(preparation: PreparedClaim) -> tuple[tuple[str, Uid], ...]:
+    """Return names and uids of the pods for which the claim was reserved when it was prepared, if that was recorded."""
+    return tuple((name, Uid(uid)) for name, uid in preparation.state.get("pods", ()))
+
+
+def best_effort_cpus(preparations: Iterable[PreparedClaim]) -> CpuSet:
+    """Return the CPUs of claims that share them with containers of the QoS class BestEffort."""
+    records = (record for each in preparations for record in each.state.get("holdings", ()))
+    return _union(parse(each["cpus"]) for each in records if each.get("sharedWith") == CpuSharing.BEST_EFFORT)
+
+
+def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
+    """Return the CPUs of each request of a prepared claim."""
+    return {name: parse(cpus) for name, cpus in preparation.state.get("requests", {}).items()}
+
+
+def claim_allocations(preparation: PreparedClaim) -> tuple[CpuAllocation, ...]:
+    """Return the CPU allocations that a prepared claim holds."""
+    return tuple(
+        CpuAllocation(cpus=parse(each["cpus"]), exclusivity=CpuExclusivePolicy(each["exclusivity"]))
+        for each in preparation.state.get("holdings", ())
+    )
+
+
+def _holding(result: DeviceRequestAllocationResult, share: AllocatedCpus) -> dict[str, Any]:
+    """Return the record of the CPUs of one result; the keys of mode *node* are absent in other modes."""
+    record: dict[str, Any] = {"cpus": str(share.cpus), "exclusivity": share.exclusivity.value}
+    if share.shared_with is not CpuSharing.NONE:
+        record["sharedWith"] = share.shared_with.value
+    if result.device == NODE_DEVICE:
+        record["consumed"] = share.counted or len(share.cpus)
+        record[WHOLE_CORE_CAPACITY] = _consumed_whole_cores(result)
+    return record
+
+
+def _pods_of(request: PrepareRequest) -> dict[str, Any]:
+    """Return the record of the pods that use the claim; empty in modes without reports."""
+    if not any(result.device == NODE_DEVICE for result in request.results):
+        return {}
+    return {"pods": [[pod.name, pod.uid] for pod in request.pods]}
+
+
+def _consumed_whole_cores(result: DeviceRequestAllocationResult) -> int:
+    """Return what a result consumes of the capacity of entirely free cores."""
+    consumed = result.consumed_capacity or {}
+    names = (name for name in consumed if name.rpartition("/")[2] == WHOLE_CORE_CAPACITY)
+    return sum(int(quantities.parse(consumed[name])) for name in names)
+
+
+def _union(sets: Iterable[CpuSet]) -> CpuSet:
+    return CpuSet(cpu for cpus in sets for cpu in cpus)
