@@ -39,6 +39,8 @@ ANNOTATION_UNUSED_SINCE: Final = "reserve.dra/unused-since"
 
 CPU_DRIVER: Final = "cpu.reserve.dra"
 CPU_CAPACITY: Final = "dra.cpu/cpu"
+WHOLE_CORE_CAPACITY: Final = "wholeCoreCPUs"
+"""Capacity of a node's device: the CPUs of entirely free cores."""
 GPU_DRIVER: Final = "gpu.reserve.dra"
 GPU_MEMORY: Final = "memory"
 GPU_CORE: Final = "core"

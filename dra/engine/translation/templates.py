@@ -61,12 +61,20 @@ def _cpu_devices(request: CpuBinding) -> dict[str, Any]:
     exactly = {
         "deviceClassName": well_known.CPU_DRIVER,
         "selectors": _selectors(_cpu_selector(request)),
-        "capacity": {"requests": {well_known.CPU_CAPACITY: str(request.cpus)}},
+        "capacity": {"requests": _cpu_amounts(request)},
     }
     return {
         "requests": [{"name": _CPU_REQUEST, "exactly": exactly}],
         "config": [{"requests": [_CPU_REQUEST], "opaque": opaque}],
     }
+
+
+def _cpu_amounts(request: CpuBinding) -> dict[str, str]:
+    """Return what a pod consumes of a node's device; whole cores only if the pod cannot do without."""
+    amounts = {well_known.CPU_CAPACITY: str(request.cpus)}
+    if request.required and request.policy is CpuBindPolicy.FULL_PCPUS:
+        amounts[well_known.WHOLE_CORE_CAPACITY] = str(request.cpus)
+    return amounts
 
 
 def _cpu_config(request: CpuBinding) -> dict[str, str]:
@@ -83,18 +91,23 @@ def _cpu_config(request: CpuBinding) -> dict[str, str]:
 def _cpu_selector(request: CpuBinding) -> str:
     """Return the condition on a node's device: devices without a bind policy stand for less than a whole node.
 
-    Nodes with the bind policy FullPCPUsOnly take whole cores alone. A required policy excludes nodes whose own policy
-    is the other one.
+    Nodes with the bind policy FullPCPUsOnly take whole cores alone, nodes with SpreadByPCPUs at most one CPU of each
+    core. A required policy excludes nodes whose own policy is the other one. The driver keeps `freeCores` current: with
+    too few cores, it could never prepare the claim.
     """
     policy = f"{_CPU_ATTRIBUTES}.bindPolicy"
     whole_cores = f"{request.cpus} % {_CPU_ATTRIBUTES}.threadsPerCore == 0"
+    enough_cores = f"{_CPU_ATTRIBUTES}.freeCores >= {request.cpus}"
     conditions = [f"'bindPolicy' in {_CPU_ATTRIBUTES}"]
     if request.required and request.policy is CpuBindPolicy.FULL_PCPUS:
         conditions += [f"{policy} != 'SpreadByPCPUs'", whole_cores]
     elif request.required:
-        conditions += [f"{policy} != 'FullPCPUsOnly'"]
+        conditions += [f"{policy} != 'FullPCPUsOnly'", enough_cores]
     else:
-        conditions += [f"({policy} != 'FullPCPUsOnly' || {whole_cores})"]
+        conditions += [
+            f"({policy} != 'FullPCPUsOnly' || {whole_cores})",
+            f"({policy} != 'SpreadByPCPUs' || {enough_cores})",
+        ]
     return " && ".join(conditions)
 
 

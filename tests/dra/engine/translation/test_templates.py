@@ -143,13 +143,15 @@ ATTRIBUTES = "device.attributes['cpu.reserve.dra']"
     [
         pytest.param(
             "koord-cpu-3-default-lsr",
-            f"({ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly' || 3 % {ATTRIBUTES}.threadsPerCore == 0)",
+            f"({ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly' || 3 % {ATTRIBUTES}.threadsPerCore == 0)"
+            f" && ({ATTRIBUTES}.bindPolicy != 'SpreadByPCPUs' || {ATTRIBUTES}.freeCores >= 3)",
             {"sharedWith": "BestEffort"},
             id="13-default-policy",
         ),
         pytest.param(
             "koord-cpu-4-spread-numa-lse",
-            f"({ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly' || 4 % {ATTRIBUTES}.threadsPerCore == 0)",
+            f"({ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly' || 4 % {ATTRIBUTES}.threadsPerCore == 0)"
+            f" && ({ATTRIBUTES}.bindPolicy != 'SpreadByPCPUs' || {ATTRIBUTES}.freeCores >= 4)",
             {"preferredCPUBindPolicy": "SpreadByPCPUs", "preferredCPUExclusivePolicy": "NUMANodeLevel"},
             id="preferred-spread-for-lse",
         ),
@@ -161,7 +163,7 @@ ATTRIBUTES = "device.attributes['cpu.reserve.dra']"
         ),
         pytest.param(
             "koord-cpu-5-spread-required-lsr",
-            f"{ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly'",
+            f"{ATTRIBUTES}.bindPolicy != 'FullPCPUsOnly' && {ATTRIBUTES}.freeCores >= 5",
             {"requiredCPUBindPolicy": "SpreadByPCPUs", "sharedWith": "BestEffort"},
             id="8-required-spread",
         ),
@@ -170,10 +172,12 @@ ATTRIBUTES = "device.attributes['cpu.reserve.dra']"
 def test_bound_cpus(name: str, condition: str, config: dict[str, str]) -> None:
     made = devices(name)
     (request,) = made["requests"]
+    cpus = name.split("-")[2]
+    whole_cores = {"wholeCoreCPUs": cpus} if "full-required" in name else {}
     assert request["exactly"] == {
         "deviceClassName": "cpu.reserve.dra",
         "selectors": [{"cel": {"expression": f"'bindPolicy' in {ATTRIBUTES} && {condition}"}}],
-        "capacity": {"requests": {"dra.cpu/cpu": name.split("-")[2]}},
+        "capacity": {"requests": {"dra.cpu/cpu": cpus} | whole_cores},
     }
     assert made["config"] == [
         {
