@@ -19,9 +19,11 @@ class ContainerClaim(Struct, frozen=True):
 
 
 class ResourceRequirements(Struct, frozen=True):
-    """``resources``: the requests; the kubelet enforces limits, and the API server has turned limits into requests."""
+    """``resources``: schedulers read requests alone, since the API server has turned limits into requests."""
 
     requests: dict[str, str | int] | None = None
+    limits: dict[str, str | int] | None = None
+    """Read where the translation of Koordinator's requests is explained: it compares limits with requests."""
     claims: list[ContainerClaim] | None = None
 
 

@@ -57,7 +57,11 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra get reservations",
     ),
     "tree": ("kubectl dra tree -n ml", "kubectl dra tree -A -l team=vision"),
-    "usage": ("kubectl dra usage --by workload", "kubectl dra usage --by node -o csv"),
+    "usage": (
+        "kubectl dra usage --by workload",
+        "kubectl dra usage --by node -o csv",
+        "kubectl dra usage --by capacity",
+    ),
     "reservations": ("kubectl dra reservations", "kubectl dra reservations -o wide --sort-by .metadata.name"),
     "audit": (
         "kubectl dra audit",

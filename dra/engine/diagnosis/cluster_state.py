@@ -21,6 +21,7 @@ from dra.engine.claims.view import ClaimView, Placements, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.pod_reports.cards import CardIndex
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
@@ -113,6 +114,14 @@ class ClusterState:
         found = ConsumedCapacityCollection()
         for claim in self.snapshot.claims:
             found.observe_allocation(claim.metadata.uid, claim.status.allocation)
+        return found
+
+    @cached_property
+    def cards(self) -> CardIndex:
+        """The GPUs that the driver publishes, by pool and device."""
+        found = CardIndex()
+        for each in self.snapshot.slices:
+            found.observe(each)
         return found
 
     @cached_property

@@ -7,11 +7,18 @@ from typing import Final
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
 from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem, unknown_annotations
 from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.engine.diagnosis.translation import (
+    TranslationDiagnosis,
+    explain_translation,
+    missing_template_problem,
+    translation_problems,
+)
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
@@ -62,6 +69,11 @@ class PodDiagnosis(Struct, frozen=True):
 
     advice: SchedulingAdvice = SchedulingAdvice()
     problems: tuple[Problem, ...] = ()
+    translation: TranslationDiagnosis | None = None
+    """None for a pod without requests in Koordinator's form."""
+
+    cards: tuple[CardShare, ...] = ()
+    cpus: tuple[BoundCpus, ...] = ()
 
 
 _HOLDER_GRADES: Final = frozenset({ProblemSeverity.LEAK, ProblemSeverity.ERROR})
@@ -78,6 +90,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
     own = [each for each in found_claims if each is not None]
+    objects = [claim for each in own if (claim := cluster.claim_cache.claim(each.key)) is not None]
     places: tuple[NodeGroup, ...] = ()
     holders: tuple[ClaimDiagnosis, ...] = ()
     advice = SchedulingAdvice()
@@ -87,7 +100,8 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
         advice = _scheduling_advice(places, holders)
-        found += list(_unscheduled_problems(pod, places, message, missing=bool(found)))
+        explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
+        found += list(_unscheduled_problems(pod, places, message, missing=explained))
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
@@ -102,6 +116,9 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         holders=holders,
         advice=advice,
         problems=tuple(dict.fromkeys((*related, *leaks, *found))),
+        translation=explain_translation(cluster, pod),
+        cards=tuple(card_shares(cluster, objects)),
+        cpus=tuple(bound_cpus(objects)),
     )
 
 
@@ -136,6 +153,7 @@ def _own_problems(
     if stage is Stage.FINISHED:
         return
     yield from _missing_claims(cluster, pod)
+    yield from translation_problems(cluster, pod)
     for key, meant in unknown_annotations(pod.metadata.annotations):
         yield has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
     others = [gate for gate in pod.gates if gate != SCHEDULING_GATE]
@@ -175,6 +193,10 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             there = (namespace, facts["template"]) in cluster.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+            made_by_controller = missing_template_problem(cluster, pod, str(facts["template"]))
+            if code is ProblemCode.TEMPLATE_MISSING and made_by_controller is not None:
+                yield made_by_controller
+                continue
         if code is not None:
             yield pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 

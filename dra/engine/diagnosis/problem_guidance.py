@@ -177,6 +177,22 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The template was never created, was deleted, or its name is misspelled.",
         "Create the template: `kubectl get resourceclaimtemplates -n NAMESPACE` lists the existing ones.",
     ),
+    ProblemCode.REQUEST_TEMPLATE_MISSING: Guidance(
+        "The pod's request in Koordinator's form has become an entry, but the template of the entry does not exist.",
+        "The controller makes such templates: it does not run, runs without `koordinator: true`, lacks the permission, "
+        "or the request is a part of a card's memory and no node publishes cards for shares.",
+        "Read the Events of the pod; see docs/how-to/koordinator.md.",
+    ),
+    ProblemCode.NAMESPACE_NOT_ENABLED: Guidance(
+        "The pod requests CPUs or GPUs in Koordinator's form, in a namespace whose requests are not translated.",
+        "The namespace lacks the label `reserve.dra/koordinator=enabled`.",
+        "Nothing if Koordinator's scheduler serves the pod; else label the namespace and create the pod again.",
+    ),
+    ProblemCode.NOT_TRANSLATED: Guidance(
+        "The pod's request in Koordinator's form was not translated, although the namespace of the pod is enabled.",
+        "The pod was created before the label, or while the policies of deploy/koordinator were not installed.",
+        "Create the pod again; see docs/how-to/koordinator.md.",
+    ),
     ProblemCode.CLAIM_DELETING: Guidance(
         "The pod uses a claim that is being deleted; no new pod can use the claim.",
         "Somebody deleted the claim while pods still use it.",

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
 
+from dra.api.koordinator.well_known import ANNOTATION_CPUS
 from dra.api.reservations import well_known
 from dra.engine.claims.patches import LISTED_AT
 from dra.engine.claims.reasons import Subject
@@ -30,6 +31,7 @@ _KNOWN_ANNOTATIONS: Final = frozenset(
             workload_reservations.WHEN_SUSPENDED,
             LISTED_AT,
         ),
+        ANNOTATION_CPUS,
         *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(_ANNOTATION_PREFIX)),
     }
 )
@@ -93,6 +95,9 @@ class ProblemCode(StrEnum):
     CLAIM_NOT_MADE = "ClaimNotMade"
     TEMPLATE_MISSING = "TemplateMissing"
     CLAIM_DELETING = "ClaimDeleting"
+    REQUEST_TEMPLATE_MISSING = "RequestTemplateMissing"
+    NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
+    NOT_TRANSLATED = "RequestNotTranslated"
     UNSATISFIABLE = "Unsatisfiable"
     NOT_TRIED = "NotTried"
     REFUSED = "RefusedByScheduler"
@@ -137,6 +142,7 @@ _INFOS = frozenset(
         ProblemCode.VANISHED,
         ProblemCode.TOMBSTONES,
         ProblemCode.GATED_BY_OTHERS,
+        ProblemCode.NAMESPACE_NOT_ENABLED,
         ProblemCode.OPEN_TO_ALL,
         ProblemCode.MIGRATION_PAUSED,
     }

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+import msgspec
+
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.claims import ResourceClaim
@@ -88,6 +90,9 @@ class Snapshot(Struct, frozen=True):
 
     migrations: tuple[UnstructuredObject, ...] | None = None
     """PodMigrationJobs; None if the server does not know the kind, or they were not requested."""
+
+    enabled_namespaces: dict[str, bool] = msgspec.field(default_factory=dict)
+    """Namespace → whether its pods' requests in Koordinator's form are translated; without those that were not read."""
 
     descheduler: ControllerLease = ControllerLease()
     """The Lease of the descheduler."""

@@ -45,21 +45,22 @@ def device_allocated(results: Iterable[DeviceRequestAllocationResult], cards: Ca
 
 
 def _entry(result: DeviceRequestAllocationResult, card: Card) -> dict[str, Any]:
-    entry: dict[str, Any] = {"minor": card.minor, "resources": _resources(result, card)}
+    entry: dict[str, Any] = {"minor": card.minor, "resources": card_resources(result, card)}
     return entry | ({"id": card.uuid} if card.uuid else {})
 
 
-def _resources(result: DeviceRequestAllocationResult, card: Card) -> dict[str, str]:
+def card_resources(result: DeviceRequestAllocationResult, card: Card | None) -> dict[str, str]:
+    """Return the part of a card that a result was given; without a card, what the result alone tells."""
     consumed = result.consumed_capacity or {}
     is_share = result.share_id is not None
     core = consumed.get(well_known.GPU_CORE, "0") if is_share else str(_WHOLE)
-    memory = consumed.get(well_known.GPU_MEMORY, "") if is_share else card.memory
+    memory = consumed.get(well_known.GPU_MEMORY, "") if is_share else card.memory if card else ""
     found: dict[str, str] = {}
     if quantities.parse(core):
         found[well_known.RESOURCE_GPU_CORE] = core
     if memory:
         found[well_known.RESOURCE_GPU_MEMORY] = memory
-        if card.bytes:
+        if card is not None and card.bytes:
             found[well_known.RESOURCE_GPU_MEMORY_RATIO] = str(_ratio(quantities.parse(memory), card.bytes))
     return found
 

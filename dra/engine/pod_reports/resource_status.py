@@ -10,11 +10,18 @@ import msgspec
 
 from dra.api.koordinator import well_known
 from dra.engine.cpus import cpusets
+from dra.engine.cpus.cpusets import CpuSet
 from dra.model.claims import AllocatedDeviceStatus
 
 
 def resource_status(statuses: Iterable[AllocatedDeviceStatus]) -> str | None:
-    """Return the value of the annotation; None while the CPU driver has reported no CPUs.
+    """Return the value of the annotation; None while the CPU driver has reported no CPUs."""
+    found = reported_cpus(statuses)
+    return msgspec.json.encode({"cpuset": str(found)}).decode() if found else None
+
+
+def reported_cpus(statuses: Iterable[AllocatedDeviceStatus]) -> CpuSet:
+    """Return the CPUs that the CPU driver has reported.
 
     CPUs that cannot be read are left out: the status may have been written by anybody with the permission to do so.
     """
@@ -25,4 +32,4 @@ def resource_status(statuses: Iterable[AllocatedDeviceStatus]) -> str | None:
                 found |= cpusets.parse(each.cpuset)
             except ValueError:
                 continue
-    return msgspec.json.encode({"cpuset": str(found)}).decode() if found else None
+    return found

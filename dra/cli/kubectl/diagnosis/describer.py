@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.cli.kubectl import printers
-from dra.cli.kubectl.diagnosis import problem_texts
+from dra.cli.kubectl.diagnosis import problem_texts, translation_describer
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
@@ -110,6 +110,7 @@ def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
         yield f"  gates     {', '.join(facts.gates)}"
     for claim in facts.claims:
         yield f"  claim     {claim.key[1]}: {claim_state_text(claim)}"
+    yield from translation_describer.describe_requests(facts)
     if facts.message:
         yield f"  message   from the scheduler: {facts.message}"
     holders = {each.key: each for each in facts.holders}
@@ -210,6 +211,7 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
         content["decision"] = advised.get("decision", "")
         holders = {each.key: each for each in facts.holders}
         content["nodes"] = [node_group_text(group, holders) for group in facts.groups]
+        content |= translation_describer.translation_data(facts)
     else:
         content["until"] = release_condition(facts) if facts.holds else ""
         commands = (problem_texts.safe_command(each, within=facts.key[0]) for each in facts.problems)

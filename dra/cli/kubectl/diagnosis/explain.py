@@ -51,7 +51,9 @@ def explain(*, kind: str, name: str | None, source: SnapshotSource, output: Prin
     if kind == "migration":
         _print_migration(source, name, output)
         return
-    snapshot = source.read(SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS)
+    snapshot = source.read(
+        SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
+    )
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not print_devices(cluster_state, kind, name, output):

@@ -27,6 +27,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.capacities import capacity_usage
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
@@ -232,6 +233,11 @@ TREE_NAMES_MAX: Final = 5
 """Maximum number of devices, and of pods, that `tree` names for a claim."""
 
 USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
+CAPACITY_COLUMNS: Final = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "PODS", "CLAIMS")
+CAPACITY_WIDE_COLUMNS: Final = ("CPUS",)
+
+CLUSTER_WIDE_USAGES: Final = ("node", "capacity")
+"""Groups that belong to no namespace."""
 
 
 @click.command()
@@ -239,7 +245,7 @@ USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS")
 @selector_options
 @click.option(
     "--by",
-    type=click.Choice(["namespace", "workload", "node", "class"]),
+    type=click.Choice(["namespace", "workload", "node", "class", "capacity"]),
     default="namespace",
     show_default=True,
     help="What to group the devices by.",
@@ -249,21 +255,26 @@ def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output
     """Display how many devices are held and how many are in use.
 
     HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
-    devices. The command includes all namespaces unless -n selects one.
+    devices. By capacity, the command shows how much of each device that claims share is taken, such as memory and core
+    of a card or the CPUs of a node; -o wide adds the bound CPUs. The command includes all namespaces unless -n selects
+    one.
     """
-    if selectors.labels and by == "node":
-        raise click.UsageError("-l does not work with --by node")
+    if selectors.labels and by in CLUSTER_WIDE_USAGES:
+        raise click.UsageError(f"-l does not work with --by {by}")
     _refuse_label_selector_on_bundle(source, selectors)
     cluster_state = ClusterState(source.read(LIST_SCOPE))
     namespace = None if source.all_namespaces else source.requested_namespace
-    rows = (
-        _usage_by_node(cluster_state)
-        if by == "node"
-        else _usage_by_claim(cluster_state, _USAGE_KEYS[by], namespace, selectors)
-    )
-    header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE_COLUMNS)
-    table = ResourceTable(header=header, rows=tuple(_usage_row(header, each) for each in rows))
-    if not rows and output.format is OutputFormat.TABLE:
+    if by == "capacity":
+        table = _capacity_table(cluster_state)
+    else:
+        rows = (
+            _usage_by_node(cluster_state)
+            if by == "node"
+            else _usage_by_claim(cluster_state, _USAGE_KEYS[by], namespace, selectors)
+        )
+        header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE_COLUMNS)
+        table = ResourceTable(header=header, rows=tuple(_usage_row(header, each) for each in rows))
+    if not table.rows and output.format is OutputFormat.TABLE:
         print_to_stderr(no_resources_message(namespace))
         return
     resource_table.print_table(resource_table.select_rows(table, selectors), output)
@@ -272,6 +283,28 @@ def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output
 def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> TableRow:
     content = dict(zip((each.lower() for each in header), values, strict=True))
     return TableRow(name=str(values[0]), cells=tuple(map(str, values)), content=lambda: content)
+
+
+def _capacity_table(cluster_state: ClusterState) -> ResourceTable:
+    """Return the capacities of shared devices."""
+    rows = tuple(
+        TableRow(
+            name=f"device/{each.device}",
+            cells=(
+                each.device,
+                each.node or "<any>",
+                each.capacity,
+                each.used,
+                each.total,
+                str(each.pods),
+                str(each.claims),
+            ),
+            wide=(each.cpus or "<none>",),
+            content=partial(msgspec.to_builtins, each),
+        )
+        for each in capacity_usage(cluster_state)
+    )
+    return ResourceTable(header=CAPACITY_COLUMNS, wide=CAPACITY_WIDE_COLUMNS, rows=rows)
 
 
 def _usage_by_claim(

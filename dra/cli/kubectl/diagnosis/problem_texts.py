@@ -351,6 +351,38 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.TEMPLATE_MISSING: ProblemText(
         "waits for a claim from template {template}, which does not exist: create the template"
     ),
+    ProblemCode.REQUEST_TEMPLATE_MISSING: ProblemText(
+        "waits for template {template}, which the controller makes for its request in Koordinator's form",
+        WeighedChoice(
+            "wait some seconds; if the template is still missing, check whether the dra-reserve controller runs with "
+            "koordinator: true, and read the Events of the pod"
+        ),
+        needs=("makes",),
+        otherwise=WeighedChoice(
+            "no node publishes cards for shares, so the bytes of a ratio are unknown: start the kubelet plugin with "
+            "--gpu-shares on nodes with GPUs, or ask for gpu-memory in bytes"
+        ),
+    ),
+    ProblemCode.NAMESPACE_NOT_ENABLED: ProblemText(
+        "has a request in Koordinator's form, but namespace {namespace} is not enabled: only a scheduler of "
+        "Koordinator heeds the request",
+        WeighedChoice(
+            "to have the request translated: the owner of namespace {namespace} sets its label "
+            "reserve.dra/koordinator to enabled and creates the pod again; a stored pod cannot be translated"
+        ),
+    ),
+    ProblemCode.NOT_TRANSLATED: ProblemText(
+        "has a request in Koordinator's form that was not translated, although namespace {namespace} is enabled",
+        WeighedChoice(
+            "check whether the policies of deploy/koordinator are installed, and create the pod again: it is older "
+            "than them or than the label of the namespace"
+        ),
+        needs=("served",),
+        otherwise=WeighedChoice(
+            "the API server is older than Kubernetes 1.36 and has no such policies: name a claim template in the pod "
+            "in place of the request"
+        ),
+    ),
     ProblemCode.CLAIM_DELETING: ProblemText(
         "references claim {claim}, which is being deleted: no new pod can use the claim"
     ),

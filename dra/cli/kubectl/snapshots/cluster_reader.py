@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
+from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
@@ -33,6 +34,7 @@ from dra.kube.resources import (
     CLAIMS,
     DEVICE_CLASSES,
     LEASES,
+    NAMESPACES,
     NODES,
     POD_MIGRATION_JOBS,
     PODS,
@@ -73,8 +75,9 @@ class SnapshotScope(Flag):
     RESERVATIONS = auto()
     PREEMPTION = auto()  # priority classes and disruption budgets
     MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
+    NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
-    EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS
+    EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
 
 
 class SnapshotReader:
@@ -129,6 +132,7 @@ class SnapshotReader:
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
+        enabled = await self._read_namespaces() if SnapshotScope.NAMESPACES in scope else {}
         workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
         return Snapshot(
             taken=rfc3339(wall),
@@ -146,6 +150,7 @@ class SnapshotReader:
             budgets=tuple(budgets or ()),
             reservations=None if reservations is None else tuple(reservations),
             migrations=None if migrations is None else tuple(migrations),
+            enabled_namespaces=enabled,
             descheduler=descheduler,
             workloads=tuple(workloads),
             gaps=tuple(self._gaps),
@@ -207,6 +212,19 @@ class SnapshotReader:
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
+
+    async def _read_namespaces(self) -> dict[str, bool]:
+        """Return whether each namespace is enabled for translation; without the right to list, of the selected one."""
+        try:
+            found = await self._list_all(NAMESPACES, PartialObjectMetadata, None)
+        except Forbidden as error:
+            found = []
+            with suppress(ApiError):
+                if self._namespace is not None:
+                    found = [await self._client.get(NAMESPACES, ("", self._namespace), PartialObjectMetadata)]
+            if not found:
+                self._gaps.append(UnreadResource(resource=NAMESPACES.label, why=str(error)))
+        return {each.metadata.name: (each.metadata.labels or {}).get(LABEL_ENABLED) == ENABLED for each in found}
 
     async def _list_taint_rules(self) -> list[DeviceTaintRule]:
         """Read the DeviceTaintRules, in the version that is served, if any."""

@@ -117,3 +117,42 @@ async def test_rules_that_nobody_may_read_are_a_gap_and_those_that_are_not_serve
     found = await read(server, SnapshotScope.DEVICES)
     assert found.rules == ()
     assert [gap.resource for gap in found.gaps] == gaps
+
+
+class WithoutNamespaces:
+    """A server that lets nobody list namespaces, and some get one."""
+
+    def __init__(self, server, *, may_get):
+        self._server = server
+        self._may_get = may_get
+
+    async def handle(self, request):
+        if request.path.endswith("/namespaces") or ("/namespaces/" in request.path and not self._may_get):
+            return status_errors.StatusError(403, "Forbidden", "no right to read namespaces").response
+        return await self._server.handle(request)
+
+
+def serving(may_get=None):
+    server = ApiServer()
+    kind = next(each for each in server.catalog if each.name == "Namespace")
+    for name, labels in (("on", {"reserve.dra/koordinator": "enabled"}), ("off", {})):
+        server.registry.create(Route(kind), {"metadata": {"name": name, "labels": labels}})
+    return server if may_get is None else WithoutNamespaces(server, may_get=may_get)
+
+
+@pytest.mark.parametrize(
+    ("server", "enabled", "gaps"),
+    [
+        pytest.param(serving(), {"on": True, "off": False}, [], id="all"),
+        pytest.param(serving(may_get=True), {"on": True}, [], id="only-the-selected-one"),
+        pytest.param(serving(may_get=False), {}, ["namespaces"], id="none"),
+    ],
+)
+async def test_namespaces_are_read_as_far_as_is_permitted(server, enabled, gaps):
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    reader = SnapshotReader(connection, namespace="on", lease=("dra-reserve", "controller"))
+    found = await reader.read(SnapshotScope.NAMESPACES)
+    assert {name: found.enabled_namespaces[name] for name in enabled} == enabled
+    assert bool(found.enabled_namespaces) == bool(enabled)
+    assert [gap.resource for gap in found.gaps] == gaps

@@ -1,0 +1,103 @@
+"""Describes requests in Koordinator's form for ``kubectl dra explain pod``: what became of each, and what was given."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.parameters.cpu_policies import CpuExclusivePolicy
+from dra.engine.diagnosis.pods import PodDiagnosis
+from dra.engine.diagnosis.translation import EntryDiagnosis, TranslationDiagnosis
+from dra.engine.translation.requests import CpuBinding, GpuShare, Request
+
+_ENABLED_TEXTS: Final = {
+    True: "the namespace is enabled",
+    False: "the namespace is not enabled",
+    None: "whether the namespace is enabled could not be read",
+}
+
+
+def describe_requests(facts: PodDiagnosis) -> Iterator[str]:
+    """Yield what became of a pod's requests in Koordinator's form, and the cards and CPUs of all claims of the pod."""
+    if facts.translation is not None:
+        yield from _translation_lines(facts.translation)
+    for card in facts.cards:
+        memory = f"{card.memory} of memory" if card.memory else "memory unknown"
+        ratio = f" ({card.ratio} %)" if card.ratio else ""
+        yield f"  card      {card.device} on node {card.node}: {memory}{ratio}, {card.core} % of compute"
+    for cpus in facts.cpus:
+        bound = f"CPUs {cpus.cpuset}" if cpus.cpuset else "which ones is not reported"
+        yield f"  cpus      {_count_cpus(cpus.count)} of node {cpus.node}: {bound}"
+
+
+def translation_data(facts: PodDiagnosis) -> dict[str, Any]:
+    """Return what became of a pod's requests as data for JSON and YAML; empty for a pod without such requests."""
+    found = facts.translation
+    if found is None:
+        return {}
+    return {
+        "translation": {
+            "namespaceEnabled": found.enabled,
+            "entries": [_entry_data(each) for each in found.entries],
+            "untranslated": [_entry_data(each) for each in found.untranslated],
+            "refusals": [str(each) for each in found.refusals],
+        }
+    }
+
+
+def request_text(request: Request) -> str:
+    """Return what a request asks for."""
+    return _cpu_text(request) if isinstance(request, CpuBinding) else _gpu_text(request)
+
+
+def _translation_lines(found: TranslationDiagnosis) -> Iterator[str]:
+    for each in found.entries:
+        yield f"  request   {each.name}: {_asks(each)}; {_template_text(each)}"
+    for each in found.untranslated:
+        yield f"  request   not translated, {_ENABLED_TEXTS[found.enabled]}: {_asks(each)}"
+    for refusal in found.refusals:
+        yield f"  refused   by the translation, {_ENABLED_TEXTS[found.enabled]}: {refusal}"
+
+
+def _asks(entry: EntryDiagnosis) -> str:
+    noun = "container" if len(entry.containers) == 1 else "containers"
+    return request_text(entry.request) + (f" for {noun} {', '.join(entry.containers)}" if entry.containers else "")
+
+
+def _template_text(entry: EntryDiagnosis) -> str:
+    if entry.claim:
+        return f"claim {entry.claim} from template {entry.template}"
+    texts = {
+        True: "exists, its claim is not made yet",
+        False: "does not exist yet",
+        None: "could not be read",
+    }
+    return f"template {entry.template} {texts[entry.template_exists]}"
+
+
+def _cpu_text(request: CpuBinding) -> str:
+    strength = "required" if request.required else "preferred"
+    policy = f", {request.policy.value} {strength}" if request.policy is not None else ""
+    alone = request.exclusivity
+    exclusive = f", exclusive by {alone.value}" if alone is not CpuExclusivePolicy.NONE else ""
+    return f"{_count_cpus(request.cpus)} as {request.qos.name}{policy}{exclusive}"
+
+
+def _gpu_text(request: GpuShare) -> str:
+    parts = []
+    if request.core is not None:
+        parts.append(f"{request.core // request.cards} % of the compute")
+    if request.ratio is not None:
+        parts.append(f"{request.ratio // request.cards} % of the memory")
+    if request.memory_mebibytes is not None:
+        parts.append(f"{request.memory_mebibytes // request.cards} MiB")
+    return f"{' and '.join(parts)} of {'a card' if request.cards == 1 else f'each of {request.cards} cards'}"
+
+
+def _count_cpus(count: int) -> str:
+    return "1 CPU" if count == 1 else f"{count} CPUs"
+
+
+def _entry_data(entry: EntryDiagnosis) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(entry)
+    return found | {"request": request_text(entry.request)}

@@ -1,0 +1,68 @@
+"""Capacities of devices that several claims may share: how much is published, and how much claims consume."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dra.engine.cpus.cpusets import NO_CPUS
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import devices
+from dra.engine.pod_reports.resource_status import reported_cpus
+from dra.model import quantities
+from dra.model.meta import Key, Struct, Uid
+
+
+class CapacityUsage(Struct, frozen=True):
+    """One capacity of a device, with what claims consume."""
+
+    device: str
+    """The device as DRIVER/POOL/DEVICE."""
+
+    node: str
+    capacity: str
+    used: str
+    total: str
+    pods: int
+    """Number of pods that use the device now."""
+
+    claims: int
+    """Number of claims that have a share of the device."""
+
+    cpus: str = ""
+    """The CPUs that the claims are bound to, such as ``2-3``, as far as a driver has reported them."""
+
+
+def capacity_usage(cluster: ClusterState) -> Iterator[CapacityUsage]:
+    """Yield each capacity of each device that several claims may share, in the order of the devices."""
+    for each in devices(cluster):
+        candidate = cluster.inventory.candidate(each.item)
+        if candidate is None or not candidate.device.allow_multiple_allocations:
+            continue
+        consumed = cluster.shares.consumed(each.item)
+        pods = {uid for key in each.holders for uid in _consuming_pods(cluster, key)}
+        for name, capacity in sorted((candidate.device.capacity or {}).items()):
+            total = str(capacity.get("value", "0"))
+            yield CapacityUsage(
+                device=str(each.item),
+                node=each.node,
+                capacity=name,
+                used=quantities.canonical(consumed.get(name, Fraction(0)), quantities.format_of(total)),
+                total=total,
+                pods=len(pods),
+                claims=len(dict.fromkeys(each.holders)),
+                cpus=_bound_cpus(cluster, each.holders),
+            )
+
+
+def _consuming_pods(cluster: ClusterState, key: Key) -> Iterator[Uid]:
+    view = cluster.view(key)
+    for each in (*view.starting, *view.started) if view is not None else ():
+        yield each.uid
+
+
+def _bound_cpus(cluster: ClusterState, holders: tuple[Key, ...]) -> str:
+    found = NO_CPUS
+    for key in holders:
+        claim = cluster.claim_cache.claim(key)
+        if claim is not None:
+            found |= reported_cpus(claim.status.devices or ())
+    return str(found)
