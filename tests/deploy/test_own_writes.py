@@ -26,6 +26,7 @@ from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
 from tests.dra.api.reservations.manifests import manifest
+from tests.dra.engine.translation.examples import gpus
 from tests.dra.engine.translation.strategies import requests
 
 Json = dict[str, Any]
@@ -50,8 +51,10 @@ def pod(**spec: Any) -> Json:
     }
 
 
-def placeholder() -> Json:
+def placeholder(*containers: Json, init: list[Json] | None = None) -> Json:
     made = manifest()
+    if containers:
+        made["spec"]["template"]["spec"] |= {"containers": [*containers], "initContainers": init or []}
     made["metadata"]["uid"] = "0c3f1e9a-5f6b-4f0e-9f3c-1d2a3b4c5d6e"
     return copy.deepcopy(placeholders.placeholder_manifest(Reservation.model_validate(made)))
 
@@ -130,6 +133,13 @@ WORK = [
     pytest.param("DELETE", "", changed(pod(), status__conditions=[EVICTED]), None, id="evicts"),
     pytest.param("DELETE", "", placeholder(), None, id="takes-a-placeholder-away"),
     pytest.param("CREATE", "", None, placeholder(), id="makes-a-placeholder"),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="25")]),
+        id="makes-a-placeholder-for-several-gpus",
+    ),
 ]
 
 PRIVILEGED = {"privileged": True, "allowPrivilegeEscalation": False}

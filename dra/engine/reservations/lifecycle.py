@@ -24,6 +24,7 @@ from dra.engine.reservations import (
     placeholders,
     reservation_info,
     statuses,
+    translated_templates,
 )
 from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
 from dra.engine.reservations.placeholder_handover import (
@@ -105,6 +106,12 @@ CLAIMS_UNSUPPORTED_MESSAGE: Final = (
 )
 """Message on a reservation that the controller could hold only in part."""
 
+GPUS_UNSUPPORTED_MESSAGE: Final = (
+    "spec.template.spec: shares of GPUs (koordinator.sh/gpu) are reserved in mode replace only; "
+    "start the controller with --mode replace, or remove the shares from the template"
+)
+"""Message on a reservation whose shares of GPUs the controller could not hand over."""
+
 AMOUNTS_MISSING_MESSAGE: Final = (
     "spec.template.spec.containers: request nothing, and placeholders that stay (placeholders: yielding) keep only "
     "what is requested: an owner pod that requests nothing never waits for them, so the reservation would not notice "
@@ -112,7 +119,7 @@ AMOUNTS_MISSING_MESSAGE: Final = (
 )
 """Message on a reservation of devices alone, in mode yielding."""
 
-FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
+FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, GPUS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
 """Messages on reservations that never get a node, however long they wait."""
 
 
@@ -212,12 +219,15 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
     yielding = view.placeholders is PlaceholderMode.YIELDING
     if reservation_info.template_resource_claims(reservation) and not view.supports_claims:
         text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
+    elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.supports_claims:
+        text, actions = GPUS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
     elif yielding and not placeholders.without_pods(reservation_info.from_reservation(reservation).allocatable):
         text, actions = AMOUNTS_MISSING_MESSAGE, _delete_placeholders(view)
     elif pod is None or view.create_error:
         text = view.create_error
         made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
-        actions = (CreatePlaceholder(manifest=made(reservation)),) if pod is None else ()
+        claims = view.supports_claims
+        actions = (CreatePlaceholder(manifest=made(reservation, supports_claims=claims)),) if pod is None else ()
     else:
         condition = pod.condition(POD_SCHEDULED)
         unschedulable = condition is not None and condition.status == "False" and not pod.spec.node_name

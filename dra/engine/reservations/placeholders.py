@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
-from dra.engine.reservations import pod_info, pod_requests, reservation_info
+from dra.engine.reservations import pod_info, pod_requests, reservation_info, translated_templates
 from dra.model import quantities
 from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.pods import POD_SCHEDULED
@@ -110,14 +110,17 @@ def template_node_name(reservation: Reservation) -> str:
     return name if isinstance(name, str) else ""
 
 
-def placeholder_manifest(reservation: Reservation, *, keeps_capacity: bool = False) -> dict[str, Any]:
+def placeholder_manifest(
+    reservation: Reservation, *, keeps_capacity: bool = False, supports_claims: bool = True
+) -> dict[str, Any]:
     """Return the placeholder of a reservation.
 
     Raises MalformedAmountsError or MalformedAnnotationError if the amounts to hold cannot be read.
 
     With pre-allocation the pod requests 0 of cpu and memory: kube-scheduler counts the running pods whose place the
     reservation is to take, and would reject their node before it calls the extender. The extender checks the amounts.
-    `keeps_capacity`: the pod keeps the capacity itself, so it always requests what is held.
+    `keeps_capacity`: the pod keeps the capacity itself, so it always requests what is held. `supports_claims`: claims
+    of the pod are handed over to owner pods; otherwise it gets none for CPUs, of which the amount is held.
     """
     _, name = placeholder_key(reservation)
     template = reservation.spec.template
@@ -145,6 +148,11 @@ def placeholder_manifest(reservation: Reservation, *, keeps_capacity: bool = Fal
     elif not keeps_capacity and (used := pod_info.template_host_ports(template)):
         (container,) = pod["spec"]["containers"]
         container["ports"] = pod_info.container_ports(used)
+    if supports_claims and (keeps_capacity or not reservation_info.allows_pre_allocation(reservation.spec)):
+        translated_templates.bind_cpus(pod)
+    else:
+        translated_templates.leave_cpus(pod)
+    translated_templates.add_gpus(pod["spec"], template)
     return pod
 
 
@@ -291,11 +299,15 @@ def without_pods(amounts: Amounts) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if name != quantities.PODS and amount > 0}
 
 
-def first_manifest(reservation: Reservation) -> dict[str, Any]:
+def first_manifest(reservation: Reservation, *, supports_claims: bool = True) -> dict[str, Any]:
     """Return the placeholder that finds the node. Raises MalformedAmountsError or MalformedAnnotationError."""
-    made = placeholder_manifest(reservation, keeps_capacity=True)
-    made["metadata"]["labels"] = {well_known.LABEL_PLACEHOLDER: well_known.TRUE}
-    made["metadata"]["annotations"] = {well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name}
+    made = placeholder_manifest(reservation, keeps_capacity=True, supports_claims=supports_claims)
+    labels, annotations = translated_templates.binding_metadata(made)
+    made["metadata"]["labels"] = {**labels, well_known.LABEL_PLACEHOLDER: well_known.TRUE}
+    made["metadata"]["annotations"] = {
+        **annotations,
+        well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name,
+    }
     spec = made["spec"]
     spec.pop("preemptionPolicy", None)
     given = (reservation.spec.template.get("spec") or {}).get("schedulerName")

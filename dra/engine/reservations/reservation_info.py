@@ -25,7 +25,7 @@ from dra.api.reservations.model import (
     ReservationTaint,
 )
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import node_reservation, pod_info, pod_requests
+from dra.engine.reservations import node_reservation, pod_info, pod_requests, translated_templates
 from dra.engine.reservations.pod_info import NO_CLAIMS, NO_HOST_PORTS, Claims, HostPorts, PodInfo
 from dra.model import quantities
 from dra.model.meta import Struct, Uid
@@ -113,7 +113,10 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
         allocatable={**allocatable, PODS: allocatable.get(PODS, NANOS_PER_UNIT)},
         reserves_pods=PODS in allocatable,
         host_ports=pod_info.template_host_ports(spec.template),
-        claims=pod_info.template_claims(spec.template, template_namespace(reservation)),
+        claims=pod_info.template_claims(
+            translated_templates.translated(spec.template, meta.labels, meta.annotations),
+            template_namespace(reservation),
+        ),
         node=status.node_name,
         available=available,
         owners=spec.owners,
@@ -162,9 +165,11 @@ def from_status(name: str, uid: Uid, status: object, *, parse_error: str) -> Res
 def reservation_requests(reservation: Reservation) -> dict[str, int]:
     """Return the amounts to hold: the requests of the template, overridden by the resize annotation.
 
+    Shares of GPUs are no amounts: claims hold them.
+
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
-    asked = pod_requests.template_requests(reservation.spec.template)
+    asked = translated_templates.without_gpus(pod_requests.template_requests(reservation.spec.template))
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_RESIZE_ALLOCATABLE)
     return asked if text is None else asked | parse_resize_annotation(text)
 
@@ -207,7 +212,7 @@ def _allocatable(reservation: Reservation, errors: list[str], *, placed: bool) -
     except MalformedAmountsError as error:
         errors.append(str(error))
         return NO_AMOUNTS
-    return pod_requests.template_requests(reservation.spec.template)
+    return translated_templates.without_gpus(pod_requests.template_requests(reservation.spec.template))
 
 
 class _RestrictedOptions(Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from dra.api.reservations.model import (
     ReservationStatus,
 )
 from dra.engine.instants import WallTime
-from dra.engine.reservations import pod_requests, reservation_info
+from dra.engine.reservations import pod_requests, reservation_info, translated_templates
 from dra.engine.reservations.phases import Trigger, next_status
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model import quantities
@@ -98,6 +98,7 @@ def names_owner_before_binding(reservation: Reservation) -> bool:
         spec.allocate_once
         or reservation_info.allows_pre_allocation(spec)
         or bool(reservation_info.template_resource_claims(reservation))
+        or translated_templates.may_have_claims(spec.template, reservation.metadata.labels)
     )
 
 

@@ -61,22 +61,29 @@ def containers(pod: Mapping[str, Any]) -> Iterator[ContainerFields]:
     """Yield the containers of a pod, then its init containers."""
     spec = mapping(pod.get("spec"))
     for field in CONTAINER_FIELDS:
-        listed = spec.get(field)
-        for index, container in enumerate(listed if isinstance(listed, list) else []):
-            resources = mapping(mapping(container).get("resources"))
+        for index, container in enumerate(items(spec.get(field))):
+            if not isinstance(container, Mapping):
+                continue
+            resources = mapping(container.get("resources"))
             yield ContainerFields(
                 at=(field, index),
-                name=str(mapping(container).get("name", "")),
+                name=str(container.get("name", "")),
                 requests=mapping(resources.get("requests")),
                 limits=mapping(resources.get("limits")),
-                is_sidecar=field == "initContainers" and mapping(container).get("restartPolicy") == "Always",
+                is_sidecar=field == "initContainers" and container.get("restartPolicy") == "Always",
             )
+
+
+def items(value: object) -> list[Any]:
+    """Return a list as it is, and an empty one in place of any other value."""
+    return value if isinstance(value, list) else []
 
 
 def claim_names(pod: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the entries in ``spec.resourceClaims``."""
-    listed = mapping(pod.get("spec")).get("resourceClaims")
-    return frozenset(str(mapping(each).get("name", "")) for each in (listed if isinstance(listed, list) else ()))
+    return frozenset(
+        str(mapping(each).get("name", "")) for each in items(mapping(pod.get("spec")).get("resourceClaims"))
+    )
 
 
 def amount(value: object) -> Fraction | None:

@@ -39,19 +39,17 @@ def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dic
     spec = made["spec"]
     if taken := _take_gpu_resources(made):
         text = json.dumps({"containers": taken}, separators=(",", ":"))
-        made.setdefault("metadata", {})
-        made["metadata"]["annotations"] = dict(pod_fields.annotations(made)) | {
-            well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC: text
-        }
+        annotations = {**pod_fields.annotations(made), well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC: text}
+        made["metadata"] = {**pod_fields.mapping(made.get("metadata")), "annotations": annotations}
     spec["resourceClaims"] = [
-        *(spec.get("resourceClaims") or ()),
+        *pod_fields.items(spec.get("resourceClaims")),
         *({"name": each.name, "resourceClaimTemplateName": template_names.name_of(each.request)} for each in entries),
     ]
     for entry in entries:
         for field, index in entry.containers:
             container = spec[field][index]
             resources = dict(pod_fields.mapping(container.get("resources")))
-            resources["claims"] = [*(resources.get("claims") or ()), {"name": entry.name}]
+            resources["claims"] = [*pod_fields.items(resources.get("claims")), {"name": entry.name}]
             container["resources"] = resources
     return made
 
@@ -68,7 +66,8 @@ def _take_gpu_resources(made: dict[str, Any]) -> dict[str, dict[str, dict[str, s
         field, index = container.at
         resources = made["spec"][field][index]["resources"]
         for kind in ("requests", "limits"):
-            if left := {name: text for name, text in (resources.get(kind) or {}).items() if name not in names}:
+            given = pod_fields.mapping(resources.get(kind))
+            if left := {name: text for name, text in given.items() if name not in names}:
                 resources[kind] = left
             else:
                 resources.pop(kind, None)

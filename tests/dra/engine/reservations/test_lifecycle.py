@@ -179,3 +179,13 @@ def test_a_placeholder_that_stays_needs_amounts_to_keep(containers, is_placed):
     )
     assert (kinds(view) == [CreatePlaceholder]) is is_placed
     assert is_placed or "set resources.requests" in status_of(view)["conditions"][0]["message"]
+
+
+def test_shares_of_gpus_are_not_placed_where_they_cannot_be_handed_over():
+    template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"koordinator.sh/gpu": "50"}}}]}}
+    held = reservation(template=template)
+    assert kinds(ReservationView(reservation=held)) == [PatchReservationStatus]
+    assert status_of(ReservationView(reservation=held))["conditions"][0]["message"].startswith(
+        "spec.template.spec: shares of GPUs (koordinator.sh/gpu) are reserved in mode replace only"
+    )
+    assert kinds(ReservationView(reservation=held, supports_claims=True)) == [CreatePlaceholder]

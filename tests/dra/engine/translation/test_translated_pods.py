@@ -3,7 +3,9 @@
 from typing import Any
 
 from hypothesis import given
+from hypothesis import strategies as st
 
+from dra.engine.translation.classes import change_refusals
 from dra.engine.translation.requests import Translation
 from dra.engine.translation.translated_pods import translate, translated_pod
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
@@ -57,3 +59,30 @@ def test_a_translated_pod_translates_to_nothing(given_pod: dict[str, Any]) -> No
     assert not (found.entries and found.refusals)
     if not found.refusals:
         assert translate(translated_pod(given_pod, found.entries)) == Translation()
+
+
+def spoil(part: Any, path: list[int], junk: object) -> Any:
+    """Return a document with junk in a place that numbers choose."""
+    if not path or not part or not isinstance(part, dict | list):
+        return junk
+    keys = sorted(part) if isinstance(part, dict) else range(len(part))
+    key = keys[path[0] % len(keys)]
+    copy: Any = part.copy()
+    copy[key] = spoil(part[key], path[1:], junk)
+    return copy
+
+
+@given(
+    given_pod=pods(),
+    path=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    junk=st.sampled_from([None, "x", 7, 1.5, True, [], [7], {}, {"a": 7}, ["x", {"name": 7}]]),
+)
+def test_a_pod_that_no_server_has_validated_is_translated_or_refused(
+    given_pod: dict[str, Any], path: list[int], junk: object
+) -> None:
+    spoilt = spoil(given_pod, path, junk)
+    found = translate(spoilt)
+    if not found.refusals:
+        translated_pod(spoilt, found.entries)
+    change_refusals(given_pod, spoilt)
+    change_refusals(spoilt, given_pod)
