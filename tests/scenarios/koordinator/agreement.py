@@ -15,6 +15,9 @@ from tests.scenarios.resources import PODS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LABEL: Final = {"reserve.dra/koordinator": "enabled"}
+"""Label of a namespace whose pods are translated."""
+
 DENIED: Final = " denied request: "
 SPEC: Final = "node.koordinator.sh/extended-resource-spec"
 

@@ -1,13 +1,29 @@
-"""A cluster with published cards, and pods that ask for shares of them."""
+"""A cluster with published cards, the policies of deploy/koordinator, and namespaces whose pods they translate."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import pytest
 
+from dra.cli.translation_policies import POLICIES_FILE
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME
+from tests.cluster.kubectl import kubectl
+from tests.dra.engine.translation.examples import gpus, pod
 from tests.scenarios import objects
+from tests.scenarios.api import ApiError, Json
+from tests.scenarios.eventually import eventually
+from tests.scenarios.koordinator import agreement
 from tests.scenarios.koordinator.cards import NODES, Cards, resource_slice
 from tests.scenarios.namespaces import Namespace
+from tests.scenarios.resources import NAMESPACES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.target import Target
+
+PRIORITIES: Final = (0, 3999, 5500, 5999, 7000, 9000, 9500, 10000)
 
 
 @pytest.fixture
@@ -19,3 +35,34 @@ async def cards(namespace: Namespace) -> Cards:
     for node, sizes in NODES.items():
         await namespace.create(resource_slice(node, sizes))
     return Cards(namespace)
+
+
+@pytest.fixture(scope="module")
+def policies(target: Target) -> Path:
+    """The policies, installed; they apply to labelled namespaces alone, so they can stay."""
+    kubectl("apply", "--validate=strict", f"--filename={POLICIES_FILE}", kubeconfig=target.admin)
+    return POLICIES_FILE
+
+
+@pytest.fixture
+async def place(policies: Path, namespace: Namespace) -> Namespace:
+    """A namespace whose pods are translated."""
+    for value in PRIORITIES:
+        await _ignoring_conflicts(namespace, agreement.priority_class(value))
+    await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": agreement.LABEL}})
+
+    async def translates() -> bool:
+        found = await agreement.by_the_policies(namespace.api, pod(gpus(gpu="50")), namespace=namespace.name)
+        refused = await agreement.by_the_policies(namespace.api, pod(gpus(gpu="150")), namespace=namespace.name)
+        return bool(found.claims) and bool(refused.refusals)
+
+    await eventually(translates, saying=f"{policies} is in force")
+    return namespace
+
+
+async def _ignoring_conflicts(namespace: Namespace, obj: Json) -> None:
+    try:
+        await namespace.create(obj)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise

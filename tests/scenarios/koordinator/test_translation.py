@@ -9,14 +9,12 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from dra.cli.translation_policies import POLICIES_FILE
 from dra.engine.translation.translated_pods import translate, translated_pod
 from tests import seeds
 from tests.cluster.kubectl import kubectl
@@ -39,41 +37,8 @@ pytestmark = [
 
 SAMPLE: Final = 400
 MANY: Final = 5_000
-LABEL: Final = {"reserve.dra/koordinator": "enabled"}
-PRIORITIES: Final = (0, 3999, 5500, 5999, 7000, 9000, 9500, 10000)
 
 GROUP: Final = "admissionregistration.k8s.io/v1"
-
-
-@pytest.fixture(scope="module")
-def policies(target: Target) -> Path:
-    """The policies, installed; they apply to labelled namespaces alone, so they can stay."""
-    kubectl("apply", "--validate=strict", f"--filename={POLICIES_FILE}", kubeconfig=target.admin)
-    return POLICIES_FILE
-
-
-@pytest.fixture
-async def place(policies: Path, namespace: Namespace) -> Namespace:
-    """A namespace whose pods are translated."""
-    for value in PRIORITIES:
-        await _ignoring_conflicts(namespace, agreement.priority_class(value))
-    await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": LABEL}})
-
-    async def translates() -> bool:
-        found = await agreement.by_the_policies(namespace.api, pod(gpus(gpu="50")), namespace=namespace.name)
-        refused = await agreement.by_the_policies(namespace.api, pod(gpus(gpu="150")), namespace=namespace.name)
-        return bool(found.claims) and bool(refused.refusals)
-
-    await eventually(translates, saying=f"{policies} is in force")
-    return namespace
-
-
-async def _ignoring_conflicts(namespace: Namespace, obj: Json) -> None:
-    try:
-        await namespace.create(obj)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise
 
 
 def drawn(count: int, *, first: int) -> list[Json]:
@@ -165,7 +130,7 @@ async def test_a_refusal_is_no_server_error_and_names_the_field(place: Namespace
 
 
 async def test_only_labelled_namespaces_are_translated(place: Namespace, api: Api) -> None:
-    await api.patch(NAMESPACES, place.name, {"metadata": {"labels": dict.fromkeys(LABEL)}})
+    await api.patch(NAMESPACES, place.name, {"metadata": {"labels": dict.fromkeys(agreement.LABEL)}})
 
     async def left_alone() -> bool:
         bound = await agreement.by_the_policies(api, lsr("1500m"), namespace=place.name)
