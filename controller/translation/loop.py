@@ -5,7 +5,7 @@ write that fails, or whose outcome is unknown, needs no memory.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.claim_events import ClaimEvents
@@ -13,6 +13,7 @@ from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.translation.informers import TranslationInformers
 from dra.api.koordinator import well_known
+from dra.engine.claims.reasons import Reason
 from dra.engine.instants import NEVER, Instant
 from dra.engine.translation import template_plan
 from dra.engine.translation.card_sizes import CardSizes
@@ -35,8 +36,8 @@ from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod
 from dra.model.templates import ResourceClaimTemplate
 
-WORKERS: Final = 8
-"""Number of templates written at the same time."""
+WORKERS: Final = 32
+"""Number of templates written at the same time: pods with many new templates come together, and wait."""
 
 RETRY: Final = (0.2, 60.0)
 """Seconds, minimum and maximum, before a failed write is retried."""
@@ -96,6 +97,9 @@ class TemplateLoop:
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._retries: ItemBackoff[Key] = ItemBackoff()
         self._deleted: dict[Key, Instant] = {}
+        self._told: dict[Uid, set[str]] = {}
+        """The notes of Events on each pod: a pod changes, and is decided about, several times until it runs."""
+
         self._acting = False
 
     def observe_pod(self, pod: Pod) -> None:
@@ -105,6 +109,7 @@ class TemplateLoop:
     def forget_pod(self, uid: Uid) -> None:
         """Forget a deleted pod."""
         self._index.forget_pod(uid)
+        self._told.pop(uid, None)
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Record a template from a list or a watch."""
@@ -173,9 +178,18 @@ class TemplateLoop:
             if not any(isinstance(each, CreateTemplate) for each in plan.actions):
                 self._index.mark_dirty(key)  # the pods that the plan was about are looked at again
             raise
-        for reason in plan.reasons:
-            self._events.record(reason)
+        self._report(plan.reasons)
         return due
+
+    def _report(self, reasons: Iterable[Reason]) -> None:
+        """Report each reason once on each pod that still exists."""
+        for reason in reasons:
+            if not self._index.has_pod(reason.subject.uid):
+                continue
+            told = self._told.setdefault(reason.subject.uid, set())
+            if reason.note not in told:
+                told.add(reason.note)
+                self._events.record(reason)
 
     def _due(self, plan: TemplatePlan) -> Instant:
         if plan.wake_at is None:
@@ -209,8 +223,7 @@ class TemplateLoop:
         except AlreadyExists:
             return self._clock.now() + RECHECK
         except ApiError as error:
-            for reason in template_plan.creation_failed_reasons(view, error.message):
-                self._events.record(reason)
+            self._report(template_plan.creation_failed_reasons(view, error.message))
             raise
         _log.info("template %s/%s: created for %d pods", namespace, name, len(view.pods))
         return NEVER

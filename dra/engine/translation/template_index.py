@@ -26,11 +26,14 @@ class TemplateUser(Struct, frozen=True):
     """Whether the pod is neither bound, nor being deleted, nor at its end."""
 
 
-class WaitingPod(Struct, frozen=True):
-    """A waiting pod with the claims that were generated for the pod from one template."""
+class NamingPod(Struct, frozen=True):
+    """A pod that names a template, with the claims that were generated for the pod from the template."""
 
     key: Key
     uid: Uid
+    is_waiting: bool
+    """Whether the pod is neither bound, nor being deleted, nor at its end."""
+
     claims: tuple[ResourceClaim, ...] = ()
 
 
@@ -42,8 +45,8 @@ class TemplateView(Struct, frozen=True):
     in_use: bool = False
     """Whether a pod names the template."""
 
-    pods: tuple[WaitingPod, ...] = ()
-    """Waiting pods that no decision has looked at since they changed."""
+    pods: tuple[NamingPod, ...] = ()
+    """Pods that no decision has looked at since they changed."""
 
     card_sizes: tuple[int, ...] = ()
     pods_known: bool = True
@@ -85,6 +88,10 @@ class TemplateIndex:
                         del index[key]
             if key not in self._users:
                 self.dirty.add(key)
+
+    def has_pod(self, uid: Uid) -> bool:
+        """Return whether a pod that names a template exists."""
+        return uid in self._pods
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Record a template from a list, a watch or the response to its creation."""
@@ -131,9 +138,10 @@ class TemplateIndex:
             template=self._templates.get(key),
             in_use=key in self._users,
             pods=tuple(
-                WaitingPod(key=pod.key, uid=pod.uid, claims=tuple(_claims(pod, key[1], claim)))
+                NamingPod(
+                    key=pod.key, uid=pod.uid, is_waiting=pod.is_waiting, claims=tuple(_claims(pod, key[1], claim))
+                )
                 for pod in changed
-                if pod.is_waiting
             ),
             card_sizes=card_sizes,
             pods_known=pods_known,

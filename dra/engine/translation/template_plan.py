@@ -17,7 +17,7 @@ from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
 from dra.engine.translation import template_names
 from dra.engine.translation.requests import GpuShare, Request
-from dra.engine.translation.template_index import TemplateView, WaitingPod
+from dra.engine.translation.template_index import NamingPod, TemplateView
 from dra.engine.translation.templates import MAX_ALTERNATIVES, template_manifest
 from dra.model import quantities
 from dra.model.claims import ResourceClaim
@@ -88,7 +88,9 @@ def decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Temp
     if template is None:
         return _missing(view, request)
     if template.metadata.deleting or not is_ours(template):
-        return TemplatePlan(reasons=() if is_ours(template) else tuple(_about(view, Code.FOREIGN_TEMPLATE)))
+        # A pod that is bound already has the devices that the template of somebody else requests.
+        foreign = () if is_ours(template) else view.pods
+        return TemplatePlan(reasons=tuple(_reason(pod, Code.FOREIGN_TEMPLATE, template=name) for pod in foreign))
     wanted = _size_by_selector(view, request)
     if wanted.keys() - _selectors(template.spec.spec.get("devices")):
         return TemplatePlan(actions=(_deletion(template),))
@@ -123,7 +125,7 @@ def _claims(
 ) -> tuple[list[DeleteClaim], list[Reason]]:
     """Return the deletions of unallocated claims that lack a card size, or the reasons to report on their pods."""
     deletions, reasons = [], []
-    for pod in view.pods:
+    for pod in filter(lambda each: each.is_waiting, view.pods):
         for claim in pod.claims:
             lacking = wanted.keys() - _selectors(claim.spec.devices)
             if not lacking or claim.status.allocation is not None or claim.metadata.deleting:
@@ -157,19 +159,19 @@ def _mark(template: ResourceClaimTemplate, unused_since: datetime | None) -> Mar
     return MarkTemplate(key=meta.key, uid=meta.uid, resource_version=meta.resource_version, unused_since=unused_since)
 
 
-def _claim_deletion(claim: ResourceClaim, pod: WaitingPod, sizes: str) -> DeleteClaim:
+def _claim_deletion(claim: ResourceClaim, pod: NamingPod, sizes: str) -> DeleteClaim:
     meta = claim.metadata
     reason = _reason(pod, Code.CLAIM_RENEWED, claim=meta.name, sizes=sizes)
     return DeleteClaim(key=meta.key, uid=meta.uid, resource_version=meta.resource_version, reason=reason)
 
 
-def _reason(pod: WaitingPod, code: Code, **arguments: str | int) -> Reason:
+def _reason(pod: NamingPod, code: Code, **arguments: str | int) -> Reason:
     return pod_reason(code, key=pod.key, uid=pod.uid, done=code is Code.CLAIM_RENEWED, **arguments)
 
 
 def _about(view: TemplateView, code: Code, **arguments: str | int) -> Iterator[Reason]:
     """Yield a reason for each waiting pod that has changed."""
-    return (_reason(pod, code, template=view.key[1], **arguments) for pod in view.pods)
+    return (_reason(pod, code, template=view.key[1], **arguments) for pod in view.pods if pod.is_waiting)
 
 
 def creation_failed_reasons(view: TemplateView, error: str) -> tuple[Reason, ...]:

@@ -194,7 +194,9 @@ async def test_a_foreign_template_stays_and_each_pod_is_told_once(cluster, runni
     async with running() as told:
         cluster.run_pod("b")
         await asyncio.sleep(1.0)
-        cluster.run_pod("b", claims=False)
+        cluster.run_pod("b", claims=True)
+        await asyncio.sleep(1.0)
+        cluster.run_pod("b", claims=True, node="n")
         await asyncio.sleep(1.0)
         assert cluster.writes_of_templates() == []
         assert [str(each.subject) for each in told.reasons] == ["pod ml/a", "pod ml/b"]

@@ -51,7 +51,8 @@ def test_a_decision_looks_at_a_pod_once(index: TemplateIndex) -> None:
 @pytest.mark.parametrize("given", [pod("p", node="n"), pod("p", phase="Succeeded")], ids=["bound", "ended"])
 def test_a_pod_that_does_not_wait_keeps_the_template(index: TemplateIndex, given) -> None:
     index.observe_pod(given)
-    assert (view(index).in_use, names(view(index))) == (True, [])
+    found = view(index)
+    assert (found.in_use, [each.is_waiting for each in found.pods]) == (True, [False])
 
 
 def test_a_template_is_unused_when_its_last_pod_is_gone(index: TemplateIndex) -> None:
@@ -64,6 +65,7 @@ def test_a_template_is_unused_when_its_last_pod_is_gone(index: TemplateIndex) ->
     index.forget_pod(Uid("uid-b"))
     assert index.dirty == {KEY}
     assert not view(index).in_use
+    assert not index.has_pod(Uid("uid-b"))
 
 
 def test_a_new_template_lets_all_pods_be_looked_at_and_a_changed_one_does_not(index: TemplateIndex) -> None:

@@ -90,7 +90,7 @@ def test_a_ratio_waits_for_cards_and_bytes_do_not() -> None:
 
 
 def test_pods_are_told_about_a_foreign_template() -> None:
-    assert codes(plan(pod("a"), pod("b"), template(labels=None))) == [Code.FOREIGN_TEMPLATE] * 2
+    assert codes(plan(pod("a"), pod("b", node="n"), template(labels=None))) == [Code.FOREIGN_TEMPLATE] * 2
 
 
 def test_pods_are_told_why_a_template_was_not_made() -> None:
