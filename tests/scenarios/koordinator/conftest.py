@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -10,7 +11,7 @@ from dra.cli.translation_policies import POLICIES_FILE
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME
 from tests.cluster.kubectl import kubectl
 from tests.dra.engine.translation.examples import gpus, pod
-from tests.scenarios import objects
+from tests.scenarios import installation, objects
 from tests.scenarios.api import ApiError, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.koordinator import agreement
@@ -25,13 +26,21 @@ if TYPE_CHECKING:
 
 PRIORITIES: Final = (0, 3999, 5500, 5999, 7000, 9000, 9500, 10000)
 
+DEPLOY: Final = installation.DEPLOY / "koordinator"
+
 
 @pytest.fixture
-async def cards(namespace: Namespace) -> Cards:
-    """The cards, with a class that also serves the extended resource of whole cards."""
+async def card_class(namespace: Namespace) -> None:
+    """The class of cards, which also serves the extended resource of whole cards."""
     made = objects.device_class(DRIVER_NAME, driver=DRIVER_NAME)
     made["spec"]["extendedResourceName"] = "nvidia.com/gpu"
     await namespace.create(made)
+
+
+@pytest.fixture
+async def cards(namespace: Namespace, card_class: None) -> Cards:
+    """The cards of all nodes."""
+    del card_class
     for node, sizes in NODES.items():
         await namespace.create(resource_slice(node, sizes))
     return Cards(namespace)
@@ -66,3 +75,23 @@ async def _ignoring_conflicts(namespace: Namespace, obj: Json) -> None:
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
+
+
+@pytest.fixture(scope="module")
+def kustomization(target: Target) -> Iterator[None]:
+    """What deploy/koordinator installs."""
+    installation.install(target.admin, kustomization=DEPLOY)
+    yield
+    kubectl("delete", "--ignore-not-found", f"--kustomize={DEPLOY}", kubeconfig=target.admin)
+
+
+@pytest.fixture
+async def installed(kustomization: None, namespace: Namespace) -> None:
+    """A namespace that opted in, with what deploy/koordinator installs."""
+    del kustomization
+    await label(namespace, "enabled")
+
+
+async def label(namespace: Namespace, value: str | None) -> None:
+    labels = {"metadata": {"labels": {"reserve.dra/koordinator": value}}}
+    await namespace.api.patch(NAMESPACES, namespace.name, labels)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
 
 from dra.engine.translation.requests import GpuShare
-from tests.cluster.kubectl import kubectl
-from tests.scenarios import accounts, installation, objects
+from tests.scenarios import accounts, objects
 from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.koordinator.cards import Cards
+from tests.scenarios.koordinator.conftest import label
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import NAMESPACES, PODS
+from tests.scenarios.resources import PODS
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [
@@ -26,23 +25,8 @@ pytestmark = [
     pytest.mark.modes(Mode.ALONGSIDE),
 ]
 
-DEPLOY: Final = installation.DEPLOY / "koordinator"
 DEVICES: Final = "scheduling.koordinator.sh/device-allocated"
 STATUS: Final = "scheduling.koordinator.sh/resource-status"
-
-
-@pytest.fixture
-async def installed(target: Target, namespace: Namespace) -> AsyncIterator[None]:
-    """A namespace that opted in, with what deploy/koordinator installs."""
-    installation.install(target.admin, kustomization=DEPLOY)
-    await label(namespace, "enabled")
-    yield
-    kubectl("delete", "--ignore-not-found", f"--kustomize={DEPLOY}", kubeconfig=target.admin)
-
-
-async def label(namespace: Namespace, value: str | None) -> None:
-    labels = {"metadata": {"labels": {"reserve.dra/koordinator": value}}}
-    await namespace.api.patch(NAMESPACES, namespace.name, labels)
 
 
 async def reported(namespace: Namespace, pod: str) -> Any:
