@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -27,6 +27,10 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.options import Component, Options
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
+
+if TYPE_CHECKING:
+    from tests.cluster.processes import Process
+    from tests.cluster.run_folder import RunFolder
 
 Json = dict[str, Any]
 
@@ -73,10 +77,7 @@ def running(programs: Path) -> Iterator[Path]:
     with Cluster(Options(nodes=NODES, without=frozenset({Component.SCHEDULER}))) as cluster:
         admin, folder = cluster.admin_kubeconfig, cluster.folder
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=admin)
-        first = [each for each in installation if each["kind"] in {"Namespace", "CustomResourceDefinition"}]
-        for part in (first, installation):
-            text = yaml.safe_dump_all(part)
-            kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", kubeconfig=admin, stdin=text)
+        install(admin, installation)
         scheduler_port, descheduler_port = free(2)
         own = {
             name: kubeconfig.for_service_account(
@@ -84,43 +85,57 @@ def running(programs: Path) -> Iterator[Path]:
             )
             for name in ("koord-scheduler", "koord-descheduler")
         }
-        files = {
-            "koord-scheduler": scheduler_configuration(installation, own["koord-scheduler"]),
-            "koord-descheduler": descheduler_configuration(
-                installation, own["koord-descheduler"], port=descheduler_port
-            ),
-        }
-        for name, content in files.items():
-            (folder.path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-        flags = [f"--bind-address={LOOPBACK}", f"--cert-dir={folder.path}"]
-        scheduler = folder.process(
-            "koord-scheduler",
-            [
-                str(programs / "koord-scheduler"),
-                f"--config={folder.path}/koord-scheduler.json",
-                *flags,
-                f"--secure-port={scheduler_port}",
-                "--port=0",  # else it listens on 10251 of all addresses
-                "--authentication-skip-lookup=true",
-                "--authorization-always-allow-paths=*",
-            ],
-            ready=partial(healthy, scheduler_port, "/healthz"),
-        )
+        descheduling = descheduler_configuration(installation, own["koord-descheduler"], port=descheduler_port)
+        (folder.path / "koord-descheduler.json").write_text(json.dumps(descheduling), encoding="utf-8")
         descheduler = folder.process(
             "koord-descheduler",
             [
                 str(programs / "koord-descheduler"),
                 f"--config={folder.path}/koord-descheduler.json",
-                *flags,
+                *_common_flags(folder),
                 "--secure-port=0",
                 "--leader-elect=false",
             ],
             ready=partial(healthy, descheduler_port, "/healthz", tls=False),
         )
         descheduler.env = {**descheduler.env, "KUBECONFIG": str(own["koord-descheduler"]), "POD_NAMESPACE": NAMESPACE}
-        for process in (scheduler, descheduler):
+        scheduling = scheduler_configuration(installation, own["koord-scheduler"])
+        for process in (scheduler(folder, programs, scheduling, port=scheduler_port), descheduler):
             process.start()
         yield admin
+
+
+def install(admin: Path, installation: list[Json]) -> None:
+    """Apply Koordinator's installation, namespaces and kinds first."""
+    first = [each for each in installation if each["kind"] in {"Namespace", "CustomResourceDefinition"}]
+    for part in (first, installation):
+        text = yaml.safe_dump_all(part)
+        kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", kubeconfig=admin, stdin=text)
+
+
+def scheduler(folder: RunFolder, programs: Path, configuration: Json, *, port: int) -> Process:
+    """Return the process of koord-scheduler, to be started; its name is that of its only profile."""
+    (profile,) = configuration["profiles"]
+    name = profile["schedulerName"]
+    file = folder.path / f"{name}.json"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    return folder.process(
+        name,
+        [
+            str(programs / "koord-scheduler"),
+            f"--config={file}",
+            *_common_flags(folder),
+            f"--secure-port={port}",
+            "--port=0",  # else it listens on 10251 of all addresses
+            "--authentication-skip-lookup=true",
+            "--authorization-always-allow-paths=*",
+        ],
+        ready=partial(healthy, port, "/healthz"),
+    )
+
+
+def _common_flags(folder: RunFolder) -> list[str]:
+    return [f"--bind-address={LOOPBACK}", f"--cert-dir={folder.path}"]
 
 
 def manifests() -> list[Json]:
