@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.scenarios.features import Feature
 from tests.scenarios.koordinator.placement import engine, koordinator, stock
 from tests.scenarios.koordinator.placement.comparison import compare
 from tests.scenarios.koordinator.placement.differences import undecided
@@ -15,7 +16,11 @@ from tests.scenarios.koordinator.placement.sets import Kind, all_sets
 from tests.scenarios.migrations.koordinator import peer
 from tests.scenarios.target import Place
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.long,
+    pytest.mark.needs(Feature.CONSUMABLE_CAPACITY, Feature.EXTENDED_RESOURCES),
+]
 
 SETS = all_sets()
 
