@@ -88,6 +88,7 @@ FOLLOWED = (
     Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
+    Page("examples/koordinator/README.md", alone=True),
     Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
@@ -115,6 +116,8 @@ ELSEWHERE: dict[str, str] = {
 """Block → the test that runs it; it reads the page itself, so that the two cannot part."""
 
 BY_THE_READER: dict[str, str] = {
+    "docs/how-to/gpus.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
+    "docs/how-to/koordinator.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_command.py plays one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "README.md#Develop": "it is what runs the tests",

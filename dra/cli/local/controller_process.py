@@ -17,6 +17,7 @@ from dra.cli.local.plane_folder import (
 
 CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
     "mode": "replace",  # the plane has no stock claim controller
+    "koordinator": True,  # the plane translates requests in Koordinator's form, in namespaces that ask for it
     "leaderElection": {"enabled": False},  # there is one controller; after a restart it need not wait for its own lease
     "probes": {"port": 0},
     "metrics": {"port": 0},

@@ -379,8 +379,8 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
         needs=("served",),
         otherwise=WeighedChoice(
-            "the API server is older than Kubernetes 1.36 and has no such policies: name a claim template in the pod "
-            "in place of the request"
+            "the API server is older than Kubernetes 1.36 and has no such policies: apply the manifest anew with this "
+            "command line tool, which translates the request"
         ),
     ),
     ProblemCode.CLAIM_DELETING: ProblemText(
