@@ -36,6 +36,8 @@ LABEL_MADE_FROM: Final = "reserve.dra/made-from"
 KOORDINATOR: Final = "koordinator"
 ANNOTATION_UNUSED_SINCE: Final = "reserve.dra/unused-since"
 """Annotation of dra-reserve: the time since which no pod names a template."""
+ANNOTATION_FORM: Final = "reserve.dra/form"
+"""Annotation of dra-reserve: a digest of what a version of dra-reserve makes of the name of a template."""
 
 CPU_DRIVER: Final = "cpu.reserve.dra"
 CPU_CAPACITY: Final = "dra.cpu/cpu"

@@ -1,16 +1,18 @@
 """Decisions about one template: make it, keep it, mark it as unused, delete it.
 
 A template exists while a pod names it, and an hour longer. The hour counts from a time in an annotation, so it survives
-restarts of the controller. Specs of templates are immutable: a template that lacks a card size is deleted, and made
-anew if a pod names it. Where the controller generates claims (mode replace), unallocated claims that lack a card size
-are deleted, too, and generated again; elsewhere Events report them.
+restarts of the controller. Specs of templates are immutable: a template that lacks a card size, or that another version
+of dra-reserve made otherwise, is deleted, and made anew if a pod names it. Where the controller generates claims (mode
+replace), unallocated claims that lack a card size are deleted, too, and generated again; elsewhere Events report them.
 
 A template without the label is somebody else's: nothing here writes it.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from dra.api.koordinator import well_known
@@ -29,6 +31,8 @@ KEPT_UNUSED: Final = timedelta(hours=1)
 
 RECHECK: Final = timedelta(minutes=1)
 """Time until the deletion of a template is considered again while pods are not known."""
+
+_EXAMPLE_SIZES: Final = (2**34, 2**36)
 
 Devices: TypeAlias = Mapping[str, Any]
 """``spec.devices`` of a claim."""
@@ -92,7 +96,7 @@ def decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Temp
         foreign = () if is_ours(template) else view.pods
         return TemplatePlan(reasons=tuple(_reason(pod, Code.FOREIGN_TEMPLATE, template=name) for pod in foreign))
     wanted = _size_by_selector(view, request)
-    if wanted.keys() - _selectors(template.spec.spec.get("devices")):
+    if wanted.keys() - _selectors(template.spec.spec.get("devices")) or _form(template) not in {None, form(name)}:
         return TemplatePlan(actions=(_deletion(template),))
     if not view.in_use:
         return _unused(view, template, now=now)
@@ -106,6 +110,17 @@ def decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Temp
     )
 
 
+def form(name: str) -> str:
+    """Return a digest of the template that this version makes for a name, with cards of two sizes as an example."""
+    request = template_names.parse(name)
+    manifest = template_manifest(name, "", request, card_sizes=_EXAMPLE_SIZES) if request is not None else None
+    return blake2b(json.dumps(manifest, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _form(template: ResourceClaimTemplate) -> str | None:
+    return template.metadata.annotation(well_known.ANNOTATION_FORM)
+
+
 def is_ours(template: ResourceClaimTemplate) -> bool:
     """Return whether the controller made a template."""
     return (template.metadata.labels or {}).get(well_known.LABEL_MADE_FROM) == well_known.KOORDINATOR
@@ -117,7 +132,8 @@ def _missing(view: TemplateView, request: Request) -> TemplatePlan:
     manifest = template_manifest(view.key[1], view.key[0], request, card_sizes=view.card_sizes)
     if manifest is None:
         return TemplatePlan(reasons=tuple(_about(view, Code.WAITS_FOR_CARDS)))
-    return TemplatePlan(actions=(CreateTemplate(key=view.key, manifest=manifest),))
+    metadata = {**manifest["metadata"], "annotations": {well_known.ANNOTATION_FORM: form(view.key[1])}}
+    return TemplatePlan(actions=(CreateTemplate(key=view.key, manifest={**manifest, "metadata": metadata}),))
 
 
 def _claims(

@@ -42,10 +42,12 @@ def template(
     *sizes: int,
     labels: dict[str, str] | None = LABELS,
     unused_since: str = "",
+    form: str = "",
     version: int = 1,
     deleting: bool = False,
 ) -> ResourceClaimTemplate:
-    annotations = {well_known.ANNOTATION_UNUSED_SINCE: unused_since} if unused_since else None
+    given = {well_known.ANNOTATION_UNUSED_SINCE: unused_since, well_known.ANNOTATION_FORM: form}
+    annotations = {key: value for key, value in given.items() if value} or None
     deletion = "2026-11-20T12:00:00Z" if deleting else None
     metadata = meta(name, version=version, labels=labels, annotations=annotations, deletion_timestamp=deletion)
     return ResourceClaimTemplate(metadata=metadata, spec=ResourceClaimTemplateSpec(spec=devices(name, *sizes)))

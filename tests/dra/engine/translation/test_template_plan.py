@@ -17,6 +17,7 @@ from dra.engine.translation.template_plan import (
     TemplatePlan,
     creation_failed_reasons,
     decide,
+    form,
 )
 from tests.dra.engine.translation.cluster_objects import BYTES, GIBI, HALF, NAMESPACE, claim, pod, template
 
@@ -131,6 +132,16 @@ def test_no_template_is_deleted_while_pods_are_not_known() -> None:
 def test_a_template_that_lacks_a_card_size_is_deleted(users: list[Any]) -> None:
     found = plan(*users, template(HALF, SMALL), sizes=(SMALL, LARGE))
     assert [type(each) for each in found.actions] == [DeleteTemplate]
+
+
+def test_a_template_that_another_version_made_otherwise_is_deleted() -> None:
+    found = plan(pod(), template(form="another"))
+    assert [type(each) for each in found.actions] == [DeleteTemplate]
+    (creation,) = plan(pod()).actions
+    assert isinstance(creation, CreateTemplate)
+    ours = creation.manifest["metadata"]["annotations"]["reserve.dra/form"]
+    assert plan(pod(), template(form=ours)).actions == ()
+    assert form(HALF) != form(BYTES)
 
 
 @pytest.mark.parametrize(
