@@ -176,6 +176,20 @@ async def test_a_waiting_pod_learns_of_a_new_size_of_card(namespace: Namespace, 
 
 
 @pytest.mark.modes(Mode.ALONGSIDE)
+@pytest.mark.usefixtures("translating", "card_class")
+async def test_of_ten_sizes_the_two_of_fewest_cards_are_left_out(namespace: Namespace) -> None:
+    """The rarest sizes are the smallest, which a pod would get first."""
+    sizes = [number * 2**10 for number in range(10, 20)]
+    await namespace.create(resource_slice("node-000", tuple(sizes)))
+    await namespace.create(resource_slice("node-001", tuple(sizes[2:])))
+    await namespace.create(pod("p"))
+    text = await steps.note(namespace, "p", "CardSizesExceeded")
+    assert "cannot use cards of 10Gi, 11Gi: a claim has room for 8 sizes" in text
+    ((_, _, memory, core),) = await Cards(namespace).given("p")
+    assert (memory, core) == ("6Gi", "50")
+
+
+@pytest.mark.modes(Mode.ALONGSIDE)
 @pytest.mark.usefixtures("translating")
 async def test_a_template_of_a_user_stays_and_the_controller_may_write_no_other(cards: Cards, target: Target) -> None:
     namespace = cards.namespace
