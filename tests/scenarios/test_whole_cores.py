@@ -96,7 +96,9 @@ class Machine:
 
     async def ask(self, name: str, cpus: int, config: Json, *, selector: str = "") -> None:
         """Create a pod with a claim of some CPUs."""
-        amounts = {"dra.cpu/cpu": str(cpus)} | ({"wholeCoreCPUs": str(cpus)} if config is FULL else {})
+        amounts = {"dra.cpu/cpu": str(cpus)}
+        if config in (FULL, REQUIRED_SPREAD):
+            amounts["wholeCoreCPUs" if config is FULL else "distinctCoreCPUs"] = str(cpus)
         exactly: Json = {"deviceClassName": self.name, "capacity": {"requests": amounts}}
         if selector:
             exactly["selectors"] = [{"cel": {"expression": f'device.attributes["{self.name}"].{selector}'}}]
@@ -175,10 +177,27 @@ async def test_who_loses_a_race_for_whole_cores_is_served_before_newcomers(machi
 
 
 async def test_a_required_spread_needs_as_many_cores_as_cpus(machine: Machine) -> None:
-    await machine.ask("wide", 4, REQUIRED_SPREAD, selector="?freeCores.orValue(0) >= 4")
+    await machine.ask("wide", 4, REQUIRED_SPREAD)
     await machine.waits("wide")
-    await machine.ask("narrow", 3, REQUIRED_SPREAD, selector="?freeCores.orValue(0) >= 3")
+    await machine.ask("narrow", 3, REQUIRED_SPREAD)
     assert await machine.prepare("narrow") == "2,4,6"
+
+
+async def test_claims_of_distinct_cores_wait_for_each_other_and_share_cores_in_the_end(machine: Machine) -> None:
+    names = ["spread-0", "spread-1", "spread-2"]
+    for name in names:
+        await machine.ask(name, 2, REQUIRED_SPREAD)
+
+    async def placed() -> list[str]:
+        return await machine.placed(names)
+
+    (first,) = await eventually(placed, until=lambda found: len(found) == 1, saying="one is placed")
+    await steadily(lambda: _as_many(machine, names, 1), lasting=1.0, saying="a second one might find no two cores")
+    assert await machine.prepare(first) == "2,4"
+    found = await eventually(placed, until=lambda found: len(found) == 2, saying="three cores have a free CPU again")
+    (second,) = set(found) - {first}
+    assert await machine.prepare(second) == "3,5"
+    await steadily(lambda: _as_many(machine, names, 2), lasting=2.0, saying="two CPUs are left, of one core")
 
 
 async def test_a_node_of_whole_cores_never_splits_one_and_follows_its_label(machine: Machine) -> None:

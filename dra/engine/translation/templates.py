@@ -70,10 +70,12 @@ def _cpu_devices(request: CpuBinding) -> dict[str, Any]:
 
 
 def _cpu_amounts(request: CpuBinding) -> dict[str, str]:
-    """Return what a pod consumes of a node's device; whole cores only if the pod cannot do without."""
+    """Return what a pod consumes of a node's device; of cores only if the pod cannot do without."""
     amounts = {well_known.CPU_CAPACITY: str(request.cpus)}
-    if request.required and request.policy is CpuBindPolicy.FULL_PCPUS:
-        amounts[well_known.WHOLE_CORE_CAPACITY] = str(request.cpus)
+    if request.required:
+        whole = request.policy is CpuBindPolicy.FULL_PCPUS
+        capacity = well_known.WHOLE_CORE_CAPACITY if whole else well_known.DISTINCT_CORE_CAPACITY
+        amounts[capacity] = str(request.cpus)
     return amounts
 
 

@@ -10,12 +10,15 @@ while claims wait to be prepared.
 
 ``dra.cpu/cpu`` has the free CPUs; on a node that forces whole cores (``FullPCPUsOnly``) only those of entirely free
 cores. The value is constant as long as no claim fragments such a core. Elsewhere, free CPUs may be single threads, so
-two more figures show what is left for claims with a *required* policy:
+two more capacities show what is left for claims with a *required* policy. Such a claim requests as much of its capacity
+as of ``dra.cpu/cpu``; other claims consume none.
 
-* The capacity ``wholeCoreCPUs`` has the CPUs of entirely free cores. A claim that requires ``FullPCPUs`` requests as
-  much of it as of ``dra.cpu/cpu``; other claims consume none.
-* The attribute ``freeCores`` is the number of cores with a free CPU. A claim that requires ``SpreadByPCPUs`` selects by
-  it. No capacity could stand for it: two such claims may have the two threads of one core.
+* ``wholeCoreCPUs``, for ``FullPCPUs``: the CPUs of entirely free cores.
+* ``distinctCoreCPUs``, for ``SpreadByPCPUs``: the number of cores with a free CPU. Prepared claims may have the two
+  threads of one core; as long as claims only wait to be prepared, each is reckoned to take a core for every CPU.
+
+The attribute ``freeCores`` is that number without what prepared claims consume. Claims without a required policy select
+by it, on nodes that force ``SpreadByPCPUs``.
 """
 
 from typing import Any, Final
@@ -28,6 +31,13 @@ from dra.model.slices import Device
 from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE
 
 WHOLE_CORE_CAPACITY: Final = "wholeCoreCPUs"
+DISTINCT_CORE_CAPACITY: Final = "distinctCoreCPUs"
+
+_ON_REQUEST: Final = {"default": "0", "validRange": {"min": "0"}}
+"""Request policy of the capacities for required policies.
+
+Without a step: the API server refuses a step that is larger than the value, which may be 0.
+"""
 
 
 class HeldCpus(Struct, frozen=True):
@@ -37,6 +47,7 @@ class HeldCpus(Struct, frozen=True):
     consumed: int = 0
     """CPUs consumed of the node's device; less than the held ones while claims of another mode have CPUs."""
     whole_core_consumed: int = 0
+    distinct_core_consumed: int = 0
 
 
 def build_node_device(
@@ -47,6 +58,7 @@ def build_node_device(
     whole = topology.whole_cores(free)
     whole_cores_only = policies.bind_policy is NodeCpuBindPolicy.FULL_PCPUS_ONLY
     step = topology.whole_core_step if whole_cores_only else 1
+    cores = len({topology.by_id[cpu].core for cpu in free})
     amount = len(whole if whole_cores_only else free) + held.consumed
     if amount < step:
         return ()
@@ -60,14 +72,17 @@ def build_node_device(
                 "bindPolicy": {"string": policies.bind_policy.value},
                 "numaStrategy": {"string": policies.strategy.value},
                 "numNUMANodes": {"int": len(topology.numa_nodes)},
-                "freeCores": {"int": len({topology.by_id[cpu].core for cpu in free})},
+                "freeCores": {"int": cores},
             },
             capacity={
                 CPU_CAPACITY: {"value": str(amount), "requestPolicy": _cpu_request_policy(amount, step=step)},
                 WHOLE_CORE_CAPACITY: {
                     "value": str(len(whole) + held.whole_core_consumed),
-                    # No step: the API server refuses a step that is larger than the value, which may be 0.
-                    "requestPolicy": {"default": "0", "validRange": {"min": "0"}},
+                    "requestPolicy": _ON_REQUEST,
+                },
+                DISTINCT_CORE_CAPACITY: {
+                    "value": str(cores + held.distinct_core_consumed),
+                    "requestPolicy": _ON_REQUEST,
                 },
             },
             allow_multiple_allocations=True,

@@ -15,7 +15,7 @@ from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Struct, Uid
 from kubeletplugin.contract import PreparedClaim, PrepareRequest, base_request_name
 from kubeletplugin.drivers.cpu.devices import NODE_DEVICE
-from kubeletplugin.drivers.cpu.node_device import WHOLE_CORE_CAPACITY, HeldCpus
+from kubeletplugin.drivers.cpu.node_device import DISTINCT_CORE_CAPACITY, WHOLE_CORE_CAPACITY, HeldCpus
 
 
 class AllocatedCpus(Struct, frozen=True):
@@ -50,6 +50,7 @@ def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
         cpus=_union(parse(record["cpus"]) for record in records),
         consumed=sum(record["consumed"] for record in of_node),
         whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
+        distinct_core_consumed=sum(record[DISTINCT_CORE_CAPACITY] for record in of_node),
     )
 
 
@@ -94,7 +95,8 @@ def _holding(result: DeviceRequestAllocationResult, share: AllocatedCpus) -> dic
         record["sharedWith"] = share.shared_with.value
     if result.device == NODE_DEVICE:
         record["consumed"] = share.counted or len(share.cpus)
-        record[WHOLE_CORE_CAPACITY] = _consumed_whole_cores(result)
+        for capacity in (WHOLE_CORE_CAPACITY, DISTINCT_CORE_CAPACITY):
+            record[capacity] = _consumed_amount(result, capacity)
     return record
 
 
@@ -105,10 +107,10 @@ def _pods_of(request: PrepareRequest) -> dict[str, Any]:
     return {"pods": [[pod.name, pod.uid] for pod in request.pods]}
 
 
-def _consumed_whole_cores(result: DeviceRequestAllocationResult) -> int:
-    """Return what a result consumes of the capacity of entirely free cores."""
+def _consumed_amount(result: DeviceRequestAllocationResult, capacity: str) -> int:
+    """Return what a result consumes of a capacity of the node's device."""
     consumed = result.consumed_capacity or {}
-    names = (name for name in consumed if name.rpartition("/")[2] == WHOLE_CORE_CAPACITY)
+    names = (name for name in consumed if name.rpartition("/")[2] == capacity)
     return sum(int(quantities.parse(consumed[name])) for name in names)
 
 

@@ -173,11 +173,12 @@ def test_bound_cpus(name: str, condition: str, config: dict[str, str]) -> None:
     made = devices(name)
     (request,) = made["requests"]
     cpus = name.split("-")[2]
-    whole_cores = {"wholeCoreCPUs": cpus} if "full-required" in name else {}
+    cores = {"wholeCoreCPUs": cpus} if "full-required" in name else {}
+    cores |= {"distinctCoreCPUs": cpus} if "spread-required" in name else {}
     assert request["exactly"] == {
         "deviceClassName": "cpu.reserve.dra",
         "selectors": [{"cel": {"expression": f"'bindPolicy' in {ATTRIBUTES} && {condition}"}}],
-        "capacity": {"requests": {"dra.cpu/cpu": cpus} | whole_cores},
+        "capacity": {"requests": {"dra.cpu/cpu": cpus} | cores},
     }
     assert made["config"] == [
         {

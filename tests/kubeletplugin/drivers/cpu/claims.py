@@ -26,11 +26,13 @@ def part(node, amount, *, share="share-1", request="cpus"):
     )
 
 
-def of_node(amount, *, whole_cores=None, share="share-1", request="cpus"):
+def of_node(amount, *, whole_cores=None, distinct_cores=None, share="share-1", request="cpus"):
     """Return a number of CPUs of the node's device."""
     consumed = {"dra.cpu/cpu": str(amount)}
     if whole_cores is not None:
         consumed["wholeCoreCPUs"] = str(whole_cores)
+    if distinct_cores is not None:
+        consumed["distinctCoreCPUs"] = str(distinct_cores)
     return DeviceRequestAllocationResult(
         request=request,
         driver="cpu.reserve.dra",

@@ -52,6 +52,7 @@ def test_one_device_has_all_cpus_of_the_node():
                     "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1"}},
                 },
                 "wholeCoreCPUs": {"value": "14", "requestPolicy": {"default": "0", "validRange": {"min": "0"}}},
+                "distinctCoreCPUs": {"value": "7", "requestPolicy": {"default": "0", "validRange": {"min": "0"}}},
             },
             allow_multiple_allocations=True,
         ),

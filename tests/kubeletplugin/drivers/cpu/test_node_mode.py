@@ -1,8 +1,12 @@
 """Mode *node*: vectors of Koordinator's CPU orchestration (koordinator-rest.md §3.4) on a simulated node."""
 
 import asyncio
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dra.engine.cpus.cpusets import parse
 from dra.engine.cpus.node_policies import LABEL_CPU_BIND_POLICY, LABEL_NUMA_ALLOCATE_STRATEGY
@@ -64,6 +68,7 @@ def cpus(prepared):
 def holder(name, cpus, exclusivity="None"):
     """Return a prepared claim that holds these CPUs of the node's device."""
     held = {"cpus": cpus, "exclusivity": exclusivity, "consumed": len(parse(cpus)), "wholeCoreCPUs": 0}
+    held["distinctCoreCPUs"] = 0
     state = {"requests": {"cpus": cpus}, "holdings": [held]}
     identity = ClaimIdentity(key=("ml", name), uid=f"uid-{name}")
     return PreparedClaim(claim=identity, driver="cpu.reserve.dra", devices=(), state=state)
@@ -163,6 +168,16 @@ async def test_what_claims_leave_is_published_when_it_changes(tmp_path, monkeypa
     await changes.aclose()
 
 
+async def test_a_claim_that_is_prepared_leaves_the_second_threads_of_its_cores_to_others(tmp_path):
+    driver = node(tmp_path, reserved="0-1")
+    first = driver.prepare(asks("a", of_node(7, distinct_cores=7), config=REQUIRED_SPREAD), [])
+    await driver.enforce([first])
+    remaining = int(device(driver).capacity["distinctCoreCPUs"]["value"]) - 7
+    assert (cpus(first), remaining) == ("2,4,6,8,10,12,14", 7)
+    second = asks("b", of_node(7, distinct_cores=7), config=REQUIRED_SPREAD)
+    assert cpus(driver.prepare(second, [first])) == "3,5,7,9,11,13,15"
+
+
 def test_whole_cores_that_are_not_there_are_refused_until_other_claims_end(tmp_path):
     driver = node(tmp_path, reserved="0-1")
     others = [holder("b", "2,4,6,8,10,12,14")]
@@ -198,3 +213,66 @@ def test_the_labels_mean_nothing_in_other_modes(tmp_path):
     before = driver.pools()
     assert driver.apply_node_labels(FULL_ONLY | {LABEL_NUMA_ALLOCATE_STRATEGY: "x"}) == ()
     assert driver.pools() == before
+
+
+class Reckoning:
+    """The sums that a scheduler makes of what is published and of what allocated claims consume."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.waiting = {}
+        self.prepared = {}
+        self.consumed = {}
+
+    async def allocate(self, name, count, config):
+        """Allocate a claim if every capacity has room for it."""
+        amounts = {"dra.cpu/cpu": count}
+        amounts |= {"wholeCoreCPUs": count} if config is REQUIRED_FULL else {}
+        amounts |= {"distinctCoreCPUs": count} if config is REQUIRED_SPREAD else {}
+        for capacity, amount in amounts.items():
+            taken = sum(each.get(capacity, 0) for each in self.consumed.values())
+            if taken + amount > int(device(self.driver).capacity[capacity]["value"]):
+                return
+        self.consumed[name] = amounts
+        found = of_node(
+            count, whole_cores=amounts.get("wholeCoreCPUs", 0), distinct_cores=amounts.get("distinctCoreCPUs", 0)
+        )
+        self.waiting[name] = asks(name, found, config=config)
+
+    async def prepare(self, name):
+        self.prepared[name] = self.driver.prepare(self.waiting.pop(name), self.prepared.values())
+        await self.driver.enforce(self.prepared.values())
+
+    async def release(self, name):
+        del self.prepared[name]
+        await self.driver.enforce(self.prepared.values())
+        del self.consumed[name]
+
+
+batches = st.lists(
+    st.tuples(
+        st.sampled_from([None, SPREAD, REQUIRED_SPREAD, REQUIRED_FULL]),
+        st.lists(st.integers(1, 5), min_size=1, max_size=4),
+        st.randoms(use_true_random=False),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches=batches)
+def test_claims_of_one_kind_that_fit_the_published_sums_can_all_be_prepared(batches):
+    async def play(folder):
+        driver = node(Path(folder), reserved="0-1")
+        sums = Reckoning(driver)
+        for number, (config, counts, random) in enumerate(batches):
+            for part_, count in enumerate(counts):  # all before the first is prepared
+                even = count + count % 2 if config is REQUIRED_FULL else count
+                await sums.allocate(f"c{number}-{part_}", even, config)
+            for name in random.sample(sorted(sums.waiting), len(sums.waiting)):
+                await sums.prepare(name)
+            for name in random.sample(sorted(sums.prepared), len(sums.prepared) // 2):
+                await sums.release(name)
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(play(folder))
