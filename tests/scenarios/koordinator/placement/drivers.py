@@ -13,8 +13,9 @@ from dra.engine.cpus.node_policies import parse_node_labels
 from dra.model import quantities
 from dra.model.meta import Uid
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PreparedClaim, PrepareError, PrepareRequest
-from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus, held_cpus, prepared_state
+from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus
 from kubeletplugin.drivers.cpu.node_device import build_node_device
+from kubeletplugin.drivers.cpu.prepared_cpus import held_cpus, prepared_state
 from kubeletplugin.drivers.gpu.devices import GpuPublishOptions, build_gpu_devices
 from kubeletplugin.inventory.gpus import Gpu
 from tests.scenarios import objects
