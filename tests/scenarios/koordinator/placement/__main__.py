@@ -3,10 +3,8 @@
 import asyncio
 import sys
 
-import msgspec
-
 from tests.scenarios.koordinator.placement import koordinator
-from tests.scenarios.koordinator.placement.outcomes import keep
+from tests.scenarios.koordinator.placement.outcomes import keep, recorded
 from tests.scenarios.koordinator.placement.sets import all_sets
 from tests.scenarios.migrations.koordinator import peer
 
@@ -16,8 +14,5 @@ if programs is None:
 chosen = [each for each in all_sets() if not sys.argv[1:] or str(each.number) in sys.argv[1:]]
 with koordinator.running(programs) as admin:
     records = asyncio.run(koordinator.play_all(admin, chosen))
-if sys.argv[1:]:
-    for each in records:
-        print(msgspec.json.encode(each).decode())
-else:
-    keep(records)
+kept = recorded() if sys.argv[1:] else {}
+keep([*(kept | {each.set: each for each in records}).values()])

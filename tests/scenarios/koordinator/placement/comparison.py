@@ -3,7 +3,7 @@
 After a difference that leaves other devices or CPUs free, later pods of the set are compared no more in what depends on
 it: after a pod that one scheduler alone places and after other cards, in nothing; after other CPUs, in CPU ids. Cards
 may be permuted, since equal cards are equal: a permutation has to be the same for the whole set, and to keep cards of
-one PCIe root together.
+one PCIe root or NUMA node together.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from dra.engine.cpus.cpusets import parse
 from dra.model.meta import Struct
-from tests.scenarios.koordinator.placement.manifests import MEBI, pcie_root
+from tests.scenarios.koordinator.placement.manifests import MEBI, numa_node, pcie_root
 from tests.scenarios.koordinator.placement.sets import Kind, Pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.scenarios.koordinator.placement.outcomes import Outcome, Record, Share
     from tests.scenarios.koordinator.placement.sets import PlacementSet
 
@@ -120,9 +122,11 @@ class _Cards:
     """The permutations of a machine's cards under which all outcomes so far are equal."""
 
     def __init__(self, made: PlacementSet) -> None:
-        number = len(made.machines[0].cards)
+        machine = made.machines[0]
+        minors = range(len(machine.cards))
         self._compared = made.kind is not Kind.SPREAD
-        self._possible = [each for each in permutations(range(number)) if _keeps_roots(each)]
+        roots, nodes = [pcie_root(each) for each in minors], [numa_node(machine, each) for each in minors]
+        self._possible = [each for each in permutations(minors) if _keeps(each, roots) and _keeps(each, nodes)]
 
     def agree(self, theirs: tuple[Share, ...], ours: tuple[Share, ...]) -> bool:
         if not self._compared:
@@ -133,9 +137,10 @@ class _Cards:
         return self._compared
 
 
-def _keeps_roots(permutation: tuple[int, ...]) -> bool:
-    roots = {(pcie_root(minor), pcie_root(other)) for minor, other in enumerate(permutation)}
-    return len(roots) == len({root for root, _ in roots})
+def _keeps(permutation: tuple[int, ...], groups: Sequence[object]) -> bool:
+    """Report whether cards of one group are together in a group after the permutation, too."""
+    pairs = {(groups[minor], groups[other]) for minor, other in enumerate(permutation)}
+    return len(pairs) == len({group for group, _ in pairs})
 
 
 def _text(outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ from tests.scenarios.koordinator.placement.comparison import (
     ONLY_OURS,
     ONLY_THEIRS,
 )
-from tests.scenarios.koordinator.placement.sets import CORE, MEMORY, SHARED, VENDOR, Kind, Pod
+from tests.scenarios.koordinator.placement.sets import CORE, GPU, MEMORY, SHARED, VENDOR, Kind, Pod
 
 if TYPE_CHECKING:
     from tests.scenarios.koordinator.placement.comparison import Difference
@@ -49,6 +49,10 @@ def _is_bound_by_the_node_alone(made: PlacementSet, pod: Pod) -> bool:
 
 def _is_refused_by_the_webhook(_: PlacementSet, pod: Pod) -> bool:
     return (pod.qos == "LSR" and pod.priority_class != "koord-prod") or (pod.qos == "LSR" and not pod.cpus[0])
+
+
+def _asks_for_one_card(made: PlacementSet, pod: Pod) -> bool:
+    return made.kind is Kind.WHOLE and pod.gpus[0].get(GPU) in ("50", "100")
 
 
 DECIDED: Final = (
@@ -85,7 +89,7 @@ DECIDED: Final = (
     Decided(
         row="which of the cards that fit",
         whats=(CARDS,),
-        condition=lambda made, _: made.kind in (Kind.CARDS, Kind.BOTH),
+        condition=lambda made, pod: made.kind in (Kind.CARDS, Kind.BOTH) or _asks_for_one_card(made, pod),
     ),
     Decided(
         row="cards are filled one after the other",

@@ -38,9 +38,11 @@ class Kind(StrEnum):
     """Pods with bound CPUs and cards on one machine."""
     NODES = "nodes"
     """Equal pods on several machines: the number of pods that fit is compared, not which goes where."""
+    WHOLE = "whole"
+    """Whole cards beside few shares, on machines with two NUMA nodes: the cards are compared."""
 
 
-NUMBERS: Final = {Kind.CPUS: 125, Kind.CARDS: 125, Kind.SPREAD: 30, Kind.BOTH: 30, Kind.NODES: 30}
+NUMBERS: Final = {Kind.CPUS: 125, Kind.CARDS: 125, Kind.SPREAD: 30, Kind.BOTH: 30, Kind.NODES: 30, Kind.WHOLE: 30}
 """How many sets there are of each kind."""
 
 
@@ -110,7 +112,7 @@ def all_sets() -> list[PlacementSet]:
 
 def _generate(number: int, kind: Kind) -> PlacementSet:
     chance = random.Random(f"{kind} {number}")  # noqa: S311 - sets that can be made again
-    makers = {Kind.CPUS: _cpu_set, Kind.BOTH: _joint_set, Kind.NODES: _nodes_set}
+    makers = {Kind.CPUS: _cpu_set, Kind.BOTH: _joint_set, Kind.NODES: _nodes_set, Kind.WHOLE: _whole_set}
     machines, steps = makers.get(kind, _card_set)(chance)
     return PlacementSet(number=number, kind=kind, machines=machines, steps=steps)
 
@@ -231,6 +233,13 @@ def _joint_set(chance: random.Random) -> _Made:
         cpus = _cpu_pod(chance)
         pods.append(Pod(qos=cpus.qos, cpus=cpus.cpus, words=cpus.words, gpus=(_share(chance, size),)))
     return (machine,), _with_deletions(chance, pods)
+
+
+def _whole_set(chance: random.Random) -> _Made:
+    size = chance.choice(CARD_SIZES)
+    machine = Machine(sockets=2, cards=(size,) * chance.choice((4, 8)))
+    wishes = ({GPU: "100"}, {GPU: "200"}, {GPU: "200"}, {GPU: "300"}, {GPU: "400"}, {RATIO: "200"}, {GPU: "50"})
+    return (machine,), _with_deletions(chance, [Pod(gpus=(chance.choice(wishes),)) for _ in range(6)])
 
 
 def _nodes_set(chance: random.Random) -> _Made:
