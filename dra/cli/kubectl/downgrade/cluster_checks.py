@@ -114,12 +114,15 @@ INSTALLATION_POLICIES: Final = frozenset(
         *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes", "reports"),
         *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
+        *("controller-templates", "koordinator-classes", "koordinator-reports"),
         *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
     )
 )
 """Policies that are installed and deleted with the manifests.
 
-They limit no stock component and make no pod wait: they may stay until the manifests are deleted.
+They limit no stock component and make no pod wait: they may stay until the manifests are deleted. The policies
+gate.reserve.dra and koordinator-requests.reserve.dra are none of them: pods would wait for a gate to be removed, or
+for a template to be made.
 """
 
 _ADMISSION_API_GROUP: Final = "admissionregistration.k8s.io"

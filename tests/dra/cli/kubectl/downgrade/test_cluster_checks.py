@@ -64,6 +64,10 @@ def test_nodes_that_the_controller_keeps_are_named():
     assert cluster_checks.judge_nodes(DowngradeSurvey()).state is CheckState.OK
 
 
+PAUSING = {"gate.reserve.dra", "koordinator-requests.reserve.dra"}
+"""Policies that make new pods wait for a controller of ours."""
+
+
 def test_policies_that_stay_are_those_of_the_manifests():
     """One that is not known is told as work that is left, and a downgrade would never be ready."""
     found = set()
@@ -72,7 +76,7 @@ def test_policies_that_stay_are_those_of_the_manifests():
         if "helm/" not in str(path) and "AdmissionPolicy" in text:
             objects = yaml.safe_load_all(text)
             found |= {each["metadata"]["name"] for each in objects if each["kind"].endswith("AdmissionPolicy")}
-    assert found - cluster_checks.INSTALLATION_POLICIES - cluster_checks.PLUGIN_POLICIES == {"gate.reserve.dra"}
+    assert found - cluster_checks.INSTALLATION_POLICIES - cluster_checks.PLUGIN_POLICIES == PAUSING
 
 
 def test_pods_behind_our_gate_are_counted():

@@ -19,6 +19,7 @@ from dra.kube.lease_rules import STAND_DOWN
 from dra.model import workload_reservations
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.dra.cli.kubectl.downgrade.conftest import FINALIZER, Killed
+from tests.dra.cli.kubectl.downgrade.test_cluster_checks import PAUSING
 
 ROOT = Path(__file__).resolve().parents[5]
 LEASE = ("dra-reserve", "dra-reserve-controller")
@@ -222,7 +223,8 @@ def test_the_policies_of_the_plugin_are_known():
     assert policies("kubelet-plugin", "node-topology", "koordinator-devices") == PLUGIN_POLICIES
 
 
-def test_the_policies_that_come_with_the_manifests_are_known_and_that_of_the_gate_is_none_of_them():
-    assert policies(
-        "kustomize/base", "policies", "reservations", "descheduler", "koordinator"
-    ) == INSTALLATION_POLICIES | {"gate.reserve.dra"}
+def test_the_policies_that_come_with_the_manifests_are_known_and_none_of_them_makes_pods_wait():
+    assert (
+        policies("kustomize/base", "policies", "reservations", "descheduler", "koordinator")
+        == INSTALLATION_POLICIES | PAUSING
+    )
