@@ -131,9 +131,10 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
     """Write a redacted snapshot of the cluster to a file for offline diagnosis.
 
     The file contains claims, nodes, slices, classes, templates, Reservations and disruption budgets, the names, nodes,
-    requests and priorities of pods, and the names and states of workloads. It does not contain commands and environment
-    variables of containers, volumes, secrets, annotations of other projects, labels that no selector names, or driver
-    parameters. Every command that reads accepts the file: kubectl dra explain claim NAME --from FILE
+    requests, limits and priorities of pods, the names and states of workloads, and the names of namespaces. It does not
+    contain commands and environment variables of containers, volumes, secrets, annotations of other projects, labels
+    that no selector names, or driver parameters. Every command that reads accepts the file: kubectl dra explain claim
+    NAME --from FILE
     """
     snapshot = source.read(SnapshotScope.EVERYTHING)
     try:
