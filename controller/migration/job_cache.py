@@ -31,7 +31,7 @@ from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
-from dra.model.resource_versions import is_newer, list_covers
+from dra.model.resource_versions import is_newer, is_older, list_covers
 
 LIVE_POD_SECONDS: Final = 60.0
 """Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
@@ -302,8 +302,10 @@ class JobCache:
 
     def observe_pod(self, pod: MigrationPod) -> None:
         """Record a pod from the watch."""
-        self.pods.observe(pod)
         key = pod.metadata.key
+        known = self.pods.by_key(key)
+        if known is None or not _is_older_version(pod, known):  # a live read may have shown a newer version
+            self.pods.observe(pod)
         for uid in self._by_pod.get(key, ()):
             if (live := self._live.get(uid)) is not None:
                 live.pod_gone, live.pod = False, None
@@ -315,6 +317,16 @@ class JobCache:
                 live.bound_pod_gone, live.bound_pod = False, None
             self.changed.add(uid)
         self._input_changed()
+
+    def observe_read_pod(self, pod: MigrationPod) -> None:
+        """Record the version of a live read of a pod that the watch has shown: the watch may be behind.
+
+        The limits for each node count such a pod where it is.
+        """
+        known = self.pods.by_key(pod.metadata.key)
+        if known is not None and _is_older_version(known, pod):
+            self.pods.observe(pod)
+            self._input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
         """Remove a pod that is certainly deleted."""
@@ -470,6 +482,12 @@ def _key(reference: ObjectReference) -> Key:
 
 def _identity(reference: ObjectReference | None) -> tuple[str, str, str] | None:
     return None if reference is None else (reference.namespace, reference.name, reference.uid)
+
+
+def _is_older_version(one: MigrationPod, other: MigrationPod) -> bool:
+    """Return whether both are the same pod, and the first one is an older version."""
+    same = one.metadata.uid == other.metadata.uid
+    return same and is_older(one.metadata.resource_version, other.metadata.resource_version)
 
 
 def _is_waiting(found: CachedJob) -> bool:

@@ -318,6 +318,8 @@ class MigrationLoop:
         claims = await self._read_claims(found.pod) if found is not None and is_own else ()
         if before is not None and found is not None and self._cache.pods.by_key(key) is None:
             found = None  # the watch has shown the end of the pod meanwhile
+        if found is not None:
+            self._cache.observe_read_pod(found.pod)
         view = self._cache.view(uid)
         if view is None:
             return

@@ -285,3 +285,25 @@ def test_jobs_are_counted_by_phase_and_reason(cache):
     cache.watch_job(job_object(uid="2", status={"phase": "Failed", "reason": "Timeout"}))
     cache.watch_job(job_object(uid="3", status={"phase": "Succeeded", "reason": "old"}))
     assert cache.count_by_phase() == {("Pending", ""): 1, ("Failed", "Timeout"): 1, ("Succeeded", ""): 1}
+
+
+def test_a_newer_version_of_a_live_read_counts_until_the_watch_has_caught_up(cache):
+    """Otherwise the limit for each node counts no pod that was bound while the watch was behind."""
+
+    def version(number, node):
+        return msgspec.convert(
+            {
+                "metadata": {"namespace": "ml", "name": "a", "uid": "p1", "resourceVersion": number},
+                "spec": {"nodeName": node},
+            },
+            MigrationPod,
+        )
+
+    cache.observe_read_pod(version("5", "n1"))
+    assert cache.pods.by_key(("ml", "a")) is None, "no watch would ever show its end"
+    cache.observe_pod(version("3", ""))
+    cache.observe_read_pod(version("5", "n1"))
+    cache.observe_pod(version("4", ""))
+    assert cache.pods.by_key(("ml", "a")).spec.node_name == "n1"
+    cache.observe_pod(version("6", "n2"))
+    assert cache.pods.by_key(("ml", "a")).spec.node_name == "n2"
