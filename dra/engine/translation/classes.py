@@ -50,7 +50,7 @@ _NAMES: Final = {found: name for name, found in PRIORITY_CLASS_NAMES.items()} | 
 
 def qos_label(pod: Mapping[str, Any]) -> str:
     """Return the value of a pod's QoS label; empty without one."""
-    return str(pod_fields.labels(pod).get(LABEL_QOS_CLASS, ""))
+    return pod_fields.labels(pod).get(LABEL_QOS_CLASS, "")
 
 
 def bound_class(pod: Mapping[str, Any]) -> QosClass | None:
@@ -66,8 +66,8 @@ def priority_class_name(pod: Mapping[str, Any]) -> str:
     """
     spec = pod_fields.mapping(pod.get("spec"))
     priority, named = spec.get("priority"), spec.get("priorityClassName")
-    if priority is None and named in PRIORITY_CLASS_NAMES and not _has_known_label(pod):
-        return str(named)
+    if priority is None and isinstance(named, str) and named in PRIORITY_CLASS_NAMES and not _has_known_label(pod):
+        return named
     number = priority if isinstance(priority, int) else 0
     return _NAMES[find_priority_class(pod_fields.labels(pod), priority=number)]
 

@@ -85,7 +85,7 @@ def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
 
 def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
     text = pod_fields.annotations(pod).get(kind.name)
-    return {} if text is None else resource_spec.parse_words(kind, str(text))
+    return {} if text is None else resource_spec.parse_words(kind, text)
 
 
 def _has_own_cpus(pod: Mapping[str, Any]) -> bool:

@@ -42,14 +42,14 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def labels(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+def labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the labels of a pod."""
-    return mapping(mapping(pod.get("metadata")).get("labels"))
+    return _texts(mapping(pod.get("metadata")).get("labels"))
 
 
-def annotations(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+def annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the annotations of a pod."""
-    return mapping(mapping(pod.get("metadata")).get("annotations"))
+    return _texts(mapping(pod.get("metadata")).get("annotations"))
 
 
 def is_mirror(pod: Mapping[str, Any]) -> bool:
@@ -106,3 +106,7 @@ def integer(value: object) -> int | None:
 def quantity_text(value: object) -> str:
     """Return a quantity as the API server writes it."""
     return quantities.reserialize(repr(value) if isinstance(value, float) else str(value))
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {name: text for name, text in mapping(value).items() if isinstance(text, str)}

@@ -39,8 +39,10 @@ def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dic
     spec = made["spec"]
     if taken := _take_gpu_resources(made):
         text = json.dumps({"containers": taken}, separators=(",", ":"))
-        annotations = {**pod_fields.annotations(made), well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC: text}
-        made["metadata"] = {**pod_fields.mapping(made.get("metadata")), "annotations": annotations}
+        metadata = pod_fields.mapping(made.get("metadata"))
+        annotations = pod_fields.mapping(metadata.get("annotations"))
+        kept = {well_known.ANNOTATION_EXTENDED_RESOURCE_SPEC: text}
+        made["metadata"] = {**metadata, "annotations": {**annotations, **kept}}
     spec["resourceClaims"] = [
         *pod_fields.items(spec.get("resourceClaims")),
         *({"name": each.name, "resourceClaimTemplateName": template_names.name_of(each.request)} for each in entries),

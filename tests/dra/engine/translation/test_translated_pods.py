@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dra.engine.translation.classes import change_refusals
@@ -72,6 +72,7 @@ def spoil(part: Any, path: list[int], junk: object) -> Any:
     return copy
 
 
+@example(given_pod=lsr("1"), path=[0, 1, 0], junk=["x"])  # a label that is a list
 @given(
     given_pod=pods(),
     path=st.lists(st.integers(0, 9), min_size=1, max_size=6),
