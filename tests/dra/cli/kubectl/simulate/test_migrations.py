@@ -63,7 +63,7 @@ def test_two_jobs_do_not_get_the_same_room(simulate):
     [
         pytest.param(job(pod="web-9"), two_nodes(), "refused: pod ml/web-9 does not exist", id="no-such-pod"),
         pytest.param(job(), two_nodes(running(owner=None)), "has no controller", id="bare"),
-        pytest.param(job(), two_nodes(running(cpu=0)), "has none of the resources", id="requests-nothing"),
+        pytest.param(job(), two_nodes(running(cpu=0)), "requests neither resources nor claims", id="requests-nothing"),
         pytest.param(job(), two_nodes(running(schedulerName="mine")), "scheduler mine places no", id="scheduler"),
     ],
 )
