@@ -22,6 +22,7 @@ from tests.scenarios.resources import NAMESPACES, PODS
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.modes(*Mode),
     pytest.mark.needs(Capability.RIGHTS, Feature.GATE_POLICY, Feature.CONSUMABLE_CAPACITY),
 ]

@@ -18,6 +18,7 @@ from tests.scenarios.objects import PodShape
 from tests.scenarios.target import Mode
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.needs(Feature.CONSUMABLE_CAPACITY),
     pytest.mark.modes(Mode.ALONGSIDE),
     pytest.mark.usefixtures("controller"),
