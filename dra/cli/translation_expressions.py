@@ -11,7 +11,6 @@ from typing import Final
 from dra.api.koordinator import resource_spec, well_known
 from dra.api.koordinator.resource_spec import FIELD_PATTERN, NUMA_TOPOLOGY_SPEC, OBJECT_PATTERN, RESOURCE_SPEC
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
-from dra.api.reservations.model import GROUP
 from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields, template_names
 from dra.engine.translation.cpu_requests import CLAIM_NAME, annotation_path
 from dra.engine.translation.gpu_requests import (
@@ -35,9 +34,6 @@ from dra.model.koordinator_classes import (
     PRIORITY_CLASS_NAMES,
     PRIORITY_RANGES,
 )
-
-REPORTS: Final = (well_known.ANNOTATION_RESOURCE_STATUS, well_known.ANNOTATION_DEVICE_ALLOCATED)
-"""Annotations that report what a pod has; nothing is enforced by them."""
 
 MAX_REFUSALS: Final = 8
 """Maximum refusals in a message: the API server drops messages of more than 5 KiB."""
@@ -364,23 +360,3 @@ def change_variables() -> dict[str, str]:
 def _word(field: str, *, otherwise: str) -> str:
     given = f"variables.resourceSpecFields.filter(f, f[0] == {literal(field)} && f[1] != '')"
     return f"{given}.size() > 0 ? {given}[0][1] : {literal(otherwise)}"
-
-
-def changes_a_report() -> str:
-    """Return the condition on requests that write or remove an annotation of `REPORTS`."""
-    conditions = []
-    for name in REPORTS:
-        after = f"object.metadata.?annotations[?{literal(name)}].orValue('')"
-        before = f"oldObject.metadata.?annotations[?{literal(name)}].orValue('')"
-        conditions.append(f"{after} != (oldObject == null ? '' : {before})")
-    return "\n|| ".join(conditions)
-
-
-def report_message(verb: str) -> str:
-    """Return the expression for the message that refuses an annotation of `REPORTS`."""
-    paths = " and ".join(annotation_path(name) for name in REPORTS)
-    verdict = f" may not write them. If that is one, grant it the verb {verb} on reservations.{GROUP}"
-    return (
-        f"{literal(f'{paths}: reports of schedulers and controllers; ')}\n"
-        f"+ request.userInfo.username + {literal(verdict)}"
-    )

@@ -10,16 +10,12 @@ from typing import Any, Final
 import yaml
 
 from dra.api.koordinator import well_known
-from dra.api.reservations.model import GROUP
 from dra.cli import translation_expressions as expressions
 
 POLICIES_FILE: Final = Path(__file__).parents[2] / "deploy" / "koordinator" / "policies.yaml"
 
 REQUESTS: Final = "koordinator-requests.reserve.dra"
 CLASSES: Final = "koordinator-classes.reserve.dra"
-REPORTS: Final = "koordinator-reports.reserve.dra"
-
-REPORT_VERB: Final = "report"
 
 _HEADER: Final = f"""\
 # Made by `python -m dra.cli.translation_policies` from dra/engine/translation; change the engine, not this file.
@@ -33,7 +29,6 @@ _HEADER: Final = f"""\
 # | {REQUESTS} (mutating) | adds the claims, and takes koordinator.sh/gpu* off the containers |
 # | {REQUESTS} (validating) | refuses requests that have no translation, with the path of the field |
 # | {CLASSES} | the QoS class and the priority class of a pod do not change |
-# | {REPORTS} | resource-status and device-allocated are written by accounts that may `report` reservations |
 #
 # failurePolicy is Fail: an untranslated pod would run without the CPUs or GPUs that it asks for. The API server
 # evaluates the policies itself, without a webhook that could be down.
@@ -100,17 +95,6 @@ def _documents() -> list[dict[str, Any]]:
             conditions=[],
             variables=expressions.change_variables(),
             validation={**validation, "message": "the classes of a pod are immutable"},
-        ),
-        *_validating(
-            REPORTS,
-            operations=["CREATE", "UPDATE"],
-            conditions=[_condition("changes-a-report", expressions.changes_a_report())],
-            variables={},
-            validation={
-                "expression": f"authorizer.group('{GROUP}').resource('reservations').check('{REPORT_VERB}').allowed()",
-                "reason": "Forbidden",
-                "messageExpression": expressions.report_message(REPORT_VERB),
-            },
         ),
     ]
 

@@ -21,7 +21,6 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor
 from tests.dra.engine.translation.examples import QOS, RESOURCE_SPEC, container, gpus, lsr, pod
 from tests.dra.engine.translation.strategies import pods
-from tests.scenarios import accounts
 from tests.scenarios.api import AT_ONCE, Api, ApiError, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature, kubernetes_version
@@ -265,22 +264,3 @@ async def test_classes_are_immutable(place: Namespace, patch: Json, path: str) -
         await place.patch(PODS, "p", {"metadata": {"labels": patch}})
     assert refused.value.status == 422
     assert f"{path}: field is immutable" in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["resource-status", "device-allocated"])
-async def test_reports_are_written_by_who_may_report(target: Target, place: Namespace, name: str) -> None:
-    annotation = f"scheduling.koordinator.sh/{name}"
-    forged = agreement.sent(pod(container(), annotations={annotation: "{}"}))
-    report = {"apiGroups": ["scheduling.koordinator.sh"], "resources": ["reservations"], "verbs": ["report"]}
-    tenant, reporter = await asyncio.gather(
-        accounts.create(target, place, "tenant", in_namespace=[accounts.EDIT]),
-        accounts.create(target, place, "reporter", in_namespace=[accounts.EDIT], rules=[report]),
-    )
-    async with accounts.acting(tenant, place) as tenants, accounts.acting(reporter, place) as reporters:
-        with pytest.raises(ApiError, match="may not write them") as refused:
-            await tenants.create(forged, namespace=place.name)
-        assert refused.value.status == 403
-        await reporters.create(forged, namespace=place.name)
-        with pytest.raises(ApiError, match="may not write them"):
-            await tenants.patch(PODS, "p", {"metadata": {"annotations": {annotation: None}}}, namespace=place.name)
-        await tenants.patch(PODS, "p", {"metadata": {"annotations": {"other": "x"}}}, namespace=place.name)
