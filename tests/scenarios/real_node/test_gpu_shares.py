@@ -154,9 +154,9 @@ def lines(node: RealNode, namespace: Namespace, pod: str) -> list[str]:
 
 
 async def allocations(api: Api, node: str) -> list[Json]:
-    """Return the entries of the allocations of a node's Device."""
-    device = await api.get(DEVICES, node)
-    found = device["status"]["allocations"]
+    """Return the entries of the allocations of a node's Device; none if the Device is not written yet."""
+    device = await api.find(DEVICES, node)
+    found = device.get("status", {}).get("allocations", []) if device is not None else []
     return [entry for each in found for entry in each["entries"]]
 
 

@@ -100,6 +100,7 @@ async def ends(namespace: Namespace, node: RealNode, *pods: str) -> None:
     )
 
 
+@pytest.mark.long
 async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_and_restarts(
     start_cpus: StartCpus,
     namespace: Namespace,
