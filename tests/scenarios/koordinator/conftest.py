@@ -17,7 +17,7 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.koordinator import agreement
 from tests.scenarios.koordinator.cards import NODES, Cards, resource_slice
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.resources import NAMESPACES
+from tests.scenarios.resources import DEVICE_CLASSES, NAMESPACES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,17 @@ async def card_class(namespace: Namespace) -> None:
     """The class of cards, which also serves the extended resource of whole cards."""
     made = objects.device_class(DRIVER_NAME, driver=DRIVER_NAME)
     made["spec"]["extendedResourceName"] = "nvidia.com/gpu"
+    await create_class(namespace, made)
+
+
+async def create_class(namespace: Namespace, made: Json) -> None:
+    """Create a DeviceClass, once that of an earlier test is gone: the name is a driver's, so tests share it."""
+    name = made["metadata"]["name"]
+    await eventually(
+        lambda: namespace.api.find(DEVICE_CLASSES, name),
+        until=lambda found: found is None,
+        saying=f"deviceclass {name} of an earlier test is gone",
+    )
     await namespace.create(made)
 
 

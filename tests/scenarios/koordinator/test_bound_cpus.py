@@ -21,6 +21,7 @@ from tests.scenarios.api import ApiError, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.koordinator import agreement
+from tests.scenarios.koordinator.conftest import create_class
 from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.target import Capability, Mode
 
@@ -50,7 +51,7 @@ def resource_slice(node: str, *, cores: int, policy: NodeCpuBindPolicy) -> Json:
 @pytest.fixture
 async def bound(place: Namespace) -> Namespace:
     """A node that gives whole cores alone, with 14 CPUs, and one with 6 CPUs and no policy."""
-    await place.create(objects.device_class(DRIVER_NAME, driver=DRIVER_NAME))
+    await create_class(place, objects.device_class(DRIVER_NAME, driver=DRIVER_NAME))
     await place.create(resource_slice(FIRST, cores=7, policy=NodeCpuBindPolicy.FULL_PCPUS_ONLY))
     await place.create(resource_slice(SECOND, cores=3, policy=NodeCpuBindPolicy.NONE))
     return place
