@@ -4,7 +4,7 @@ References are resolved, optional fields are not nullable, and each path may hav
 rules.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -89,3 +89,24 @@ class _Generator:
         if "description" in found:
             found["description"] = " ".join(found["description"].replace("`", "").split())
         return found
+
+
+def cluster_scoped_definition(
+    *, group: str, plural: str, kind: str, short_names: Sequence[str] = (), version: str, content: Mapping[str, Any]
+) -> SchemaNode:
+    """Return the CustomResourceDefinition of a cluster-scoped kind with one version, which is served and stored.
+
+    `content` has the schema of the version, and its subresources and columns if there are any.
+    """
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": names | ({"shortNames": list(short_names)} if short_names else {}),
+            "versions": [{"name": version, "served": True, "storage": True, **content}],
+        },
+    }

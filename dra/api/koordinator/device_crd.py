@@ -7,37 +7,23 @@ devices and allocations together.
 from typing import Final
 
 from dra.api.koordinator.device import GROUP, KIND, PLURAL, VERSION, Device
-from dra.api.structural_schema import SchemaNode, openapi_schema, printer_column
+from dra.api.structural_schema import SchemaNode, cluster_scoped_definition, openapi_schema, printer_column
 
 _DEFAULTS: Final = {"spec.devices[].health": False}
 
 
 def custom_resource_definition() -> SchemaNode:
     """Return the manifest of the CustomResourceDefinition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": openapi_schema(Device, defaults=_DEFAULTS, overlays={})},
-                    "additionalPrinterColumns": [
-                        printer_column("Age", ".metadata.creationTimestamp", kind="date"),
-                        printer_column("IDs", ".spec.devices[*].id", "the devices of the node", wide=True),
-                    ],
-                }
+    return cluster_scoped_definition(
+        group=GROUP,
+        plural=PLURAL,
+        kind=KIND,
+        version=VERSION,
+        content={
+            "schema": {"openAPIV3Schema": openapi_schema(Device, defaults=_DEFAULTS, overlays={})},
+            "additionalPrinterColumns": [
+                printer_column("Age", ".metadata.creationTimestamp", kind="date"),
+                printer_column("IDs", ".spec.devices[*].id", "the devices of the node", wide=True),
             ],
         },
-    }
+    )

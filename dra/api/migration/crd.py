@@ -27,6 +27,7 @@ from dra.api.structural_schema import (
     PRESERVE_UNKNOWN_FIELDS,
     VALIDATIONS,
     SchemaNode,
+    cluster_scoped_definition,
     described_schema,
     openapi_schema,
     printer_column,
@@ -142,43 +143,27 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
 
 def custom_resource_definition() -> SchemaNode:
     """Return the manifest of the CustomResourceDefinition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "shortNames": [SHORT_NAME],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": openapi_schema(PodMigrationJob, defaults={}, overlays=_SCHEMA_OVERLAYS)
-                    },
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        printer_column("Phase", ".status.phase", "where the migration is in its life"),
-                        printer_column("Status", ".status.status", "the step that the migration is at"),
-                        printer_column("Age", ".metadata.creationTimestamp", kind="date"),
-                        printer_column("Node", ".status.nodeName", "where the capacity is reserved"),
-                        printer_column(
-                            "Reservation", ".spec.reservationOptions.reservationRef.name", "what reserves the capacity"
-                        ),
-                        printer_column("PodNamespace", ".spec.podRef.namespace", "the namespace of the pod"),
-                        printer_column("Pod", ".spec.podRef.name", "the pod to migrate"),
-                        printer_column("NewPod", ".status.podRef.name", "the pod that uses the Reservation"),
-                        printer_column("TTL", ".spec.ttl", "how long the migration may take"),
-                    ],
-                }
+    return cluster_scoped_definition(
+        group=GROUP,
+        plural=PLURAL,
+        kind=KIND,
+        short_names=[SHORT_NAME],
+        version=VERSION,
+        content={
+            "schema": {"openAPIV3Schema": openapi_schema(PodMigrationJob, defaults={}, overlays=_SCHEMA_OVERLAYS)},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [
+                printer_column("Phase", ".status.phase", "where the migration is in its life"),
+                printer_column("Status", ".status.status", "the step that the migration is at"),
+                printer_column("Age", ".metadata.creationTimestamp", kind="date"),
+                printer_column("Node", ".status.nodeName", "where the capacity is reserved"),
+                printer_column(
+                    "Reservation", ".spec.reservationOptions.reservationRef.name", "what reserves the capacity"
+                ),
+                printer_column("PodNamespace", ".spec.podRef.namespace", "the namespace of the pod"),
+                printer_column("Pod", ".spec.podRef.name", "the pod to migrate"),
+                printer_column("NewPod", ".status.podRef.name", "the pod that uses the Reservation"),
+                printer_column("TTL", ".spec.ttl", "how long the migration may take"),
             ],
         },
-    }
+    )

@@ -17,6 +17,7 @@ from dra.api.structural_schema import (
     PRESERVE_UNKNOWN_FIELDS,
     VALIDATIONS,
     SchemaNode,
+    cluster_scoped_definition,
     openapi_schema,
     printer_column,
     validation_rule,
@@ -111,39 +112,21 @@ SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
 
 def custom_resource_definition() -> SchemaNode:
     """Return the manifest of the CustomResourceDefinition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "shortNames": ["rsv"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": openapi_schema(Reservation, defaults=_DEFAULTS, overlays=SCHEMA_OVERLAYS)
-                    },
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        printer_column("Phase", ".status.phase", "where it is in its life"),
-                        printer_column("Age", ".metadata.creationTimestamp", kind="date"),
-                        printer_column("Node", ".status.nodeName", "where it is", wide=True),
-                        printer_column(
-                            "TTL", ".spec.ttl", "how long it lives; 24h if EXPIRES is empty, too", wide=True
-                        ),
-                        printer_column("Expires", ".spec.expires", "when it ends, at the latest", wide=True),
-                    ],
-                }
+    return cluster_scoped_definition(
+        group=GROUP,
+        plural=PLURAL,
+        kind=KIND,
+        short_names=["rsv"],
+        version=VERSION,
+        content={
+            "schema": {"openAPIV3Schema": openapi_schema(Reservation, defaults=_DEFAULTS, overlays=SCHEMA_OVERLAYS)},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [
+                printer_column("Phase", ".status.phase", "where it is in its life"),
+                printer_column("Age", ".metadata.creationTimestamp", kind="date"),
+                printer_column("Node", ".status.nodeName", "where it is", wide=True),
+                printer_column("TTL", ".spec.ttl", "how long it lives; 24h if EXPIRES is empty, too", wide=True),
+                printer_column("Expires", ".spec.expires", "when it ends, at the latest", wide=True),
             ],
         },
-    }
+    )
