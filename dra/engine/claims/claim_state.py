@@ -6,7 +6,15 @@ import msgspec
 
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.node_index import NodeIndex
-from dra.engine.claims.view import ObservedHistory, Placements, UsableNodes, VanishedPod, guard_entry, lost_node_boot_id
+from dra.engine.claims.view import (
+    ENTRY_API_GROUP,
+    ObservedHistory,
+    Placements,
+    UsableNodes,
+    VanishedPod,
+    guard_entry,
+    lost_node_boot_id,
+)
 from dra.engine.claims.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, EntryHistory
 from dra.engine.devices.ledger import DeviceConflict
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
@@ -368,6 +376,7 @@ class ClaimState:
             allocated_at=None if allocation is None else allocated_at,
             unused_since=history.unused_since if same else None,
             podless_since=kept if podless else None,
+            entered=self._entered(before, claim, ours=ours),
             seen_allocated=known,
             closed_since=closed,
             guarded_since=guarded,
@@ -376,6 +385,18 @@ class ClaimState:
             written_at=now if written else history.written_at,
             revocations=history.revocations + 1 if taken_back else history.revocations,
         )
+
+    def _entered(self, before: ResourceClaim | None, claim: ResourceClaim, *, ours: bool) -> frozenset[Uid]:
+        """Return the workloads whose entries the list of the present allocation has held; see `ObservedHistory`."""
+        listed = _workloads_listed(claim)
+        if before is None or before.status.allocation != claim.status.allocation:
+            return listed
+        marks = (each.metadata.annotation(workload_reservations.ENTERED_ALLOCATION) for each in (before, claim))
+        if tuple(mark is not None for mark in marks) == (True, False):
+            return frozenset()
+        earlier = _workloads_listed(before)
+        removed = earlier - listed if ours else frozenset()
+        return (self.history.entered - removed) | (listed - earlier)
 
     def _admits_unlisted(self, claim: ResourceClaim) -> bool:
         """Return whether an entry admits unlisted pods: a PodGroup's, or a non-pod entry with the fields of the KEP."""
@@ -411,6 +432,11 @@ class ClaimState:
         )
         bound = (*self.stages[Stage.STARTING].values(), *unlisted)
         return frozenset(c.uid for c in bound if c.node in nodes and c.node not in inside)
+
+
+def _workloads_listed(claim: ResourceClaim) -> frozenset[Uid]:
+    """Return the uids of the entries of workloads, and of other objects that this controller does not know."""
+    return frozenset(e.uid for e in claim.entries if not e.is_pod and e.api_group != ENTRY_API_GROUP)
 
 
 def _leftover_at(known: Instant | None, claim: ResourceClaim, *, freed: bool, now: Instant) -> Instant | None:

@@ -239,7 +239,9 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
             )  # the successor of that name exists already
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
-    elif desired.workload is not None and not (desired.suspended or meta.deleting or view.admits_any_pod):
+    elif (desired.workload is not None or (desired.released and not desired.workload_over)) and not (
+        desired.suspended or meta.deleting or view.admits_any_pod
+    ):
         wanted = workload_reservations.entry_annotations(allocation)
         marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
     return desired.replace(annotations=marks, finalizers=finalizers).wake_by(leftover_at)

@@ -245,6 +245,12 @@ class ObservedHistory(Struct, frozen=True):
     leftover_at: Instant | None = None
     """When the finalizer of an unallocated claim counts as left behind; None while it does not."""
 
+    entered: frozenset[Uid] = frozenset()
+    """Workloads whose entries the list of the present allocation has held, whether or not an annotation records that.
+
+    Entries that this controller removed do not count, and none does once the annotations of the entry are removed.
+    """
+
     seen_allocated: bool = False
     """Whether the present allocation was seen to be made, or to have the workload's entry in its list."""
 
@@ -351,9 +357,16 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         found, allocation = self.reservation, self.allocation
         if found is None or allocation is None:
             return False
-        if self.admits_any_pod:
+        if self.admits_any_pod or found.reference.uid in self.history.entered:
             return True
         return found.entered == workload_reservations.allocation_digest(allocation)
+
+    def was_entered(self, reference: ConsumerReference) -> bool:
+        """Return whether the workload's entry was made for this allocation, by the annotations or by what was seen.
+
+        The owner may release the claim before the annotations record the entry.
+        """
+        return self.entered_before or reference.uid in self.history.entered
 
     @property
     def admits_any_pod(self) -> bool:
@@ -368,7 +381,10 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """
         allocation = self.allocation
         timeless = allocation is not None and allocation.allocation_timestamp is None
-        return timeless and not self.history.seen_allocated and self.entered_before
+        seen = self.history.seen_allocated or (
+            self.reservation is not None and self.reservation.reference.uid in self.history.entered
+        )
+        return timeless and not seen and self.entered_before
 
     def reason(self, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
         """Return a reason about the claim.

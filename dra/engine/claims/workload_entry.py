@@ -153,7 +153,7 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
         )
     if desired.workload_over and not view.entries and not view.unfinished:  # left behind by a failed binding
         return desired.replace(released=True)
-    if view.entered_before:
+    if view.was_entered(reference):
         desired = desired.replace(released=True)
         if not desired.workload_over:  # else this controller removed the entry, and a foreign entry keeps the claim
             desired = desired.with_reasons(view.reason(Code.OWNER_RELEASED, workload=str(reference)))

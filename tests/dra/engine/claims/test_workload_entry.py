@@ -7,7 +7,7 @@ from dra.engine.claims.actions import Deallocate, LookUpWorkload, PatchMetadata
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
-from dra.engine.claims.view import EntryKind, WorkloadPhase, WorkloadState
+from dra.engine.claims.view import EntryKind, ObservedHistory, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_entry import WorkloadFate, workload_fate
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.model import workload_reservations
@@ -134,6 +134,32 @@ def test_a_missing_entry_that_was_made_for_this_allocation_was_released_by_its_o
     plan = decided(view(of, waiting("a"), workload=PRESENT))
     assert ("jobs/train" in (listed(plan) or [])) is enters
     assert (Code.OWNER_RELEASED in codes(plan)) is not enters
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(claim(workload=JOB), id="uid-recorded"),
+        pytest.param(claim(workload=UNTOLD), id="uid-not-recorded"),
+        pytest.param(claim(workload=JOB, allocation=allocation(stamp=None)), id="without-a-timestamp"),
+    ],
+)
+def test_an_owner_may_release_the_claim_before_the_annotations_record_the_entry(of):
+    """The entry and its annotations are two writes; what was seen in between counts, and is recorded now."""
+    plan = decided(
+        view(of, started("a"), workload=PRESENT, history=ObservedHistory(entered=frozenset({JOB.uid}))),
+    )
+    assert "jobs/train" not in (listed(plan) or [])
+    assert Code.OWNER_RELEASED in codes(plan)
+    (metadata,) = of_type(plan, PatchMetadata)
+    recorded = workload_reservations.entry_annotations(of.status.allocation)
+    assert recorded.items() <= dict(metadata.annotations).items()
+
+
+def test_another_workload_that_was_listed_is_not_the_one_that_released_the_claim():
+    known = ObservedHistory(entered=frozenset({BEFORE.uid, FOREIGN.uid}))
+    plan = decided(view(claim(workload=JOB), started("a"), workload=PRESENT, history=known))
+    assert "jobs/train" in listed(plan)
 
 
 def test_a_match_without_a_timestamp_may_be_an_allocation_made_later_and_is_no_release():

@@ -31,6 +31,7 @@ def drop_the_guard(patch: pytest.MonkeyPatch) -> None:
 def forget_the_entered_marker(patch: pytest.MonkeyPatch) -> None:
     """Put back the workload entry that its owner has removed."""
     patch.setattr(view.ClaimView, "entered_before", property(lambda _: False))
+    patch.setattr(view.ClaimView, "was_entered", lambda _, reference: reference is None)
 
 
 def compare_names_instead_of_uids(patch: pytest.MonkeyPatch) -> None:
