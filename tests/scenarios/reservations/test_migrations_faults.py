@@ -256,13 +256,21 @@ async def test_the_new_node_is_gone_before_the_pod_leaves(migrating: Api, brief_
 
 
 async def runs_alone(api: Api) -> Json:
-    """Return a pod without a controller, once it runs."""
+    """Return a pod without a controller, once it runs.
+
+    The pod is created as often as need be: where a predecessor of its name was deleted a moment ago, a status that kwok
+    writes meanwhile makes kube-apiserver end that deletion, by name, and the new pod is gone.
+    """
     pod = stranger("alone", cpu="100m", app="alone")
     pod["spec"]["schedulerName"] = SCHEDULER
-    await api.create(pod, namespace="default")
+
+    async def present() -> Json:
+        found = await api.find(PODS, "alone", namespace="default")
+        return found or await api.create(pod, namespace="default")
+
     return await eventually(
-        lambda: api.get(PODS, "alone", namespace="default"),
-        until=lambda found: found["status"].get("phase") == "Running",
+        present,
+        until=lambda found: found.get("status", {}).get("phase") == "Running",
         saying="pod alone runs",
     )
 
