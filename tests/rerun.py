@@ -4,7 +4,8 @@
 
 Scenarios on a real cluster share two cores with a whole Kubernetes. A test that passes alone is *flaky*: the run goes
 on and ends with the list of the flaky tests, and both outputs are kept. Everything else is a fault: a test that fails
-again, more than `MOST` failures, an error while tests are collected, a run that ended early.
+again, more than `MOST` failures, an error while tests are collected, a run that ended early. A test is repeated once
+the other runs that keep their outputs beside this one have played all of theirs.
 
 The module is also the pytest plugin (``-p tests.rerun``) that records how a session ended: behind ``make``, each
 failure has the same exit code.
@@ -13,6 +14,7 @@ failure has the same exit code.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shlex
@@ -34,6 +36,9 @@ MOST: Final = 5
 
 VERDICTS: Final = "verdicts"
 """The file beside the outputs that lists the tests that ran twice."""
+
+LOCK: Final = "running"
+"""The file beside the folders of the outputs that each run locks while it plays tests."""
 
 OUTCOME: Final = "rerun/outcome"
 FAILED: Final = "cache/lastfailed"  # pytest's own; `--last-failed` reads it
@@ -103,7 +108,8 @@ def judge(command: Sequence[str], *, keep: Path) -> int:
     """Run a command, and its failed tests alone; print the verdict and return the exit code."""
     keep.mkdir(parents=True, exist_ok=True)
     (keep / VERDICTS).write_text("", encoding="utf-8")
-    whole = run(command, output=keep / "whole.log")
+    with _among_runs(keep.parent, fcntl.LOCK_SH):
+        whole = run(command, output=keep / "whole.log")
     if whole.code == 0:
         return 0
     if not whole.only_tests_failed or len(whole.failed) > MOST:
@@ -112,7 +118,8 @@ def judge(command: Sequence[str], *, keep: Path) -> int:
     alone: dict[str, Outcome] = {}
     for number, test in enumerate(whole.failed, 1):
         print(f"\n== {test} failed: once more, alone", flush=True)
-        alone[test] = run(command, output=keep / f"alone-{number}.log", only=test)
+        with _among_runs(keep.parent, fcntl.LOCK_EX):
+            alone[test] = run(command, output=keep / f"alone-{number}.log", only=test)
     verdicts = []
     for test, again in alone.items():
         said = f"flaky: {test} passed alone" if again.success else f"failed: {test} failed twice"
@@ -120,6 +127,14 @@ def judge(command: Sequence[str], *, keep: Path) -> int:
     (keep / VERDICTS).write_text("".join(verdicts), encoding="utf-8")
     print("\n" + "".join(verdicts), end="", flush=True)
     return 0 if all(again.success for again in alone.values()) else whole.code
+
+
+@contextmanager
+def _among_runs(folder: Path, how: int) -> Iterator[None]:
+    """Run beside the others of a folder (LOCK_SH), or when none of them runs (LOCK_EX)."""
+    with (folder / LOCK).open("a") as lock:
+        fcntl.flock(lock, how)
+        yield
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Final
 
 import pytest
 
@@ -74,3 +75,23 @@ def test_only_the_failed_test_runs_again(tmp_path):
 def test_a_command_that_is_no_pytest_keeps_its_exit_code(tmp_path):
     assert judge(["false"], keep=tmp_path / "kept") == 1
     subprocess.run([sys.executable, "-m", "tests.rerun", "--help"], check=True, capture_output=True)
+
+
+WAITS_FOR_THE_OTHER_RUN: Final = """
+import fcntl
+from pathlib import Path
+import pytest
+
+def test_once():
+    here = Path(__file__).with_name("seen")
+    if not here.exists():
+        here.touch()
+        raise AssertionError
+    with Path(__file__).with_name("running").open("a") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+"""
+
+
+def test_a_test_is_repeated_while_no_other_run_plays(tmp_path, capfd):
+    assert judge(files(tmp_path, a=WAITS_FOR_THE_OTHER_RUN), keep=tmp_path / "kept") == 0
+    assert "flaky: test_a.py::test_once passed alone" in capfd.readouterr().out
