@@ -15,9 +15,9 @@ from dra.engine.claims.kept_nodes import KeptNodes
 from dra.engine.instants import NEVER, Instant
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import NODES
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import Node
 
@@ -70,11 +70,13 @@ class NodeAnnotator:
         self._client = client
         self._kept = kept
         self._nodes = nodes
-        self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
         self._queue: WorkQueue[str] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retries: ItemBackoff[str] = ItemBackoff()
+        self._retry: RetryPolicy[str] = RetryPolicy(
+            _log, subject="annotations of node {}".format, bounds=RETRY, on_internal_error=metrics.failures.inc
+        )
+        self._refusals: ItemBackoff[str] = ItemBackoff()
         self._is_refused = False
         """Whether the last write was refused: the missing permission is logged once, and tried with one node."""
 
@@ -96,25 +98,7 @@ class NodeAnnotator:
 
     async def run(self) -> None:
         """Write annotations until cancelled."""
-        await self._queue.run(self._process_item, workers=WORKERS)
-
-    async def _process_item(self, name: str) -> Instant | None:
-        """Write the annotations of one node; return when the node is due again after a failure."""
-        try:
-            again = await self.reconcile(name)
-        except ApiError as error:
-            delay = self._retries.next_delay(name, RETRY)
-            # After a conflict the watch delivers the version that the next attempt decides on.
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
-            _log.log(level, "node %s: annotations not written, retrying in %.1f s: %s", name, delay, error)
-            return self._clock.now() + delay
-        except Exception:  # noqa: BLE001 - one node must not stop all others
-            delay = self._retries.next_delay(name, RETRY)
-            _log.exception("node %s: internal error, retrying in %.1f s", name, delay)
-            self._metrics.failures.inc()
-            return self._clock.now() + delay
-        self._retries.forget(name)
-        return again
+        await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
     async def reconcile(self, name: str) -> Instant | None:
         """Write the annotations of one node, unless they are right; return when to try again, and raise ApiError."""
@@ -155,10 +139,10 @@ class NodeAnnotator:
             return True
         except Forbidden as error:
             self._log_refusal(node.metadata.name, error)
-            self._refused_until = self._clock.now() + self._retries.next_delay(_ANY_NODE, RETRY)
+            self._refused_until = self._clock.now() + self._refusals.next_delay(_ANY_NODE, RETRY)
             return False
         self._is_refused, self._refused_until = False, -NEVER
-        self._retries.forget(_ANY_NODE)
+        self._refusals.forget(_ANY_NODE)
         return True
 
     def _log_refusal(self, name: str, error: Forbidden) -> None:

@@ -12,18 +12,17 @@ from typing import Final
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
-from dra.engine.instants import Instant
 from dra.engine.pod_reports.cards import CardIndex
 from dra.engine.pod_reports.device_allocated import UnknownCardError
 from dra.engine.pod_reports.reports import is_reported, reports
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.errors import NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NAMESPACES, PODS, SLICES
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.kube.workqueue import BATCH_DELAY, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod, claim_names
@@ -58,11 +57,15 @@ class PodReporter(Informers):
         self._client = client
         self._pods = pods
         self._claims = claims
-        self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
         self._queue: WorkQueue[Key] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retries: ItemBackoff[Key] = ItemBackoff()
+        self._retry: RetryPolicy[Key] = RetryPolicy(
+            _log,
+            subject=lambda key: f"reports of pod {key[0]}/{key[1]}",
+            bounds=RETRY,
+            on_internal_error=metrics.failures.inc,
+        )
         self._cards = CardIndex()
         self._enabled: set[str] = set()
         """The namespaces with the label."""
@@ -127,7 +130,7 @@ class PodReporter(Informers):
     async def work(self) -> None:
         """Write reports until cancelled, once it is known which namespaces have reports and which GPUs there are."""
         await self.wait_for_sync()
-        await self._queue.run(self._process_item, workers=WORKERS)
+        await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
     def _forget_uses(self, pod: Key) -> None:
         for claim in self._uses.pop(pod, ()):
@@ -154,24 +157,6 @@ class PodReporter(Informers):
             for key in self._waiting:
                 self._queue.add(key)
             self._waiting.clear()
-
-    async def _process_item(self, key: Key) -> Instant | None:
-        """Write the reports of one pod; return when the pod is due again after a failure."""
-        try:
-            await self.reconcile(key)
-        except ApiError as error:
-            delay = self._retries.next_delay(key, RETRY)
-            # After a conflict the watch delivers the version that the next attempt decides on.
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
-            _log.log(level, "pod %s/%s: reports not written, retrying in %.1f s: %s", *key, delay, error)
-            return self._clock.now() + delay
-        except Exception:  # noqa: BLE001 - one pod must not stop all others
-            delay = self._retries.next_delay(key, RETRY)
-            _log.exception("pod %s/%s: internal error, retrying in %.1f s", *key, delay)
-            self._metrics.failures.inc()
-            return self._clock.now() + delay
-        self._retries.forget(key)
-        return None
 
     async def reconcile(self, key: Key) -> None:
         """Write the reports of one pod, unless they are right; raise ApiError."""

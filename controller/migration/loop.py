@@ -44,7 +44,7 @@ from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import CLAIMS, POD_MIGRATION_JOBS, RESERVATIONS
 from dra.kube.store import ServerRestoredError
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.kube.workqueue import BATCH_DELAY, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid, UnstructuredObject
@@ -102,7 +102,7 @@ class MigrationLoop:
         self._replicas = WorkloadReplicas(client, clock=clock)
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retries: ItemBackoff[Uid] = ItemBackoff()
+        self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
         self._arbitration_wakeup = asyncio.Event()
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class MigrationLoop:
         self.wake()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._queue.run(self._process, workers=WORKERS), name="jobs")
+                group.create_task(self._queue.run(self._process, workers=WORKERS, retry=self._retry), name="jobs")
                 group.create_task(self._arbitrate(), name="arbitration")
         finally:
             self._acting = False
@@ -200,26 +200,17 @@ class MigrationLoop:
 
     # Reconciliation
 
-    async def _process(self, uid: Uid) -> Instant | None:
-        """Reconcile one job; return when it is due again after a failure."""
+    def _subject(self, uid: Uid) -> str:
         job = self._cache.job(uid)
-        name = job.metadata.name if job is not None else uid
-        reconcile_id.set(f"podmigrationjob {name}")
-        delay = None
+        return f"podmigrationjob {job.metadata.name if job is not None else uid}"
+
+    async def _process(self, uid: Uid) -> None:
+        """Reconcile one job, and enqueue what has changed meanwhile."""
+        reconcile_id.set(self._subject(uid))
         try:
             await self.reconcile(uid)
-        except ApiError as error:
-            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
-            _log.warning("podmigrationjob %s: not reconciled, retrying in %.2f s: %s", name, delay, error)
-        except ServerRestoredError:
-            raise
-        except Exception:  # noqa: BLE001 - one job must not stop all others
-            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
-            _log.exception("podmigrationjob %s: internal error, retrying in %.2f s", name, delay)
-        else:
-            self._retries.forget(uid)
-        self.wake()
-        return None if delay is None else self._clock.now() + delay
+        finally:
+            self.wake()
 
     async def reconcile(self, uid: Uid) -> None:
         """Bring one job as far as the engine decides. Raises ApiError."""

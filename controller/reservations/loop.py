@@ -47,8 +47,7 @@ from dra.kube.events import EventRecorder
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.kube.store import ServerRestoredError
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.event_type import EventType
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
@@ -138,7 +137,7 @@ class ReservationLoop:
         self._listener = listener
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retries: ItemBackoff[Uid] = ItemBackoff()
+        self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
         self._refusals: ItemBackoff[Uid] = ItemBackoff()
         self._reservations = Reflector(
             client,
@@ -185,7 +184,7 @@ class ReservationLoop:
         self._wake()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._queue.run(self._process, workers=WORKERS), name="turns")
+                group.create_task(self._queue.run(self._process, workers=WORKERS, retry=self._retry), name="turns")
                 group.create_task(self._check_nodes(), name="nodes")
                 group.create_task(self._gates.run(), name="gates")
         finally:
@@ -271,28 +270,19 @@ class ReservationLoop:
 
     # Reconciliation
 
-    async def _process(self, uid: Uid) -> Instant | None:
-        """Reconcile one reservation; return when it is due again after a failure."""
+    def _subject(self, uid: Uid) -> str:
         found = self.cache.get(uid)
-        name = found[0].metadata.name if found is not None else uid
-        reconcile_id.set(f"reservation {name}")
-        delay = None
+        return f"reservation {found[0].metadata.name if found is not None else uid}"
+
+    async def _process(self, uid: Uid) -> None:
+        """Reconcile one reservation, and enqueue what has changed meanwhile."""
+        reconcile_id.set(self._subject(uid))
         try:
             await self.reconcile(uid)
-        except ApiError as error:
-            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
-            _log.warning("reservation %s: not reconciled, retrying in %.2f s: %s", name, delay, error)
-        except ServerRestoredError:
-            raise
-        except _ReservationGoneError:  # deleted while a request was in flight
-            self._retries.forget(uid)
-        except Exception:  # noqa: BLE001 - one reservation must not stop all others
-            delay = self._retries.next_delay(uid, RETRY_BACKOFF)
-            _log.exception("reservation %s: internal error, retrying in %.2f s", name, delay)
-        else:
-            self._retries.forget(uid)
-        self._wake()
-        return None if delay is None else self._clock.now() + delay
+        except _ReservationGoneError:
+            return  # deleted while a request was in flight
+        finally:
+            self._wake()
 
     async def reconcile(self, uid: Uid) -> None:
         """Bring one reservation to the state that the engine decides. Raises ApiError."""

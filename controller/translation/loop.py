@@ -28,9 +28,9 @@ from dra.engine.translation.template_plan import (
 )
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dra.kube.errors import AlreadyExists, ApiError, NotFound
 from dra.kube.resources import CLAIMS, TEMPLATES
-from dra.kube.workqueue import ItemBackoff, WorkQueue
+from dra.kube.workqueue import RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod
@@ -78,7 +78,6 @@ class TemplateLoop:
         self._claim = claim
         self._pods_known = pods_known
         self._events = events
-        self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
         self._generates_claims = generates_claims
@@ -95,7 +94,12 @@ class TemplateLoop:
         )
         # No delay for batches: claim generation has one, and so finds the template of a pod that it has just seen.
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._retries: ItemBackoff[Key] = ItemBackoff()
+        self._retry: RetryPolicy[Key] = RetryPolicy(
+            _log,
+            subject=lambda key: f"template {key[0]}/{key[1]}",
+            bounds=RETRY,
+            on_internal_error=metrics.failures.inc,
+        )
         self._deleted: dict[Key, Instant] = {}
         self._told: dict[Uid, set[str]] = {}
         """The notes of Events on each pod: a pod changes, and is decided about, several times until it runs."""
@@ -144,29 +148,16 @@ class TemplateLoop:
         self._acting = True
         self._index.mark_all_dirty()
         self.enqueue_dirty()
-        await self._queue.run(self._process_item, workers=WORKERS)
+        await self._queue.run(self._reconcile_or_recheck, workers=WORKERS, retry=self._retry)
 
-    async def _process_item(self, key: Key) -> Instant | None:
+    async def _reconcile_or_recheck(self, key: Key) -> Instant:
         """Reconcile one template; return when it is due again."""
         try:
-            again = await self.reconcile(key)
+            return await self.reconcile(key)
         except NotFound:
-            again = self._clock.now() + RECHECK
-        except ApiError as error:
-            delay = self._retries.next_delay(key, RETRY)
-            # After a conflict the watch delivers the version that the next attempt decides on.
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
-            _log.log(level, "template %s/%s: not reconciled, retrying in %.1f s: %s", *key, delay, error)
-            return self._clock.now() + delay
-        except Exception:  # noqa: BLE001 - one template must not stop all others
-            delay = self._retries.next_delay(key, RETRY)
-            _log.exception("template %s/%s: internal error, retrying in %.1f s", *key, delay)
-            self._metrics.failures.inc()
-            return self._clock.now() + delay
-        self._retries.forget(key)
-        return again
+            return self._clock.now() + RECHECK
 
-    async def reconcile(self, key: Key) -> Instant | None:
+    async def reconcile(self, key: Key) -> Instant:
         """Execute the plan for one template; return when to look again, and raise ApiError."""
         view = self._index.view(key, claim=self._claim, card_sizes=self._decided_sizes, pods_known=self._pods_known())
         plan = template_plan.decide(view, now=self._clock.wall(), generates_claims=self._generates_claims)

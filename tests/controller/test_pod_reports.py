@@ -237,7 +237,7 @@ async def test_a_refused_write_is_tried_again(place, caplog):
     place.refuse = True
     async with reporting(place):
         assert await place.reports() == {}
-        assert "pod ml/p: reports not written, retrying in" in caplog.text
+        assert "reports of pod ml/p: not reconciled, retrying in" in caplog.text
         place.refuse = False
         await asyncio.sleep(5)
         assert await place.reports() == {DEVICES: HALF}
