@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from controller.card_informer import CardInformer
 from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGenerationLoop
 from controller.claim_informers import ClaimInformers
@@ -16,6 +17,7 @@ from controller.eviction import Evictor
 from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotator
+from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_reports import PodReporter
 from controller.reservations.loop import ReservationLoop
@@ -32,7 +34,6 @@ from dra.engine.claims.reasons import Reason
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
 from dra.kube.informers import staleness
 from dra.kube.rate_limiter import RateLimiter
@@ -40,8 +41,6 @@ from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.kube.workqueue import BATCH_DELAY, WorkQueue
-from dra.model.meta import Key
-from dra.model.pods import Pod
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
@@ -141,30 +140,15 @@ class Application:
         )
         self._policy = policy_from(configuration)
         events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
-        self._translation = (
-            TemplateLoop(
-                client,
-                claim=self.cache.claim,
-                pods_known=lambda: not staleness(self._watches.pods),
-                events=events,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-                generates_claims=self._policy.generate_claims,
-            )
-            if configuration.koordinator
-            else None
-        )
-        translation = self._translation
         self._watches = ClaimInformers(
             client,
             cache=self.cache,
             clock=clock,
             on_change=self._on_change,
-            on_claim_add=self._on_claim_add,
-            on_claim_delete=self._on_claim_delete,
-            on_pod=self._on_pod,
-            on_pod_delete=self._on_pod_delete,
+            on_claim_add=lambda key: self._tell(lambda part: part.claim_changed(key)),
+            on_claim_delete=lambda key: self._tell(lambda part: part.claim_deleted(key)),
+            on_pod=lambda pod: self._tell(lambda part: part.pod_changed(pod)),
+            on_pod_delete=lambda pod: self._tell(lambda part: part.pod_gone(pod)),
         )
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
         self._templates = TemplateInformers(
@@ -172,8 +156,8 @@ class Application:
             owners=self.cache.owners,
             clock=clock,
             on_change=self._on_change,
-            on_template_add=translation.observe_template if translation is not None else ignore,
-            on_template_delete=translation.forget_template if translation is not None else ignore,
+            on_template_add=lambda template: self._tell(lambda part: part.template_changed(template)),
+            on_template_delete=lambda template: self._tell(lambda part: part.template_gone(template)),
         )
         self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._on_change)
         writer = ClaimWriter(
@@ -234,18 +218,30 @@ class Application:
             if configuration.reservations
             else None
         )
-        self._reports = (
-            PodReporter(
+        self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        if configuration.koordinator:
+            cards = CardInformer(client, clock=clock)
+            translation = TemplateLoop(
+                client,
+                claim=self.cache.claim,
+                pods_known=lambda: not staleness(self._watches.pods),
+                cards=cards,
+                events=events,
+                metrics=self.metrics,
+                clock=clock,
+                leadership=leadership,
+                templates_known=self._templates.wait_for_sync if self._policy.generate_claims else None,
+            )
+            reports = PodReporter(
                 client,
                 pods=self._watches.pods.objects,
                 claims=self._watches.claims.objects,
+                cards=cards,
                 metrics=self.metrics,
                 clock=clock,
                 leadership=leadership,
             )
-            if configuration.koordinator
-            else None
-        )
+            self._parts += [cards, translation, reports]
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
             self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())
@@ -282,12 +278,8 @@ class Application:
                     group.create_task(self._taints.run(), name="taints")
                 if self._policy.generate_claims:
                     group.create_task(self._templates.run(), name="templates")
-                if self._reservations is not None:
-                    group.create_task(self._reservations.watch(), name="reservations")
-                if self._reports is not None:
-                    group.create_task(self._reports.run(), name="reported namespaces and devices")
-                if self._translation is not None:
-                    group.create_task(self._translation.watch(), name="card sizes")
+                for part in self._parts:
+                    group.create_task(part.watch(), name=f"informers of {type(part).__name__}")
                 group.create_task(self._lead(), name="lead")
         finally:
             await self._workloads.close()
@@ -315,12 +307,8 @@ class Application:
                 group.create_task(self._node_annotator.run(), name="node annotations")
                 if self._policy.generate_claims:
                     group.create_task(self._generate(), name="generation")
-                if self._reservations is not None:
-                    group.create_task(self._reservations.run(), name="reservations")
-                if self._reports is not None:
-                    group.create_task(self._reports.work(), name="pod reports")
-                if self._translation is not None:
-                    group.create_task(self._make_templates(self._translation), name="translation")
+                for part in self._parts:
+                    group.create_task(part.run(), name=type(part).__name__)
         finally:
             self.metrics.leading.set(0)
 
@@ -337,55 +325,24 @@ class Application:
         self._generation.enqueue_dirty()
         await self._generation.run()
 
-    async def _make_templates(self, translation: TemplateLoop) -> None:
-        """Make templates once all that exist are known."""
-        if self._policy.generate_claims:
-            await self._templates.wait_for_sync()
-        await translation.run()
-
     def _not_ready_reasons(self) -> list[str]:
         found = self._watches.not_ready_reasons()
         if self._policy.evict:
             found += self._taints.not_ready_reasons()
         if self._policy.generate_claims:
             found += self._templates.not_ready_reasons()
-        if self._reservations is not None:
-            found += self._reservations.not_ready_reasons()
-        if self._reports is not None:
-            found += self._reports.not_ready_reasons()
-        if self._translation is not None:
-            found += self._translation.not_ready_reasons()
-        return found
+        return found + [reason for part in self._parts for reason in part.not_ready_reasons()]
 
-    def _on_claim_add(self, key: Key) -> None:
-        if self._reservations is not None:
-            self._reservations.claim_added(key)
-        if self._reports is not None:
-            self._reports.claim_changed(key)
-
-    def _on_claim_delete(self, key: Key) -> None:
-        if self._reservations is not None:
-            self._reservations.claim_deleted(key)
-
-    def _on_pod(self, pod: Pod) -> None:
-        if self._translation is not None:
-            self._translation.observe_pod(pod)
-        if self._reports is not None:
-            self._reports.pod_changed(pod)
-
-    def _on_pod_delete(self, pod: Pod) -> None:
-        if self._translation is not None:
-            self._translation.forget_pod(pod.metadata.uid)
-        if self._reports is not None:
-            self._reports.pod_gone(pod)
+    def _tell(self, hook: Callable[[OptionalPart], None]) -> None:
+        for part in self._parts:
+            hook(part)
 
     def _on_change(self) -> None:
         """Enqueue dirty claims and owners if this replica acts.
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
-        if self._translation is not None:
-            self._translation.enqueue_dirty()
+        self._tell(lambda part: part.enqueue_dirty())
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()

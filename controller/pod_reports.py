@@ -9,10 +9,11 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from controller.card_informer import CardInformer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
-from dra.engine.pod_reports.cards import CardIndex
+from controller.optional_part import OptionalPart
+from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.engine.pod_reports.device_allocated import UnknownCardError
 from dra.engine.pod_reports.reports import is_reported, reports
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
@@ -21,12 +22,11 @@ from dra.kube.errors import NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
-from dra.kube.resources import NAMESPACES, PODS, SLICES
+from dra.kube.resources import NAMESPACES, PODS
 from dra.kube.workqueue import BATCH_DELAY, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod, claim_names
-from dra.model.slices import ResourceSlice
 
 WORKERS: Final = 8
 """Number of pods written at the same time."""
@@ -37,19 +37,19 @@ RETRY: Final = (0.2, 60.0)
 _log: Final = logging.getLogger(__name__)
 
 
-class PodReporter(Informers):
-    """The loop that reports allocations on pods, with the informers of opted-in namespaces and of published GPUs.
+class PodReporter(OptionalPart):
+    """The loop that reports allocations on pods, with the informer of opted-in namespaces.
 
-    ``pods`` and ``claims`` are the objects as last watched, by their keys; their watcher calls `pod_changed`,
-    `pod_gone` and `claim_changed`.
+    ``pods`` and ``claims`` are the objects as last watched, by their keys.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: what is read of other parts, and what every loop needs
         self,
         client: Client,
         *,
         pods: Mapping[Key, Pod],
         claims: Mapping[Key, ResourceClaim],
+        cards: CardInformer,
         metrics: ControllerMetrics,
         clock: Clock,
         leadership: Leadership,
@@ -66,7 +66,8 @@ class PodReporter(Informers):
             bounds=RETRY,
             on_internal_error=metrics.failures.inc,
         )
-        self._cards = CardIndex()
+        self._cards = cards
+        cards.on_change(self._cards_changed)
         self._enabled: set[str] = set()
         """The namespaces with the label."""
 
@@ -82,29 +83,30 @@ class PodReporter(Informers):
         self._written: dict[Uid, Mapping[str, str]] = {}
         """The reports written last: the cache of pods does not keep each annotation of a pod that has many."""
 
-        self._namespaces = Reflector(
-            client,
-            NAMESPACES,
-            PartialObjectMetadata,
-            handler=EventHandlerFuncs(
-                on_upsert=self._namespace_enabled,
-                on_delete=lambda namespace: self._enabled.discard(namespace.metadata.name),
-                on_restore=ignore,
-            ),
-            selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
-            clock=clock,
+        self._informers = Informers(
+            Reflector(
+                client,
+                NAMESPACES,
+                PartialObjectMetadata,
+                handler=EventHandlerFuncs(
+                    on_upsert=self._namespace_enabled,
+                    on_delete=lambda namespace: self._enabled.discard(namespace.metadata.name),
+                    on_restore=ignore,
+                ),
+                selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
+                clock=clock,
+            )
         )
-        self._slices = Reflector(
-            client,
-            SLICES,
-            ResourceSlice,
-            handler=EventHandlerFuncs(on_upsert=self._slice_changed, on_delete=self._cards.forget, on_restore=ignore),
-            selection=Selection(fields=f"spec.driver={GPU_DRIVER}"),
-            clock=clock,
-        )
-        super().__init__(self._namespaces, self._slices)
 
-    def pod_changed(self, pod: Pod) -> None:
+    async def watch(self) -> None:
+        """Watch namespaces until cancelled."""
+        await self._informers.run()
+
+    def not_ready_reasons(self) -> list[str]:
+        """Return the staleness of the namespaces; empty when ready."""
+        return self._informers.not_ready_reasons()
+
+    def pod_changed(self, pod: Pod, /) -> None:
         """Record which claims a pod uses, and check the pod's reports."""
         key = pod.metadata.key
         used = tuple((key[0], name) for name in claim_names(pod))
@@ -116,20 +118,21 @@ class PodReporter(Informers):
         if used:
             self._enqueue(key)
 
-    def pod_gone(self, pod: Pod) -> None:
+    def pod_gone(self, pod: Pod, /) -> None:
         """Forget a pod that is deleted, or that no longer uses claims."""
         self._forget_uses(pod.metadata.key)
         self._waiting.discard(pod.metadata.key)
         self._written.pop(pod.metadata.uid, None)
 
-    def claim_changed(self, key: Key) -> None:
+    def claim_changed(self, key: Key, /) -> None:
         """Check the reports of the pods that use a claim."""
         for pod in self._users.get(key, ()):
             self._enqueue(pod)
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         """Write reports until cancelled, once it is known which namespaces have reports and which GPUs there are."""
-        await self.wait_for_sync()
+        await self._informers.wait_for_sync()
+        await self._cards.wait_for_sync()
         await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
     def _forget_uses(self, pod: Key) -> None:
@@ -152,11 +155,10 @@ class PodReporter(Informers):
             if key[0] == name:
                 self._queue.add(key)
 
-    def _slice_changed(self, found: ResourceSlice) -> None:
-        if self._cards.observe(found):
-            for key in self._waiting:
-                self._queue.add(key)
-            self._waiting.clear()
+    def _cards_changed(self) -> None:
+        for key in self._waiting:
+            self._queue.add(key)
+        self._waiting.clear()
 
     async def reconcile(self, key: Key) -> None:
         """Write the reports of one pod, unless they are right; raise ApiError."""
@@ -165,7 +167,7 @@ class PodReporter(Informers):
             return
         used = (self._claims.get((key[0], name)) for name in claim_names(pod))
         try:
-            wanted = reports(pod, (claim for claim in used if claim is not None), self._cards)
+            wanted = reports(pod, (claim for claim in used if claim is not None), self._cards.cards)
         except UnknownCardError as error:
             self._waiting.add(key)
             _log.debug("pod %s/%s: its devices are not reported yet: %s", *key, error)

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, Protocol
 import msgspec
 
 from controller.leadership import Leadership
+from controller.optional_part import OptionalPart
 from controller.reservations.pod_writer import PodWriter, StalePodError
 from controller.reservations.reservation_cache import (
     ReservationCache,
@@ -106,7 +107,7 @@ class _ReservationGoneError(Exception):
     """The reservation was deleted after its plan was made."""
 
 
-class ReservationLoop:
+class ReservationLoop(OptionalPart):
     """Watches reservations and their pods, decides, and writes."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
@@ -124,7 +125,7 @@ class ReservationLoop:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
         ``listener`` receives the events of all reservations before this loop decides anything. ``claim_exists`` reads
-        the cache of claims, whose owner calls `claim_added` and `claim_deleted`.
+        the cache of claims, whose owner calls `claim_changed` and `claim_deleted`.
         """
         self._client = client
         self._recorder = recorder
@@ -237,12 +238,12 @@ class ReservationLoop:
         if self._listener is not None:
             self._listener.forget_reservation(uid)
 
-    def claim_added(self, key: Key) -> None:
+    def claim_changed(self, key: Key, /) -> None:
         """Reconcile the reservations that may admit a pod which lacked the claim; also called for known claims."""
         self.cache.claim_added(key)
         self._wake_if_changed()
 
-    def claim_deleted(self, key: Key) -> None:
+    def claim_deleted(self, key: Key, /) -> None:
         """Reconcile the reservations whose status names a pod without a node that uses the claim."""
         self.cache.claim_deleted(key)
         self._wake_if_changed()

@@ -5,18 +5,19 @@ write that fails, or whose outcome is unknown, needs no memory.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from controller.card_informer import CardInformer
 from controller.claim_events import ClaimEvents
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from controller.translation.informers import TranslationInformers
+from controller.optional_part import OptionalPart
+from controller.translation.informers import templates_of_requests
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Reason
 from dra.engine.instants import NEVER, Instant
 from dra.engine.translation import template_plan
-from dra.engine.translation.card_sizes import CardSizes
 from dra.engine.translation.template_index import TemplateIndex, TemplateView
 from dra.engine.translation.template_plan import (
     CreateTemplate,
@@ -29,6 +30,7 @@ from dra.engine.translation.template_plan import (
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, NotFound
+from dra.kube.informers import Informers
 from dra.kube.resources import CLAIMS, TEMPLATES
 from dra.kube.workqueue import RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
@@ -54,7 +56,7 @@ MAX_SLEEP: Final = 600.0
 _log: Final = logging.getLogger(__name__)
 
 
-class TemplateLoop:
+class TemplateLoop(OptionalPart):
     """The loop that reconciles the templates of translated pods with the API server."""
 
     def __init__(  # noqa: PLR0913 - keyword-only: what is read of other parts, and what every loop needs
@@ -63,16 +65,17 @@ class TemplateLoop:
         *,
         claim: Callable[[Key], ResourceClaim | None],
         pods_known: Callable[[], bool],
+        cards: CardInformer,
         events: ClaimEvents,
         metrics: ControllerMetrics,
         clock: Clock,
         leadership: Leadership,
-        generates_claims: bool,
+        templates_known: Callable[[], Awaitable[None]] | None,
     ) -> None:
         """Create the loop; ``claim`` finds claims by key, ``pods_known`` says whether all pods have been observed.
 
-        With ``generates_claims`` (mode replace) another informer feeds templates to `observe_template` and
-        `forget_template`.
+        In mode replace, where this controller generates claims, ``templates_known`` waits for the informer that feeds
+        `template_changed` and `template_gone`; in mode alongside it is None, and the loop has an informer of its own.
         """
         self._client = client
         self._claim = claim
@@ -80,18 +83,13 @@ class TemplateLoop:
         self._events = events
         self._clock = clock
         self._leadership = leadership
-        self._generates_claims = generates_claims
+        self._templates_known = templates_known
         self._index = TemplateIndex()
-        self._sizes = CardSizes()
+        self._cards = cards
+        cards.on_change(self.enqueue_dirty)
         self._decided_sizes: tuple[int, ...] = ()
-        self._informers = TranslationInformers(
-            client,
-            index=self._index,
-            sizes=self._sizes,
-            clock=clock,
-            on_change=self.enqueue_dirty,
-            watches_templates=not generates_claims,
-        )
+        own = templates_of_requests(client, index=self._index, clock=clock, on_change=self.enqueue_dirty)
+        self._informers = Informers(*([own] if templates_known is None else []))
         # No delay for batches: claim generation has one, and so finds the template of a pod that it has just seen.
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._retry: RetryPolicy[Key] = RetryPolicy(
@@ -106,20 +104,20 @@ class TemplateLoop:
 
         self._acting = False
 
-    def observe_pod(self, pod: Pod) -> None:
+    def pod_changed(self, pod: Pod, /) -> None:
         """Record a pod from a list or a watch; `enqueue_dirty` ends a batch."""
         self._index.observe_pod(pod)
 
-    def forget_pod(self, uid: Uid) -> None:
+    def pod_gone(self, pod: Pod, /) -> None:
         """Forget a deleted pod."""
-        self._index.forget_pod(uid)
-        self._told.pop(uid, None)
+        self._index.forget_pod(pod.metadata.uid)
+        self._told.pop(pod.metadata.uid, None)
 
-    def observe_template(self, template: ResourceClaimTemplate) -> None:
+    def template_changed(self, template: ResourceClaimTemplate, /) -> None:
         """Record a template from a list or a watch."""
         self._index.observe_template(template)
 
-    def forget_template(self, template: ResourceClaimTemplate) -> None:
+    def template_gone(self, template: ResourceClaimTemplate, /) -> None:
         """Forget a deleted template."""
         self._index.forget_template(template.metadata.key, template.metadata.uid)
 
@@ -136,15 +134,19 @@ class TemplateLoop:
         if not self._acting:
             self._index.dirty.clear()
             return
-        if self._sizes.by_frequency() != self._decided_sizes:
-            self._decided_sizes = self._sizes.by_frequency()
+        sizes = self._cards.sizes.by_frequency()
+        if sizes != self._decided_sizes:
+            self._decided_sizes = sizes
             self._index.mark_all_dirty()
         while self._index.dirty:
             self._queue.add(self._index.dirty.pop())
 
     async def run(self) -> None:
         """Reconcile templates until cancelled, once all templates and card sizes are known."""
+        await self._cards.wait_for_sync()
         await self._informers.wait_for_sync()
+        if self._templates_known is not None:
+            await self._templates_known()
         self._acting = True
         self._index.mark_all_dirty()
         self.enqueue_dirty()
@@ -160,7 +162,7 @@ class TemplateLoop:
     async def reconcile(self, key: Key) -> Instant:
         """Execute the plan for one template; return when to look again, and raise ApiError."""
         view = self._index.view(key, claim=self._claim, card_sizes=self._decided_sizes, pods_known=self._pods_known())
-        plan = template_plan.decide(view, now=self._clock.wall(), generates_claims=self._generates_claims)
+        plan = template_plan.decide(view, now=self._clock.wall(), generates_claims=self._templates_known is not None)
         due = self._due(plan)
         try:
             for action in plan.actions:

@@ -88,26 +88,3 @@ class ResourceSliceTaints(Struct, frozen=True):
 
     metadata: ObjectMeta
     spec: ResourceSliceTaintsSpec = ResourceSliceTaintsSpec()
-
-
-class CapacityOfDevice(Struct, frozen=True):
-    """``spec.devices[]`` of a ResourceSlice, reduced to capacities."""
-
-    name: str = ""
-    capacity: dict[str, Any] | None = None
-    allow_multiple_allocations: bool = False
-
-
-class ResourceSliceCapacitiesSpec(Struct, frozen=True):
-    """``spec`` of a ResourceSlice, reduced to the capacities of devices."""
-
-    driver: str = ""
-    pool: ResourcePool = ResourcePool()
-    devices: list[CapacityOfDevice] | None = None
-
-
-class ResourceSliceCapacities(Struct, frozen=True):
-    """A ResourceSlice without attributes, which no choice of capacities reads."""
-
-    metadata: ObjectMeta
-    spec: ResourceSliceCapacitiesSpec = ResourceSliceCapacitiesSpec()

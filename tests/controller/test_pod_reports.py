@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+from controller.card_informer import CardInformer
 from controller.claim_informers import ClaimInformers
 from controller.leadership import Leadership
 from controller.pod_reports import PodReporter
@@ -65,10 +66,12 @@ class Place:
             on_pod=lambda pod: self.reporter.pod_changed(pod),  # noqa: PLW0108 - made below
             on_pod_delete=lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
         )
+        self.cards = CardInformer(client, clock=clock)
         self.reporter = PodReporter(
             client,
             pods=self.watches.pods.objects,
             claims=self.watches.claims.objects,
+            cards=self.cards,
             metrics=metrics,
             clock=clock,
             leadership=Leadership(),
@@ -131,7 +134,7 @@ async def place(world, metrics, clock):
 
 @contextlib.asynccontextmanager
 async def reporting(place):
-    parts = (place.watches.run, place.reporter.run, place.reporter.work)
+    parts = (place.watches.run, place.cards.watch, place.reporter.watch, place.reporter.run)
     tasks = [asyncio.create_task(part()) for part in parts]
     try:
         yield

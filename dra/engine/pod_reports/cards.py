@@ -41,19 +41,17 @@ class CardIndex:
         """Return a GPU; None if no slice publishes the GPU."""
         return self._cards.get((pool, device))
 
-    def observe(self, found: ResourceSlice) -> bool:
-        """Record the GPUs of a slice; return whether a GPU is new or has changed."""
+    def observe(self, found: ResourceSlice) -> None:
+        """Record the GPUs of a slice."""
         if found.spec.driver != GPU_DRIVER:
-            return False
+            return
         pool = found.spec.pool.name
         cards = {(pool, each.name): card for each in found.spec.devices or () if (card := _card(each)) is not None}
         before = self._slices.get(found.metadata.name, {})
         self._slices[found.metadata.name] = cards
         for gone in before.keys() - cards.keys():
             self._cards.pop(gone, None)
-        changed = any(self._cards.get(key) != card for key, card in cards.items())
         self._cards |= cards
-        return changed
 
     def forget(self, found: ResourceSlice) -> None:
         """Remove the GPUs of a deleted slice, except those that another slice publishes meanwhile."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dra.api.koordinator import well_known
 from dra.model import quantities
-from dra.model.slices import CapacityOfDevice, ResourceSliceCapacities
+from dra.model.slices import Device, ResourceSlice
 
 
 class _Slice(NamedTuple):
@@ -26,7 +26,7 @@ class CardSizes:
         self._by_frequency: tuple[int, ...] | None = ()
         """None: to be computed again."""
 
-    def observe_slice(self, found: ResourceSliceCapacities) -> None:
+    def observe_slice(self, found: ResourceSlice) -> None:
         """Record a ResourceSlice from a list or a watch."""
         if found.spec.driver != well_known.GPU_DRIVER:
             return
@@ -55,7 +55,7 @@ class CardSizes:
         return self._by_frequency
 
 
-def _size(device: CapacityOfDevice) -> int | None:
+def _size(device: Device) -> int | None:
     """Return the memory of a card that can be shared; None for other devices, and for text that is no quantity."""
     memory: Any = (device.capacity or {}).get(well_known.GPU_MEMORY)
     if not device.allow_multiple_allocations or not isinstance(memory, dict):

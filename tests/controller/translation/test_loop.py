@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from controller.card_informer import CardInformer
 from controller.claim_events import ClaimEvents
 from controller.leadership import Leadership
 from controller.template_informers import TemplateInformers
@@ -107,6 +108,7 @@ def running(cluster, world, metrics, clock):
             for path, found in cluster.objects.items()
             if "/resourceclaims/" in path
         }
+        cards = CardInformer(client, clock=clock)
         loop = TemplateLoop(
             client,
             claim=claims.get,
@@ -115,15 +117,16 @@ def running(cluster, world, metrics, clock):
             metrics=metrics,
             clock=clock,
             leadership=Leadership(),
-            generates_claims=replace,
+            cards=cards,
+            templates_known=(lambda: templates.wait_for_sync()) if replace else None,  # noqa: PLW0108 - made below
         )
         pods = Reflector(
             client,
             POD_RESOURCE,
             Pod,
             handler=EventHandlerFuncs[Pod](
-                on_upsert=loop.observe_pod,
-                on_delete=lambda found: loop.forget_pod(found.metadata.uid),
+                on_upsert=loop.pod_changed,
+                on_delete=loop.pod_gone,
                 on_batch_end=loop.enqueue_dirty,
             ),
             clock=clock,
@@ -133,12 +136,12 @@ def running(cluster, world, metrics, clock):
             owners=world.owners,
             clock=clock,
             on_change=loop.enqueue_dirty,
-            on_template_add=loop.observe_template,
-            on_template_delete=loop.forget_template,
+            on_template_add=loop.template_changed,
+            on_template_delete=loop.template_gone,
         )
         informers = [pods, *([templates.templates] if replace else [])]
         tasks = [asyncio.create_task(each.run()) for each in informers]
-        tasks.append(asyncio.create_task(loop.watch()))
+        tasks += [asyncio.create_task(each.watch()) for each in (cards, loop)]
         for each in informers:
             await each.synced.wait()
         tasks.append(asyncio.create_task(loop.run()))

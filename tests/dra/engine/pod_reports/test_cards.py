@@ -14,15 +14,15 @@ def index():
 
 
 def test_a_published_gpu_is_found(index):
-    assert index.observe(resource_slice("n0", gpu(3, SMALL)))
+    index.observe(resource_slice("n0", gpu(3, SMALL)))
     assert index.find("n0", "gpu-3") == Card(minor=3, uuid="GPU-n0-3", memory=SMALL)
     assert index.find("n1", "gpu-3") is None
 
 
-def test_only_news_is_a_change(index):
-    assert index.observe(resource_slice("n0", gpu(0, SMALL)))
-    assert not index.observe(resource_slice("n0", gpu(0, SMALL)))
-    assert index.observe(resource_slice("n0", gpu(0, LARGE)))
+def test_a_slice_that_changes_changes_its_gpus(index):
+    index.observe(resource_slice("n0", gpu(0, SMALL)))
+    index.observe(resource_slice("n0", gpu(0, LARGE)))
+    assert index.find("n0", "gpu-0") == Card(minor=0, uuid="GPU-n0-0", memory=LARGE)
 
 
 def test_a_gpu_that_a_slice_publishes_no_more_is_gone(index):
@@ -43,7 +43,7 @@ def test_a_gpu_that_moved_to_another_slice_stays(index):
 
 
 def test_slices_of_other_drivers_are_ignored(index):
-    assert not index.observe(resource_slice("n0", gpu(0, SMALL), driver="gpu.example.com"))
+    index.observe(resource_slice("n0", gpu(0, SMALL), driver="gpu.example.com"))
     assert index.find("n0", "gpu-0") is None
 
 

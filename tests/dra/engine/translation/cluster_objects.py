@@ -9,10 +9,10 @@ from dra.model.claims import AllocationResult, ResourceClaim, ResourceClaimSpec,
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus
 from dra.model.slices import (
-    CapacityOfDevice,
+    Device,
     ResourcePool,
-    ResourceSliceCapacities,
-    ResourceSliceCapacitiesSpec,
+    ResourceSlice,
+    ResourceSliceSpec,
 )
 from dra.model.templates import ResourceClaimTemplate, ResourceClaimTemplateSpec
 
@@ -86,13 +86,11 @@ def cards(
     generation: int = 1,
     shared: bool = True,
     pool: str = "",
-) -> ResourceSliceCapacities:
+) -> ResourceSlice:
     """Return a slice with a card for each amount of memory."""
     found = [
-        CapacityOfDevice(name=f"gpu-{index}", capacity={"memory": {"value": each}}, allow_multiple_allocations=shared)
+        Device(name=f"gpu-{index}", capacity={"memory": {"value": each}}, allow_multiple_allocations=shared)
         for index, each in enumerate(memory)
     ]
-    spec = ResourceSliceCapacitiesSpec(
-        driver=driver, pool=ResourcePool(name=pool or name, generation=generation), devices=found
-    )
-    return ResourceSliceCapacities(metadata=ObjectMeta(name=name), spec=spec)
+    spec = ResourceSliceSpec(driver=driver, pool=ResourcePool(name=pool or name, generation=generation), devices=found)
+    return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)

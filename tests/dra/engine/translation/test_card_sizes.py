@@ -3,11 +3,11 @@
 import pytest
 
 from dra.engine.translation.card_sizes import CardSizes
-from dra.model.slices import CapacityOfDevice, ResourceSliceCapacities, ResourceSliceCapacitiesSpec
+from dra.model.slices import Device, ResourceSlice, ResourceSliceSpec
 from tests.dra.engine.translation.cluster_objects import GIBI, cards
 
 
-def sizes_of(*slices: ResourceSliceCapacities) -> tuple[int, ...]:
+def sizes_of(*slices: ResourceSlice) -> tuple[int, ...]:
     index = CardSizes()
     for each in slices:
         index.observe_slice(each)
@@ -31,15 +31,15 @@ def sizes_of(*slices: ResourceSliceCapacities) -> tuple[int, ...]:
         pytest.param([cards("a", "0")], (), id="no-card-without-memory"),
     ],
 )
-def test_sizes(slices: list[ResourceSliceCapacities], sizes: tuple[int, ...]) -> None:
+def test_sizes(slices: list[ResourceSlice], sizes: tuple[int, ...]) -> None:
     assert sizes_of(*slices) == sizes
 
 
 def test_a_device_without_memory_has_no_size() -> None:
     without = cards("a", "16Gi")
-    device = CapacityOfDevice(name="gpu-0", capacity={"core": {"value": "100"}}, allow_multiple_allocations=True)
-    spec = ResourceSliceCapacitiesSpec(driver=without.spec.driver, pool=without.spec.pool, devices=[device])
-    assert sizes_of(ResourceSliceCapacities(metadata=without.metadata, spec=spec)) == ()
+    device = Device(name="gpu-0", capacity={"core": {"value": "100"}}, allow_multiple_allocations=True)
+    spec = ResourceSliceSpec(driver=without.spec.driver, pool=without.spec.pool, devices=[device])
+    assert sizes_of(ResourceSlice(metadata=without.metadata, spec=spec)) == ()
 
 
 def test_a_change_and_a_deletion_count_at_once() -> None:
