@@ -56,7 +56,7 @@ class TranslationDiagnosis(Struct, frozen=True):
 def explain_translation(cluster: ClusterState, pod: SchedulerPod) -> TranslationDiagnosis | None:
     """Return the diagnosis of a pod's requests in Koordinator's form; None if the pod has no such request."""
     entries = tuple(_entries(cluster, pod))
-    found = translate(_as_manifest(pod))
+    found = translate(pod_manifest(pod))
     if not entries and not found.entries and not found.refusals:
         return None
     untranslated = (
@@ -138,7 +138,7 @@ def _container_names(pod: SchedulerPod, paths: Iterable[ContainerPath]) -> tuple
     return tuple(listed[field][index].name for field, index in paths)
 
 
-def _as_manifest(pod: SchedulerPod) -> Mapping[str, Any]:
+def pod_manifest(pod: SchedulerPod) -> Mapping[str, Any]:
     """Return a pod in the form of the API; a stored pod has a priority, which is left out here if it is 0."""
     manifest: dict[str, Any] = msgspec.to_builtins(pod)
     manifest["spec"] = {"priority": pod.spec.priority} | manifest.get("spec", {})

@@ -100,6 +100,8 @@ def simulate(  # noqa: PLR0913 - one for each option
     except (MalformedManifestError, MalformedReservationError, UnknownPriorityClassError) as error:
         raise FailedError(str(error)) from error
     _print_outcome(result, moved.outcomes, selectors, output)
+    for note in result.translation_notes:
+        print_to_stderr(note)
     for each in (*manifests.ignored, *result.unreadable_reservations):
         print_to_stderr(f"not simulated: {each}")
     for gap in snapshot.gaps:
@@ -158,7 +160,8 @@ def _print_outcome(
         resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors),
         output,
     )
-    waiting = [outcome for outcome in new if not (outcome.node or outcome.placeholder_for)]
+    refused = sum(1 for outcome in new if outcome.is_refused and not outcome.placeholder_for)
+    waiting = [outcome for outcome in new if not (outcome.node or outcome.placeholder_for or outcome.is_refused)]
     if output.format in {OutputFormat.TABLE, OutputFormat.WIDE} and (lines := [*_preemption_lines(result)]):
         click.echo("\n".join(["", *wrap_lines(lines)]))
     others = sum(
@@ -185,7 +188,9 @@ def _print_outcome(
         print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
     if migrations and not pods:
         return
-    print_to_stderr(f"{pods - len(waiting)} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
+    placed = pods - len(waiting) - refused
+    more = (f", {refused} would be refused" if refused else "") + more
+    print_to_stderr(f"{placed} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
 
 
 def _preemption_lines(result: SimulationResult) -> Iterator[str]:
@@ -249,6 +254,7 @@ def _outcome_row(outcome: PodOutcome) -> TableRow:
         "devices": devices,
         "why": outcome.reason,
         "reservation": outcome.used_reservation,
+        "translated": dict(outcome.translated),
         "preempts": [_victim_data(outcome, each) for each in outcome.victims],
     }
     why = outcome.reason

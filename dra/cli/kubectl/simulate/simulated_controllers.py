@@ -14,6 +14,7 @@ import msgspec
 from controller.extender import verbs
 from controller.extender.protocol import MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.koordinator.well_known import KOORDINATOR, LABEL_MADE_FROM
 from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus
@@ -32,7 +33,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
-from dra.model.meta import Uid, UnstructuredObject
+from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.pods import PodResourceClaimStatus
 from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
@@ -50,8 +51,9 @@ class SimulatedClaimGeneration:
         self._version = _FIRST_SIMULATED_VERSION
         self._claim_cache = ClaimCache()
         self._claim_cache.watch_reservations()
+        self._templates: dict[Key, ResourceClaimTemplate] = {}
         for template in templates:
-            self._claim_cache.owners.observe_template(template)
+            self._add_template(template)
         held = [claim for claim in snapshot.claims if claim_holders.owner_reservations(claim)]
         users = {entry.uid for claim in held for entry in claim.entries}
         users |= {claim.controller.uid for claim in held if claim.controller is not None}
@@ -60,6 +62,17 @@ class SimulatedClaimGeneration:
                 self._claim_cache.observe_pod(pod, now=SNAPSHOT_INSTANT)
         for claim in held:
             self.observe(claim)
+
+    def observe_template(self, template: ResourceClaimTemplate) -> None:
+        """Add a template to the cache, unless a user has written a template of that name."""
+        key = template.metadata.key
+        there = self._templates.get(key)
+        if there is None or (there.metadata.labels or {}).get(LABEL_MADE_FROM) == KOORDINATOR:
+            self._add_template(template)
+
+    def _add_template(self, template: ResourceClaimTemplate) -> None:
+        self._templates[template.metadata.key] = template
+        self._claim_cache.owners.observe_template(template)
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
         """Add a reservation to the cache."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.koordinator import well_known
 from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.reservations import model as api
@@ -47,6 +48,9 @@ class Manifests:
     priority_classes: list[PriorityClass] = field(default_factory=list)
     priority_class_names: dict[Key, str] = field(default_factory=dict)
     """Pod → its PriorityClass, empty if it names none, for pods without a priority in the spec."""
+
+    enabled_namespaces: set[str] = field(default_factory=set)
+    """Namespaces of the manifests whose label enables the translation of requests in Koordinator's form."""
 
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
@@ -100,14 +104,8 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
         getattr(manifests, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
         return True
-    if kind == KIND:
-        manifests.reservations.append(parse_reservation_manifest(document))
-        return True
-    if kind == MIGRATION_KIND:
-        manifests.migrations.append(parse_job_manifest(document))
-        return True
-    if kind == "Pod":
-        _add_pod(manifests, document, namespace=namespace)
+    if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
+        _add_object(manifests, kind, document, namespace=namespace)
         return True
     count = _pod_count(kind, document.get("spec") or {})
     if count is None:
@@ -123,6 +121,17 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         }
         _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
+
+
+def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> None:
+    if kind == KIND:
+        manifests.reservations.append(parse_reservation_manifest(document))
+    elif kind == MIGRATION_KIND:
+        manifests.migrations.append(parse_job_manifest(document))
+    elif kind == "Pod":
+        _add_pod(manifests, document, namespace=namespace)
+    elif (document["metadata"].get("labels") or {}).get(well_known.LABEL_ENABLED) == well_known.ENABLED:
+        manifests.enabled_namespaces.add(str(document["metadata"]["name"]))
 
 
 def parse_reservation_manifest(document: Json) -> UnstructuredObject:

@@ -10,8 +10,8 @@ Reservations of the manifests are scheduled before pods of the manifests: a user
 in the reservations.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 from typing import Final
@@ -24,6 +24,7 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGeneration, SimulatedReservations
 from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
+from dra.cli.kubectl.simulate.simulated_translation import RefusedPodError, SimulatedTranslation
 from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.reservations import placeholders
@@ -82,6 +83,12 @@ class PodOutcome:
     placeholder_for: str = ""
     """Reservation whose placeholder this pod is; such a pod belongs to no user."""
 
+    translated: Mapping[str, str] = field(default_factory=dict)
+    """Entries that the pod got for requests in Koordinator's form, each with the template of its claim."""
+
+    is_refused: bool = False
+    """Whether the API server would refuse the pod."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
@@ -91,6 +98,8 @@ class SimulationResult:
     final_snapshot: Snapshot
     unreadable_reservations: tuple[str, ...] = ()
     """Reservations of the cluster that cannot be placed, and why: any user may annotate a reservation that badly."""
+    translation_notes: tuple[str, ...] = ()
+    """What became of requests in Koordinator's form."""
 
 
 def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationResult:
@@ -109,8 +118,13 @@ class _SchedulingSimulation:
         self._new_reservations = {each.metadata.name for each in manifests.reservations}
         self._outcomes: dict[Uid, PodOutcome] = {}
         self._evictions: dict[Uid, PreemptionCandidate] = {}
-        self._pods: dict[Uid, SchedulerPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
         self._generation = SimulatedClaimGeneration(self._snapshot, (*self._snapshot.templates, *manifests.templates))
+        self._translation = SimulatedTranslation(self._snapshot)
+        self._pods: dict[Uid, SchedulerPod] = {}
+        self._pod_order: dict[Uid, None] = {}
+        for pod in self._snapshot.pods:
+            self._add_pod(pod, is_new=pod.metadata.uid in self._new_pods)
+        self._snapshot = msgspec.structs.replace(self._snapshot, pods=tuple(self._pods.values()))
         self._reservations: SimulatedReservations | None = None
         self._unreadable_reservations: list[str] = []
         for host in self._snapshot.nodes:
@@ -128,8 +142,22 @@ class _SchedulingSimulation:
                 self._cluster.add_pod(pod, pod.spec.node_name)
         if self._snapshot.reservations:
             self._add_reservations(self._snapshot.reservations)
-        self._pod_order = tuple(self._pods)
         self._lowest_priority = min((pod.spec.priority for pod in self._pods.values()), default=0)
+
+    def _add_pod(self, pod: SchedulerPod, *, is_new: bool) -> None:
+        """Add a pod; a new one as the API server stores it, with the templates of its claims, unless it is refused."""
+        uid = pod.metadata.uid
+        self._pod_order[uid] = None
+        if not is_new:
+            self._pods[uid] = pod
+            return
+        try:
+            self._pods[uid] = self._translation.translated(pod)
+        except RefusedPodError as error:
+            self._outcomes[uid] = replace(self._new_outcome(pod), reason=f"refused: {error}", is_refused=True)
+            return
+        for template in self._translation.templates(pod.metadata.key):
+            self._generation.observe_template(template)
 
     def _add_reservations(self, objects: Iterable[UnstructuredObject]) -> None:
         """Add reservations; each without a node gets a placeholder pod to be scheduled."""
@@ -147,7 +175,7 @@ class _SchedulingSimulation:
                         raise
                     self._unreadable_reservations.append(str(error))
                     continue
-                self._pods[pod.metadata.uid] = pod
+                self._add_pod(pod, is_new=True)
 
     def _placeholder_pod(self, reservation: Reservation) -> SchedulerPod:
         try:
@@ -174,6 +202,7 @@ class _SchedulingSimulation:
             tuple(self._outcomes[uid] for uid in self._pod_order if uid in self._outcomes),
             self._final_snapshot(),
             (*self._unreadable_reservations,),
+            (*self._translation.notes(),),
         )
 
     def _create_claims(self, selects: Callable[[SchedulerPod], bool]) -> None:
@@ -282,6 +311,7 @@ class _SchedulingSimulation:
             victims=eviction.victims if eviction is not None else (),
             pdb_violations=eviction.pdb_violations if eviction is not None else frozenset(),
             placeholder_for=name,
+            translated=self._translation.entries(pod.metadata.key),
         )
 
     def _admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
@@ -413,6 +443,7 @@ def _with_manifests(snapshot: Snapshot, manifests: Manifests) -> Snapshot:
         nodes=joined(snapshot.nodes, manifests.nodes),
         slices=joined(snapshot.slices, manifests.slices),
         classes=joined(snapshot.classes, manifests.classes),
+        enabled_namespaces={**snapshot.enabled_namespaces, **dict.fromkeys(manifests.enabled_namespaces, True)},
         priorities=joined(snapshot.priorities, manifests.priority_classes),
         reservations=joined(
             snapshot.reservations or (), [_created_now(each, snapshot) for each in manifests.reservations]

@@ -12,12 +12,22 @@ from tests.dra.engine.diagnosis.cluster_states import snapshot
 
 
 @pytest.fixture
-def simulate(tmp_path):
-    def simulate(*manifests, cluster=None, options=()):
+def run(tmp_path):
+    """Run the command and return the result of click."""
+
+    def run(*manifests, cluster=None, options=()):
         bundle_file.write_bundle(cluster or snapshot(), tmp_path / "b.tgz")
         (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
         command = ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz", "--namespace=ml", *options]
-        done = CliRunner().invoke(main, [*command, "--output=json"])
+        return CliRunner().invoke(main, command)
+
+    return run
+
+
+@pytest.fixture
+def simulate(run):
+    def simulate(*manifests, cluster=None, options=()):
+        done = run(*manifests, cluster=cluster, options=(*options, "--output=json"))
         if done.exit_code == 2:
             return done
         assert done.exit_code in (0, 1), (done.output, done.exception)
