@@ -77,10 +77,14 @@ class MissingPermissions:
         return bool(self.namespaced) or any(self.cluster.values())
 
 
-def needed_purposes(*, replace: bool) -> tuple[RolePurpose, ...]:
-    """Return the purposes for which a controller in that mode needs permissions, with the default configuration."""
-    unneeded = {RolePurpose.NODES, RolePurpose.KOORDINATOR, RolePurpose.MIGRATION}
+def needed_purposes(*, replace: bool, koordinator: bool = False) -> tuple[RolePurpose, ...]:
+    """Return the purposes for which a controller in that mode needs permissions.
+
+    `koordinator`: the value of that option; all others have their defaults.
+    """
+    unneeded = {RolePurpose.NODES, RolePurpose.MIGRATION}
     unneeded |= set() if replace else {RolePurpose.GENERATION}
+    unneeded |= set() if koordinator else {RolePurpose.KOORDINATOR}
     return tuple(each for each in RolePurpose if each not in unneeded)
 
 

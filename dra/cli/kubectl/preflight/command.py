@@ -19,7 +19,9 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, FailedError, run, server_time
 from dra.cli.kubectl.migrations import migration_reader
 from dra.cli.kubectl.preflight import access_review
+from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
+from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
 from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import print_to_stderr
@@ -44,8 +46,6 @@ CLOCK_SKEW_MAX: Final = 5.0
 
 DESCHEDULER_ACCOUNT: Final = "dra-reserve-descheduler"
 """Service account of the descheduler, in the namespace of its lease."""
-
-ADMISSION: Final = "admissionregistration.k8s.io"
 
 GATE_POLICY: Final = "gate.reserve.dra"
 
@@ -72,6 +72,9 @@ class PreflightOptions:
     identity: ReviewedUser
     replace_mode: bool
     namespace: str
+    koordinator: bool = False
+    """Whether the controller will run with ``koordinator: true``, even if nothing is installed for it."""
+
     probe: bool = False
 
 
@@ -89,10 +92,8 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
     discovery = Discovery(client)
     now = await server_time(connection.transport)
     skew = judge_skew(now, SYSTEM.wall())
-    wanted = access_review.needed_purposes(replace=options.replace_mode)
-    lacking = await access_review.find_missing_permissions(
-        client, options.identity, wanted, namespace=options.namespace
-    )
+    installed = await koordinator_check.find_installation(client, discovery)
+    lacking = await _review_permissions(client, options, installed)
     found = await asyncio.gather(
         _check_version(client),
         _check_resource_api(discovery),
@@ -102,7 +103,18 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
     )
-    return PreflightReport(findings=(*found[:2], judge_rights(lacking, options), *found[2:], skew), missing=lacking)
+    requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)
+    rights = judge_rights(lacking, options)
+    return PreflightReport(findings=(*found[:2], rights, *found[2:], requests, skew), missing=lacking)
+
+
+async def _review_permissions(
+    client: Client, options: PreflightOptions, installed: KoordinatorInstallation
+) -> MissingPermissions:
+    wanted = access_review.needed_purposes(
+        replace=options.replace_mode, koordinator=options.koordinator or installed.exists
+    )
+    return await access_review.find_missing_permissions(client, options.identity, wanted, namespace=options.namespace)
 
 
 async def _check_version(client: Client) -> CheckResult:
@@ -158,7 +170,7 @@ def _grant_remedy(options: PreflightOptions) -> Remedy:
     """Return the command that grants missing permissions, with the same options; without a user, a choice to weigh."""
     if not options.identity.name:
         return WeighedChoice("ask an administrator to grant them; --as YOUR-NAME --missing-rights prints the YAML")
-    mode = " --mode replace" if options.replace_mode else ""
+    mode = (" --mode replace" if options.replace_mode else "") + (" --koordinator" if options.koordinator else "")
     whose = f" --as {shlex.quote(options.identity.name)}"
     where = f" --lease-namespace {shlex.quote(options.namespace)}" if options.namespace != NAMESPACE else ""
     return SafeCommand(f"kubectl dra preflight{mode}{whose}{where} --missing-rights | kubectl apply -f -")
@@ -341,6 +353,11 @@ def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckR
     help="Mode in which the controller will run.",
 )
 @click.option(
+    "--koordinator",
+    is_flag=True,
+    help="Check for koordinator: true as well. Default: only if parts of deploy/koordinator are installed.",
+)
+@click.option(
     "--as",
     "user",
     default=f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
@@ -358,6 +375,7 @@ def preflight(  # noqa: PLR0913 - one for each option
     cluster_flags: ClusterFlags,
     output: PrintOptions,
     mode: str,
+    koordinator: bool,
     user: str,
     own: bool,
     lease_namespace: str,
@@ -372,6 +390,7 @@ def preflight(  # noqa: PLR0913 - one for each option
         identity=ReviewedUser(name="" if own else user),
         replace_mode=mode == ControllerMode.REPLACE.value,
         namespace=lease_namespace,
+        koordinator=koordinator,
         probe=probe,
     )
     if missing_rights:
@@ -399,11 +418,10 @@ async def _run_checks(connection: Connection, options: PreflightOptions) -> Pref
 async def _find_missing_permissions(
     connection: Connection, options: PreflightOptions
 ) -> access_review.MissingPermissions:
-    wanted = access_review.needed_purposes(replace=options.replace_mode)
+    client = connection.client
     try:
-        return await access_review.find_missing_permissions(
-            connection.client, options.identity, wanted, namespace=options.namespace
-        )
+        installed = await koordinator_check.find_installation(client, Discovery(client))
+        return await _review_permissions(client, options, installed)
     except Forbidden as error:
         raise _access_review_error(error, options) from error
 

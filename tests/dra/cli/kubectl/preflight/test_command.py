@@ -47,6 +47,7 @@ async def test_an_ordinary_cluster_is_ready(connection):
         "PodGroup API",
         "CDI",
         "migrations",
+        "Koordinator requests",
         "clock",
     ]
 
@@ -250,6 +251,12 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
             "kubectl dra preflight --mode replace --as 'Jane Doe' --lease-namespace elsewhere --missing-rights "
             "| kubectl apply -f -",
             id="another-account-mode-and-namespace",
+        ),
+        pytest.param(
+            {"koordinator": True},
+            "kubectl dra preflight --koordinator --as system:serviceaccount:dra-reserve:dra-reserve-controller "
+            "--missing-rights | kubectl apply -f -",
+            id="for-koordinator",
         ),
     ],
 )

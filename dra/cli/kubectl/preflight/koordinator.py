@@ -1,0 +1,143 @@
+"""Checks what requests in Koordinator's form need: the policies of deploy/koordinator, and the DeviceClasses.
+
+The permissions of the controller (`RolePurpose.KOORDINATOR`) are reviewed with all others.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from dra.api.koordinator.well_known import CPU_DRIVER, ENABLED, GPU_DRIVER, LABEL_ENABLED
+from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.engine.messages.remedies import WeighedChoice
+from dra.kube.client import Client, Selection
+from dra.kube.discovery import Discovery
+from dra.kube.errors import Forbidden, NotFound
+from dra.kube.resources import DEVICE_CLASSES, NAMESPACES, Resource
+from dra.model.meta import PartialObjectMetadata, Struct
+from dra.model.references import GroupResource
+
+CHECK: Final = "Koordinator requests"
+
+ADMISSION: Final = "admissionregistration.k8s.io"
+
+MUTATING_POLICIES: Final = "mutatingadmissionpolicies"
+
+POLICIES: Final = (
+    (MUTATING_POLICIES, "koordinator-requests.reserve.dra"),
+    ("validatingadmissionpolicies", "koordinator-requests.reserve.dra"),
+    ("validatingadmissionpolicies", "koordinator-classes.reserve.dra"),
+    ("validatingadmissionpolicies", "reports.reserve.dra"),
+    ("validatingadmissionpolicies", "controller-templates.reserve.dra"),
+)
+"""The policies of deploy/koordinator; each has a binding of the same name."""
+
+ENABLING_LABEL: Final = f"{LABEL_ENABLED}={ENABLED}"
+
+
+class KoordinatorInstallation(Struct, frozen=True):
+    """The parts of an installation of deploy/koordinator, as far as they could be read."""
+
+    translates: bool = True
+    """Whether the API server serves MutatingAdmissionPolicy v1, which translates pods on admission."""
+
+    present: tuple[str, ...] = ()
+    """Policies and bindings that exist, as ``PLURAL/NAME``."""
+
+    missing: tuple[str, ...] = ()
+    missing_classes: tuple[str, ...] = ()
+    enabled_namespaces: int = 0
+    unread: str = ""
+    """Error of a read that was refused; empty if all could be read."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether a user has begun to install the parts, or to label namespaces."""
+        return bool(self.present or self.enabled_namespaces)
+
+
+async def find_installation(client: Client, discovery: Discovery) -> KoordinatorInstallation:
+    """Read which parts exist."""
+    wanted = [(plural, name) for policies, name in POLICIES for plural in (policies, _bindings(policies))]
+    plurals = sorted({plural for plural, _ in wanted})
+    served = dict(
+        zip(
+            plurals,
+            await asyncio.gather(*(discovery.resolve(GroupResource(resource=p, group=ADMISSION)) for p in plurals)),
+            strict=True,
+        )
+    )
+    kinds = {plural: kind for plural, kind in served.items() if kind is not None and kind.version == "v1"}
+    known = [(plural, name) for plural, name in wanted if plural in kinds]
+    try:
+        there = await asyncio.gather(*(_exists(client, kinds[plural], name) for plural, name in known))
+        classes = (CPU_DRIVER, GPU_DRIVER)
+        classes_there = await asyncio.gather(*(_exists(client, DEVICE_CLASSES, name) for name in classes))
+        selection = Selection(labels=ENABLING_LABEL)
+        enabled = 0
+        async for page in client.list_pages(NAMESPACES, PartialObjectMetadata, selection=selection):
+            enabled += len(page.items)
+    except Forbidden as error:
+        return KoordinatorInstallation(translates=MUTATING_POLICIES in kinds, unread=str(error))
+    return KoordinatorInstallation(
+        translates=MUTATING_POLICIES in kinds,
+        present=tuple(f"{p}/{name}" for (p, name), exists in zip(known, there, strict=True) if exists),
+        missing=tuple(f"{p}/{name}" for (p, name), exists in zip(known, there, strict=True) if not exists),
+        missing_classes=tuple(name for name, exists in zip(classes, classes_there, strict=True) if not exists),
+        enabled_namespaces=enabled,
+    )
+
+
+def _bindings(policies: str) -> str:
+    return f"{policies.removesuffix('policies')}policybindings"
+
+
+async def _exists(client: Client, kind: Resource, name: str) -> bool:
+    try:
+        await client.get(kind, ("", name), PartialObjectMetadata)
+    except NotFound:
+        return False
+    return True
+
+
+def judge_installation(found: KoordinatorInstallation, *, wanted: bool) -> CheckResult:
+    """Judge an installation; without one, whether that matters depends on ``wanted``."""
+    if found.unread:
+        return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=found.unread)
+    if not (found.exists or wanted):
+        return CheckResult(check=CHECK, state=CheckState.OK, detail="not installed (the default)")
+    problem = next(_problems(found), None)
+    if problem is not None:
+        return problem
+    detail = f"all policies are installed; namespaces labelled {ENABLING_LABEL}: {found.enabled_namespaces}"
+    return CheckResult(check=CHECK, state=CheckState.OK, detail=detail)
+
+
+def _problems(found: KoordinatorInstallation) -> Iterator[CheckResult]:
+    """Yield what is wrong, the most important first."""
+    if found.missing:
+        yield CheckResult(
+            check=CHECK,
+            state=CheckState.MISSING,
+            detail=f"missing: {', '.join(found.missing)}",
+            remedy=WeighedChoice("apply deploy/koordinator, or set koordinator.enabled in the values of the chart"),
+        )
+    if not found.translates:
+        yield _warning(
+            "MutatingAdmissionPolicy v1 is not served (requires 1.36): no pod is translated on admission",
+            'let the plugin translate manifests: docs/how-to/koordinator.md, "Before Kubernetes 1.36"',
+        )
+    if found.missing_classes:
+        yield _warning(
+            f"missing: DeviceClass {', '.join(found.missing_classes)}; pods whose claims name it stay Pending",
+            "install deploy/kubelet-plugin, or apply its device-classes.yaml alone",
+        )
+    if not found.enabled_namespaces:
+        yield _warning(
+            f"the policies are installed, but no namespace is labelled {ENABLING_LABEL}",
+            "label the namespaces of pods with such requests",
+        )
+
+
+def _warning(detail: str, remedy: str) -> CheckResult:
+    return CheckResult(check=CHECK, state=CheckState.WARNING, detail=detail, remedy=WeighedChoice(remedy))
