@@ -67,11 +67,11 @@ class ClaimCache:
         self._gated_without_claim: dict[Uid, Consumer] = {}
         """Pods behind this project's gate that name no claim yet: only templates, whose claims are generated later."""
 
-        self._gone: dict[Uid, float] = {}
+        self._gone: dict[Uid, float | None] = {}
         """Uids of deleted objects: the response to a request may arrive after the last watch event.
 
         The value is the number of seconds that the containers of such a pod have to end: an entry may reveal later that
-        the pod was bound.
+        the pod was bound. The value is None if the pod was seen to have ended.
         """
 
         self._records: dict[Key, ClaimState] = {}
@@ -188,8 +188,10 @@ class ClaimCache:
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """Forget a pod that is deleted or, without ``certain``, only no longer relevant to any claim."""
         consumer = self._consumers.pop(uid, None)
-        if certain:
-            self._remember_deleted(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE_PERIOD)
+        if certain and consumer is not None:
+            self._remember_deleted(uid, grace=None if consumer.stage is Stage.FINISHED else consumer.grace)
+        elif certain:
+            self._remember_deleted(uid)
         self._sandboxes.forget(uid)
         self._gated_without_claim.pop(uid, None)
         self.owners.forget(uid)
@@ -217,15 +219,17 @@ class ClaimCache:
             self.dirty.add(claim)
 
     def observe_pod_vanished(self, claim: Key, uid: Uid) -> None:
-        """Record that a live read found no such pod, and that neither its end nor its node was observed."""
+        """Record that a live read found no such pod: its containers may still run, unless its end was observed.
+
+        The claims watch may be behind the pods watch, and show the entry of a pod that has ended and is deleted.
+        """
         record = self._records.get(claim)
         if record is None or uid in self._consumers or uid in record.absent:
             return
         self.observe_pod_absent(claim, uid)
-        if record.claim is not None and record.claim.status.allocation is not None:
-            vanished_pods.add_vanished(
-                record, self._nodes, VanishedPod(uid, grace=self._gone.get(uid, DEFAULT_GRACE_PERIOD))
-            )
+        grace = self._gone.get(uid, DEFAULT_GRACE_PERIOD)
+        if grace is not None and record.claim is not None and record.claim.status.allocation is not None:
+            vanished_pods.add_vanished(record, self._nodes, VanishedPod(uid, grace=grace))
 
     def observe_node_read(self, claim: Key, name: str, *, now: Instant) -> None:
         """Record a live read of a node: if it is Ready, pods that vanished from it long enough ago have ended."""
@@ -466,7 +470,7 @@ class ClaimCache:
 
     # Indexes, below:
 
-    def _remember_deleted(self, uid: Uid, *, grace: float = DEFAULT_GRACE_PERIOD) -> None:
+    def _remember_deleted(self, uid: Uid, *, grace: float | None = DEFAULT_GRACE_PERIOD) -> None:
         self._gone[uid] = grace
         if len(self._gone) > REMEMBERED_DELETED_UIDS:
             del self._gone[next(iter(self._gone))]

@@ -214,6 +214,20 @@ def test_a_pod_whose_last_state_tells_that_it_has_ended_has_not_vanished(world):
 
 
 @pytest.mark.parametrize(
+    ("phase", "vanished"),
+    [pytest.param("Succeeded", False, id="ended"), pytest.param("Running", True, id="deleted-by-force")],
+)
+def test_an_entry_that_comes_after_the_pod_is_deleted_waits_only_if_the_pod_was_not_seen_to_end(world, phase, vanished):
+    """The claims watch is behind the pods watch, and a live read finds no such pod."""
+    told(world, node("n1"), claim(), pod("a", node="n1", phase=phase, version=2))
+    world.forget_pod(uid("a"))
+    told(world, claim(version=2, list=[started("a")], allocation=allocation("gpu-1")))
+    world.observe_pod_vanished(KEY, uid("a"))
+    view = world.view(KEY, now=NOON)
+    assert (bool(view.vanished), EntryKind.VANISHED in view.kinds) == (vanished, vanished)
+
+
+@pytest.mark.parametrize(
     ("news", "lost"),
     [
         pytest.param(AWAY, [LostNode(name="n1", boot_id="boot-1")], id="falls-silent"),
