@@ -24,6 +24,7 @@ from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
 from controller.translation.loop import TemplateLoop
+from controller.unprepared_pods import UnpreparedPodEvictor
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
@@ -241,7 +242,17 @@ class Application:
                 clock=clock,
                 leadership=leadership,
             )
-            self._parts += [cards, translation, reports]
+            unprepared = UnpreparedPodEvictor(
+                client,
+                claim=self.cache.claim,
+                is_enabled=reports.is_enabled,
+                namespaces_known=reports.wait_for_namespaces,
+                events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
+                metrics=self.metrics,
+                clock=clock,
+                leadership=leadership,
+            )
+            self._parts += [cards, translation, reports, unprepared]
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
             self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())

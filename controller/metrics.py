@@ -16,6 +16,7 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.claims.window import UNLISTED
 from dra.engine.devices.taints import TaintSource
 from dra.engine.instants import Instant
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
@@ -107,6 +108,25 @@ def _claim_source(claim: ResourceClaim) -> str:
     return "resource_claim_template" if claim.metadata.annotation(POD_CLAIM_NAME) else ""
 
 
+class RefusedClaimCollector(Collector):
+    """A collector of the number of claims that drivers keep refusing, by reason."""
+
+    def __init__(self, overdue: Callable[[], Iterable[PrepareRefusalReason]]) -> None:
+        self._overdue = overdue
+
+    def collect(self) -> Iterator[Metric]:
+        """Count the claims at each scrape."""
+        family = GaugeMetricFamily(
+            "dra_reserve_claims_refused",
+            "Allocated claims that the driver of their node has refused to prepare for at least 30 s, by reason",
+            labels=["reason"],
+        )
+        found = collections.Counter(self._overdue())
+        for reason in PrepareRefusalReason:
+            family.add_metric([reason.value], found[reason])
+        yield family
+
+
 class ControllerMetrics:
     """All metrics of one controller, in a registry of their own: tests start several controllers in one process."""
 
@@ -138,6 +158,12 @@ class ControllerMetrics:
             "dra_reserve_pods_evicted",
             "Unlisted pods deleted because of a device taint, by origin of the taint",
             ["source"],
+            registry=self.registry,
+        )
+        self.evicted_unprepared = Counter(
+            "dra_reserve_unprepared_pods_evicted",
+            "Pods evicted because the driver of their node refused their claim, by reason",
+            ["reason"],
             registry=self.registry,
         )
         self.reasons = Counter(
@@ -187,6 +213,8 @@ class ControllerMetrics:
             self.reasons.labels(code.value)
         for source in TaintSource:
             self.evicted.labels(source.value)
+        for reason in PrepareRefusalReason:
+            self.evicted_unprepared.labels(reason.value)
 
     def created(self, status: Literal["success", "failure"], *, admin_access: bool, owner: ClaimOwnerKind) -> None:
         """Count one creation of a claim from a template for a pod or PodGroup."""
@@ -198,6 +226,10 @@ class ControllerMetrics:
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Export the number of claims at each scrape."""
         self.registry.register(ClaimCollector(claims))
+
+    def count_refused_claims(self, overdue: Callable[[], Iterable[PrepareRefusalReason]]) -> None:
+        """Export the number of claims that drivers keep refusing at each scrape."""
+        self.registry.register(RefusedClaimCollector(overdue))
 
     def count_devices(self, count: Callable[[], DeviceCounts | None]) -> None:
         """Export the number of held devices by holder at each scrape; nothing while the count is None."""

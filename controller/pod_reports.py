@@ -106,6 +106,14 @@ class PodReporter(OptionalPart):
         """Return the staleness of the namespaces; empty when ready."""
         return self._informers.not_ready_reasons()
 
+    async def wait_for_namespaces(self) -> None:
+        """Wait until it is known which namespaces have opted in."""
+        await self._informers.wait_for_sync()
+
+    def is_enabled(self, namespace: str) -> bool:
+        """Return whether requests of a namespace are translated."""
+        return namespace in self._enabled
+
     def pod_changed(self, pod: Pod, /) -> None:
         """Record which claims a pod uses, and check the pod's reports."""
         key = pod.metadata.key

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from dra.kube.clock import SYSTEM, Clock
 from dra.model.meta import Uid
 from kubeletplugin import release_journal
 from kubeletplugin.call_batcher import CallBatcher
@@ -39,6 +40,7 @@ from kubeletplugin.contract import (
 from kubeletplugin.directory_lock import DirectoryLock, LockError
 from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 from kubeletplugin.prepared_claims import DoubleAllocationError, PreparedClaims
+from kubeletplugin.refused_claims import RefusedClaim, RefusedClaims
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class ClaimPreparer:
         lock: DirectoryLock,
         observe_step: StepObserver = ignore_step,
         orphan_warning: Callable[[Uid], str] = lambda _: "",
+        clock: Clock = SYSTEM,
     ) -> None:
         """Create a preparer without reading anything.
 
@@ -108,6 +111,7 @@ class ClaimPreparer:
         self._observe_step = observe_step
         self._orphan_warning = orphan_warning
         self._prepared: PreparedClaims | None = None
+        self._refused = RefusedClaims(clock)
         self._running_tasks: set[asyncio.Task[None]] = set()
         self._released = asyncio.Event()
         """Set when devices are released, and then replaced by a new event."""
@@ -118,6 +122,11 @@ class ClaimPreparer:
     def prepared_claims(self) -> tuple[PreparedClaim, ...]:
         """The prepared claims in memory; the checkpoint is not read."""
         return self._prepared.all if self._prepared is not None else ()
+
+    @property
+    def refused_claims(self) -> tuple[RefusedClaim, ...]:
+        """The claims that the driver has refused for longer than a handover of devices takes."""
+        return self._refused.lasting(HANDOVER_TIMEOUT)
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | PrepareError]:
         """Prepare claims and return the answer for each; `kubeletplugin.cdi.device_ids` returns the CDI device ids."""
@@ -164,6 +173,7 @@ class ClaimPreparer:
         pending: dict[Uid, ClaimIdentity] = {}
         for claim in claims:
             answers[claim.uid] = None
+            self._refused.forget(claim.uid)
             if is_safe_in_file_name(claim.uid):  # a claim with another uid was never prepared
                 pending[claim.uid] = claim
         try:
@@ -208,8 +218,10 @@ class ClaimPreparer:
                     if isinstance(self._driver, Recheckable):
                         self._driver.recheck(known)
                 answers[request.claim.uid] = prepared
+                self._refused.forget(request.claim.uid)
             except PrepareError as refused:
                 answers[request.claim.uid] = refused
+                self._refused.record(request, refused)
         self._observe_step(PrepareStep.HELD)
         if new:
             try:

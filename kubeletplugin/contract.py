@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from dra.api.koordinator.device import DeviceAllocation, DeviceInfo
 from dra.engine.devices.ledger import DeviceID
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.engine.reservations.node_reservation import ReservedCpus
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
@@ -20,8 +21,13 @@ from dra.model.slices import Device
 class PrepareError(Exception):
     """A claim is not prepared; the text begins with the object and names the remedy.
 
-    The kubelet shows the text on the pod.
+    The kubelet shows the text on the pod. An error with a reason concerns this node alone, and is also reported in the
+    status of the claim.
     """
+
+    def __init__(self, text: str, *, reason: PrepareRefusalReason | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class DevicesInUseError(PrepareError):

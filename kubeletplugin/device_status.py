@@ -1,21 +1,27 @@
-"""Reports allocated devices in the status of their claims: ``status.devices[].data``, for people and other programs.
+"""Reports allocated devices in the status of their claims: ``status.devices[]``, for people and other programs.
 
 A driver that chooses among several resources of a device, such as the CPUs of a node, tells its choice to nobody but
-the container. The report shows the choice with the claim. It is written once for each prepared claim and again when it
-changes; the API server removes it when the claim is deallocated. Neither a decision nor a claim waits for the report:
-where the plugin may not write the status (deploy/node-topology has the rights), there is none.
+the container. The report shows the choice with the claim (``data``). A claim that the driver keeps refusing, although
+another node may prepare it, gets the condition ``Ready`` with the status False; the controller may then evict the pod.
+
+A report is written once for each claim and again when it changes; the API server removes it when the claim is
+deallocated. No claim waits for its report: where the plugin may not write the status (deploy/node-topology has the
+rights), there is none.
 """
 
 import asyncio
 import logging
 from typing import Any, Final, NoReturn, Protocol
 
+from dra.engine.prepare_refusals.reasons import READY
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
-from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from dra.kube.clock import rfc3339
+from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, truncated
 from dra.kube.resources import CLAIMS
-from dra.model.meta import PartialObjectMetadata, Uid
-from kubeletplugin.contract import DeviceStatusReportable, PreparedClaim
+from dra.model.meta import PartialObjectMetadata, Struct, Uid
+from kubeletplugin.contract import ClaimIdentity, DeviceStatusReportable, PreparedClaim
+from kubeletplugin.refused_claims import RefusedClaim
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two comparisons of the prepared claims with what was reported."""
@@ -23,12 +29,17 @@ CHECK_INTERVAL: Final = 1.0
 _log: Final = logging.getLogger(__name__)
 
 
-class PreparedClaimSource(Protocol):
-    """The source of the prepared claims; `kubeletplugin.claim_preparer.ClaimPreparer` implements it."""
+class ClaimOutcomes(Protocol):
+    """The source of prepared and refused claims; `kubeletplugin.claim_preparer.ClaimPreparer` implements it."""
 
     @property
     def prepared_claims(self) -> tuple[PreparedClaim, ...]:
         """The prepared claims in memory."""
+        ...
+
+    @property
+    def refused_claims(self) -> tuple[RefusedClaim, ...]:
+        """The claims that the driver keeps refusing."""
         ...
 
 
@@ -40,7 +51,7 @@ class DeviceStatusReporter:
         client: Client,
         driver: DeviceStatusReportable,
         *,
-        preparer: PreparedClaimSource,
+        preparer: ClaimOutcomes,
         manager: str,
     ) -> None:
         """Create a reporter of a driver's claims; `manager` owns the fields that the reporter writes."""
@@ -48,7 +59,7 @@ class DeviceStatusReporter:
         self._driver = driver
         self._manager = manager
         self._preparer = preparer
-        self._reported: dict[Uid, list[dict[str, Any]]] = {}
+        self._reported: dict[Uid, _Report] = {}
         self._forbidden = False
 
     async def run(self) -> NoReturn:
@@ -68,28 +79,72 @@ class DeviceStatusReporter:
             await asyncio.sleep(pause)
 
     async def _report(self) -> None:
-        prepared = {each.claim.uid: each for each in self._preparer.prepared_claims}
-        self._reported = {uid: statuses for uid, statuses in self._reported.items() if uid in prepared}
-        for uid, each in prepared.items():
-            statuses = [_with_identity(each, number, data) for number, data in self._driver.device_data(each).items()]
-            if statuses == self._reported.get(uid, []):
+        wanted = self._reports()
+        for uid in self._reported.keys() - wanted.keys():
+            if self._reported[uid].is_refusal:  # the claim may stay allocated without anybody who asks for it
+                wanted[uid] = _Report(claim=self._reported[uid].claim, statuses=[])
+            else:
+                del self._reported[uid]
+        for uid, report in wanted.items():
+            known = self._reported.get(uid)
+            if report.statuses == (known.statuses if known is not None else []):
                 continue
             try:
                 await self._client.apply(
                     CLAIMS,
-                    each.claim.key,
-                    {"status": {"devices": statuses}},
+                    report.claim.key,
+                    {"status": {"devices": report.statuses}},
                     model=PartialObjectMetadata,
                     manager=self._manager,
                     subresource="status",
                     uid=uid,
                 )
             except (NotFound, Conflict, Invalid) as error:  # deleted, or deallocated: the kubelet unprepares it soon
-                _log.info("%s: its devices are not reported: %s", each.claim, error)
-            self._reported[uid] = statuses
+                _log.info("%s: its devices are not reported: %s", report.claim, error)
+            self._reported[uid] = report
+
+    def _reports(self) -> dict[Uid, "_Report"]:
+        """Return what is to be reported about each claim; of a claim that is prepared, no refusal."""
+        refused = {
+            each.claim.uid: _Report(claim=each.claim, statuses=_refusal_statuses(each), is_refusal=True)
+            for each in self._preparer.refused_claims
+        }
+        prepared = {
+            each.claim.uid: _Report(
+                claim=each.claim,
+                statuses=[
+                    _with_identity(each, number, data) for number, data in self._driver.device_data(each).items()
+                ],
+            )
+            for each in self._preparer.prepared_claims
+        }
+        return refused | prepared
+
+
+class _Report(Struct, frozen=True):
+    """The statuses of a claim's devices, as the plugin writes them."""
+
+    claim: ClaimIdentity
+    statuses: list[dict[str, Any]]
+    is_refusal: bool = False
 
 
 def _with_identity(prepared: PreparedClaim, number: int, data: dict[str, Any]) -> dict[str, Any]:
     device = prepared.devices[number]
     found = {"driver": prepared.driver, "pool": device.pool, "device": device.device, "data": data}
     return found | ({"shareID": device.share} if device.share else {})
+
+
+def _refusal_statuses(refused: RefusedClaim) -> list[dict[str, Any]]:
+    condition = {
+        "type": READY,
+        "status": "False",
+        "reason": refused.reason.value,
+        "message": truncated(refused.text),
+        "lastTransitionTime": rfc3339(refused.since),
+    }
+    return [
+        {"driver": each.driver, "pool": each.pool, "device": each.device, "conditions": [condition]}
+        | ({"shareID": each.share} if each.share else {})
+        for each in refused.devices
+    ]

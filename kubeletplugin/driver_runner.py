@@ -104,6 +104,7 @@ class DriverRunner:
             cdi=cdi,
             lock=DirectoryLock(self.names.folder),
             orphan_warning=lambda uid: self._orphans.warnings.get(uid, ""),
+            clock=clock,
         )
         self._orphans = OrphanedClaimDetector(client, lambda: self.preparer.prepared_claims)
         self._service = DraService(self.preparer, driver=driver.name, observe=self._observe, clock=clock)

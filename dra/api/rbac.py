@@ -88,6 +88,7 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("", ("namespaces",), ("list", "watch")),
         PolicyRule(_DRA, ("resourceslices",), ("list", "watch")),
         PolicyRule(_DRA, ("resourceclaimtemplates",), ("list", "watch", "create", "patch", "delete")),
+        PolicyRule("", ("pods/eviction",), ("create",)),
         PolicyRule(_KOORDINATOR, ("reservations",), ("report",)),  # only deploy/koordinator/reports.yaml checks it
     ),
     RolePurpose.MIGRATION: (

@@ -63,6 +63,7 @@ class Condition(Struct, frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
 
 
 class AllocatedDeviceStatus(Struct, frozen=True):

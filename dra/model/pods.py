@@ -67,6 +67,7 @@ class ContainerStatus(Struct, frozen=True):
     name: str = ""
     restart_count: int = 0
     state: dict[str, Any] | None = None
+    last_state: dict[str, Any] | None = None
 
 
 class PodCondition(Struct, frozen=True):

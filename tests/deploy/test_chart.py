@@ -119,6 +119,16 @@ def test_chart_and_kustomization_report_devices_with_the_same_objects():
     assert added == comparable(kustomized("koordinator-devices"))
 
 
+@pytest.mark.parametrize(
+    ("devices", "reports"), [pytest.param("node", True, id="node"), pytest.param("grouped", False, id="grouped")]
+)
+def test_plugins_that_choose_the_cpus_of_a_node_may_report_in_claims(devices, reports):
+    plugin = {"enabled": True, "cpu": {"enabled": True, "devices": devices}}
+    made = comparable(charts.rendered({"kubeletPlugin": plugin}))
+    assert (("ClusterRole", "", "dra-reserve-kubelet-plugin-claim-status") in made) is reports
+    assert (("ClusterRoleBinding", "", "dra-reserve-kubelet-plugin-claim-status") in made) is reports
+
+
 def test_helm_finds_nothing_to_say_about_it():
     assert "0 chart(s) failed" in charts.helm("lint", "--strict", str(charts.CHART))
 

@@ -8,14 +8,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from dra.engine.devices.ledger import DeviceID
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.kube.client import Client
 from dra.kube.errors import Forbidden, Status
 from dra.kube.rate_limiter import RateLimiter
 from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PreparedDevice
 from kubeletplugin.device_status import CHECK_INTERVAL, DeviceStatusReporter
+from kubeletplugin.refused_claims import RefusedClaim
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
-from tests.dra.kube.virtual import LoopClock, seeded
+from tests.dra.kube.virtual import NOON, LoopClock, seeded
 from tests.localplane.components import User, running
 
 VIRTUAL_TIME = True
@@ -41,7 +44,7 @@ class Place:
         self.user = User(ApiServer(clock=clock, random=seeded(1)))
         client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=clock), clock=clock)
         self.driver = Driver()
-        self.preparer = SimpleNamespace(prepared_claims=())
+        self.preparer = SimpleNamespace(prepared_claims=(), refused_claims=())
         self.reporter = DeviceStatusReporter(client, self.driver, preparer=self.preparer, manager=DRIVER)
 
     async def prepared(self, name, *, allocated=True):
@@ -96,6 +99,60 @@ async def test_a_claim_that_is_not_allocated_any_more_keeps_nobody_else_waiting(
     await place.user.delete("resourceclaims", "b")
     await place.prepared("c")
     assert await place.devices("c") == [OTHER, reported("4")]
+
+
+def refused(claim, *, text="no cores"):
+    device = DeviceID(driver=DRIVER, pool="n1", device="cpus", share=SHARE)
+    return RefusedClaim(
+        claim=claim,
+        devices=(device,),
+        reason=PrepareRefusalReason.CPUS_IN_USE,
+        text=text,
+        since=NOON,
+        first=0.0,
+        last=0.0,
+    )
+
+
+NOT_READY = {
+    "driver": DRIVER,
+    "pool": "n1",
+    "device": "cpus",
+    "shareID": SHARE,
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "False",
+            "reason": "CPUsInUse",
+            "message": "no cores",
+            "lastTransitionTime": "2026-11-20T12:00:00Z",
+        }
+    ],
+}
+
+
+async def test_a_refused_claim_is_not_ready_until_it_is_prepared(place):
+    await place.prepared("a")
+    (prepared,), place.preparer.prepared_claims = place.preparer.prepared_claims, ()
+    place.preparer.refused_claims = (refused(prepared.claim),)
+    assert await place.devices("a") == [OTHER, NOT_READY]
+    first = (await place.user.get("resourceclaims", "a"))["metadata"]["resourceVersion"]
+    await asyncio.sleep(600.0)
+    assert (await place.user.get("resourceclaims", "a"))["metadata"]["resourceVersion"] == first
+
+    place.driver.cpus["a"] = "2-3"
+    place.preparer.prepared_claims, place.preparer.refused_claims = (prepared,), ()
+    assert await place.devices("a") == [OTHER, reported("2-3")]
+
+
+@pytest.mark.parametrize("prepared", [True, False], ids=["prepared-without-data", "no-longer-asked-for"])
+async def test_the_condition_goes_with_the_refusals(place, prepared):
+    await place.prepared("a")
+    found, place.preparer.prepared_claims = place.preparer.prepared_claims, ()
+    place.preparer.refused_claims = (refused(found[0].claim),)
+    assert await place.devices("a") == [OTHER, NOT_READY]
+    place.preparer.refused_claims, place.preparer.prepared_claims = (), found if prepared else ()
+    assert await place.devices("a") == [OTHER]
 
 
 async def test_without_the_right_it_says_so_once_and_goes_on_when_it_has_it(place, monkeypatch, caplog):

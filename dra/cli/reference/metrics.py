@@ -43,7 +43,8 @@ LABEL_VALUES: Final = {
     + ", ".join(f"`{each.value}`" for each in MigrationPhase),
     "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
-    "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs)",
+    "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs); of refused "
+    "claims [those of conditions](reasons.md#why-a-node-refuses-a-claim)",
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
     "source": ", ".join(f"`{each.value}`" for each in TaintSource)
@@ -78,6 +79,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     """Return all metrics by the process that exposes them."""
     controller = ControllerMetrics()
     controller.count_claims(list)
+    controller.count_refused_claims(list)
     claim_cache = ClaimCache()
     controller.count_devices(lambda: device_counts.count_devices(claim_cache))
     return {

@@ -13,6 +13,7 @@ from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
+from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
@@ -60,6 +61,10 @@ def page() -> str:
         _guidance_table(IMPAIRMENTS.items()),
         "Reason of an Event about a label of the Node. The plugin stays ready.\n",
         _guidance_table(NODE_LABEL_GUIDANCE.items()),
+        "## Why a node refuses a claim\n",
+        "Reasons of the condition `Ready` in the claim's `status.devices[]`, with status `False`. Metrics of the\n"
+        "controller count them.\n",
+        _guidance_table(PREPARE_REFUSAL_GUIDANCE.items()),
         "## Why no CPUs are allocated\n",
         _guidance_table(CPU_FAILURE_GUIDANCE.items()),
     )

@@ -239,6 +239,22 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Cards of a size that the cluster did not have were added while the pod waited (mode replace).",
         "Nothing to do.",
     ),
+    Code.PREPARE_REFUSED: Guidance(
+        "The pod is bound to a node whose driver refuses its claim, and the controller does not evict the pod.",
+        "The claim was allocated before the driver had published what is left, or the CPUs of the node have changed; "
+        "the condition `Ready` of the claim's device says which. The Event says why the pod is not evicted: it has no "
+        "controller, or the claim is not its own.",
+        "Delete the pod, and create it again unless a controller does: the scheduler finds another node, or the pod "
+        "waits. Until then the claim keeps CPUs of the node that no pod can use.",
+        KeepsDevices.YES,
+    ),
+    Code.EVICTED_UNPREPARED: Guidance(
+        "The controller evicted a pod that could not start on its node; its claim is deleted with the pod.",
+        "The node's driver has refused to prepare the claim for 30 s, for example because two pods that require whole "
+        "cores were scheduled at the same moment.",
+        "Nothing to do: the pod's controller creates a new pod. A Job counts the eviction as a failure unless its "
+        "podFailurePolicy ignores DisruptionTarget.",
+    ),
     Code.KEPT_BY_OTHERS: Guidance(
         "Only entries of other controllers keep the claim allocated. dra-reserve does not know their meaning.",
         "Another controller reserves the claim, or did so before it was removed.",

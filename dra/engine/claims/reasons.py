@@ -68,6 +68,8 @@ class Code(StrEnum):
     CARD_SIZES_EXCEEDED = "CardSizesExceeded"
     CLAIM_LACKS_CARD_SIZES = "ClaimLacksCardSizes"
     CLAIM_RENEWED = "ClaimRenewed"
+    PREPARE_REFUSED = "PrepareRefused"
+    EVICTED_UNPREPARED = "EvictedUnprepared"
 
 
 class ReasonText(NamedTuple):
@@ -300,6 +302,17 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     Code.CLAIM_RENEWED: ReasonText(
         EventType.NORMAL,
         "gets another claim in place of {claim}, which was made before the cluster had cards of {sizes}",
+    ),
+    Code.PREPARE_REFUSED: ReasonText(
+        EventType.WARNING,
+        "cannot start on node {node}, which refuses claim {claim} ({cause}); the claim keeps its CPUs from other pods. "
+        "It is not evicted, since {obstacle}. Delete the pod, so that another node is found; only a controller "
+        "replaces a deleted pod. See: kubectl describe resourceclaim -n {namespace} {claim}",
+    ),
+    Code.EVICTED_UNPREPARED: ReasonText(
+        EventType.NORMAL,
+        "was evicted: node {node} had refused claim {claim} for {seconds} s ({cause}), and no container had started; "
+        "{owner} creates a new pod",
     ),
 }
 

@@ -19,6 +19,7 @@ from dra.engine.diagnosis.translation import (
     missing_template_problem,
     translation_problems,
 )
+from dra.engine.prepare_refusals.reasons import refusal_reason
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
@@ -167,12 +168,33 @@ def _own_problems(
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
         alone = claims.has_no_controller(leader.presence) and not others
         yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
-    if consumer is not None and consumer.is_consuming:
+    if consumer is not None:
+        yield from _problems_of_node(cluster, pod, consumer)
+
+
+def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consumer) -> Iterator[Problem]:
+    """Yield why a bound pod neither starts nor ends on its node."""
+    facts: dict[str, str | int] = {"node": pod.spec.node_name, "owner": claims.controller_name(cluster, consumer)}
+
+    def has(code: ProblemCode, **more: str | int) -> Problem:
+        return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts | more))
+
+    starting = consumer.stage is Stage.STARTING
+    if consumer.is_consuming and (starting or pod.metadata.deleting):
         node = cluster.nodes.get(pod.spec.node_name)
         if node is None or not node.ready:
-            code = ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY
-            if stage is Stage.STARTING or pod.metadata.deleting:
-                yield has(code, node=pod.spec.node_name, owner=claims.controller_name(cluster, consumer))
+            yield has(ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY)
+    for claim, cause in _refused_claims(cluster, pod) if starting else ():
+        yield has(ProblemCode.PREPARE_REFUSED, claim=claim, cause=cause)
+
+
+def _refused_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[tuple[str, str]]:
+    """Yield the claims of a pod that the driver of its node refuses to prepare, each with the reason."""
+    for name in model.claim_names(pod):
+        claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
+        reason = refusal_reason(claim) if claim is not None else None
+        if reason is not None:
+            yield name, reason.value
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:

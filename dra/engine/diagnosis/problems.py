@@ -86,6 +86,7 @@ class ProblemCode(StrEnum):
     NOT_ENTERED = "NotEntered"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
+    PREPARE_REFUSED = "PrepareRefused"
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"

@@ -15,6 +15,7 @@ from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.view import MigrationPod
 from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
 from dra.model.meta import Struct, Uid
+from dra.model.pods import Pod
 
 EvictionRank: TypeAlias = tuple[Any, ...]
 
@@ -30,7 +31,7 @@ class Candidate(Struct, frozen=True):
     pod: MigrationPod
 
 
-def eviction_cost(pod: MigrationPod) -> int:
+def eviction_cost(pod: Pod) -> int:
     """Return the eviction cost of a pod: of its annotation, or of its label; 0 if neither is a valid number."""
     given = pod.metadata.annotation(EVICTION_COST)
     if given is None:

@@ -18,6 +18,7 @@ from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.node_policies import NO_NODE_POLICIES, NodeCpuPolicies, apply_node_bind_policy
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
 from kubeletplugin.contract import (
@@ -60,7 +61,9 @@ def allocate_cpus(
         share = _allocate_result(division, request, result, taken=taken, others=held, policies=policies)
         now = division.assign(me, division.assignments.get(me, NO_CPUS) | share.cpus)
         if isinstance(now, str):
-            raise (DevicesInUseError if share.cpus & division.assigned else PrepareError)(now)
+            if share.cpus & division.assigned:
+                raise DevicesInUseError(now, reason=PrepareRefusalReason.CPUS_IN_USE)
+            raise PrepareError(now, reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         division = now
         taken.append(CpuAllocation(cpus=share.cpus, exclusivity=share.exclusivity))
         found.append(share)
@@ -83,7 +86,8 @@ def count_cpus(
         if result.device != NODE_DEVICE:
             raise PrepareError(
                 f"{where}: the kubelet allocates CPUs on this node, so the driver has no CPUs for this device; delete "
-                "the claim's pods, so that the claim is allocated again"
+                "the claim's pods, so that the claim is allocated again",
+                reason=PrepareRefusalReason.CPUS_UNSUITABLE,
             )
         config = _cpu_config(request, result, where=where)
         count = _allocated_cpu_count(result, where=where)
@@ -91,7 +95,7 @@ def count_cpus(
         if not isinstance(settled, CpuAllocationFailure):
             settled = check_count(topology, settled) or settled
         if isinstance(settled, CpuAllocationFailure):
-            raise PrepareError(f"{where}: {settled}")
+            raise PrepareError(f"{where}: {settled}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         found.append(AllocatedCpus(cpus=NO_CPUS, exclusivity=config.exclusivity, counted=count))
     return tuple(found)
 
@@ -110,7 +114,8 @@ def _allocate_result(
     if not all_of:
         raise PrepareError(
             f"{where}: none of its CPUs is online (online: {division.topology.online}); delete the claim's pods, "
-            "so that the claim is allocated again"
+            "so that the claim is allocated again",
+            reason=PrepareRefusalReason.CPUS_UNSUITABLE,
         )
     config = _cpu_config(request, result, where=where)
     snapshot = CpuSnapshot(
@@ -125,7 +130,7 @@ def _allocate_result(
     if result.device == NODE_DEVICE:
         settled = apply_node_bind_policy(cpu_request, policies.bind_policy)
         if isinstance(settled, CpuAllocationFailure):
-            raise PrepareError(f"{where}: {settled}")
+            raise PrepareError(f"{where}: {settled}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         cpu_request = replace(settled, strategy=config.given_strategy or policies.strategy)
     chosen = take_cpus(snapshot, cpu_request)
     if isinstance(chosen, CpuAllocationFailure):
@@ -134,9 +139,11 @@ def _allocate_result(
         )
         holders = _describe_holders(others, of=all_of)
         if isinstance(alone, CpuAllocationFailure) or not holders:
-            raise PrepareError(f"{where}: {chosen}")
+            raise PrepareError(f"{where}: {chosen}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         raise DevicesInUseError(
-            f"{where}: {chosen}; allocated: {holders}; the pod starts when pods of these claims on this node have ended"
+            f"{where}: {chosen}; allocated: {holders}; the pod starts when pods of these claims on this node have "
+            "ended",
+            reason=PrepareRefusalReason.CPUS_IN_USE,
         )
     return AllocatedCpus(cpus=chosen, exclusivity=cpu_request.exclusivity, shared_with=config.shared_with)
 

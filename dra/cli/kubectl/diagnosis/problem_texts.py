@@ -21,6 +21,7 @@ from dra.engine.messages.impairments import IMPAIRMENTS
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import Guidance, singularize
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
+from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
 
@@ -109,6 +110,16 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         needs=("owner",),
         otherwise=WeighedChoice(
             "delete the pod and create it again without spec.nodeName; it has no controller that would create it"
+        ),
+    ),
+    ProblemCode.PREPARE_REFUSED: ProblemText(
+        "cannot start on node {node}, which refuses to prepare claim {claim}: {cause}. The claim keeps its CPUs from "
+        "other pods",
+        DELETE_POD,
+        needs=("owner",),
+        otherwise=WeighedChoice(
+            "delete the pod and create it again, so that another node is found; it has no controller that would create "
+            "it. Or wait until pods with CPUs on node {node} end"
         ),
     ),
     ProblemCode.UNGUARDED: ProblemText(
@@ -523,6 +534,7 @@ def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
     yield from MIGRATION_REASON_GUIDANCE.items()
     yield from CPU_FAILURE_GUIDANCE.items()
     yield from NODE_LABEL_GUIDANCE.items()
+    yield from PREPARE_REFUSAL_GUIDANCE.items()
 
 
 def reason_names() -> list[str]:

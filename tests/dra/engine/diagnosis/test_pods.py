@@ -24,6 +24,7 @@ from tests.dra.engine.diagnosis.cluster_states import (
     snapshot,
     workload,
 )
+from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, ready
 
 KEY = ("ml", "a")
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
@@ -41,6 +42,11 @@ SAID = {
     "phase": "Pending",
     "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3: affinity"}],
 }
+
+
+def refused():
+    found = claim("c", "n1/gpu-0", listed=(entry("a"),))
+    return {**found, "status": {**found["status"], "devices": [ready()]}}
 
 
 def told(*claims, waits=("c",), more=(), spec=None, status=None, **cluster):
@@ -232,6 +238,12 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
             id="bound-to-a-silent-node",
         ),
         pytest.param(
+            told(refused(), spec={"on": "n1"}),
+            {ProblemCode.PREPARE_REFUSED},
+            id="its-node-refuses-the-claim",
+        ),
+        pytest.param(told(refused(), spec={"on": "n1", "started": True}), set(), id="it-has-started-all-the-same"),
+        pytest.param(
             told(
                 claim("c"),
                 *(claim(f"x{i}", f"{on}/gpu-{i}", listed=(entry("b"),)) for on in ("n1",) for i in (0, 1)),
@@ -307,3 +319,16 @@ def test_a_claim_that_stands_for_resources_of_a_node_is_for_one_pod():
     (group,) = told(claim("c", "n1/gpu-0", listed=(entry("other"),)), nodes=[node("n1")], slices=[slice_]).groups
     why = "claim c stands for resources of its node, is used by another pod, and is for one pod only"
     assert [(each.obstacle, each.detail) for each in group.barriers] == [(Obstacle.DEVICES, why)]
+
+
+@pytest.mark.parametrize(
+    ("owners", "owner"),
+    [
+        pytest.param([], "", id="nobody-replaces-it"),
+        pytest.param([REPLICA_SET], "replicaset web", id="a-controller-replaces-it"),
+    ],
+)
+def test_a_refused_claim_is_told_with_the_reason_and_who_replaces_the_pod(owners, owner):
+    (problem,) = told(refused(), spec={"on": "n1", "metadata": {"ownerReferences": owners}}).problems
+    facts = problem.facts_by_name
+    assert (facts["node"], facts["claim"], facts["cause"], facts["owner"]) == ("n1", "c", "CPUsInUse", owner)

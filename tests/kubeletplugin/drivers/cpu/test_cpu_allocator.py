@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from kubeletplugin.contract import DevicesInUseError, PreparedClaim, PrepareError
 from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus
 from kubeletplugin.drivers.cpu.prepared_cpus import claim_allocations, prepared_state, request_cpusets
@@ -14,6 +15,8 @@ MACHINE = uniform_topology(sockets=2, cores=4, threads=2)
 """CPUs 0-7 | 8-15, siblings next to each other."""
 
 RESERVED = parse("0-1")
+
+IN_USE, UNSUITABLE = PrepareRefusalReason.CPUS_IN_USE, PrepareRefusalReason.CPUS_UNSUITABLE
 
 
 def chosen(request, *others, reserved=RESERVED):
@@ -105,20 +108,24 @@ def test_refusals_name_claim_and_reason(request_, text):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kind"),
+    ("wanted", "reason"),
     [
-        pytest.param(asks("b", part(0, "6")), DevicesInUseError, id="held-by-others"),
-        pytest.param(asks("b", part(0, "7")), PrepareError, id="more-than-there-ever-are"),
-        pytest.param(asks("b", part(1, "9")), PrepareError, id="of-a-numa-node-of-which-nobody-has-any"),
-        pytest.param(asks("b", cpu(3)), DevicesInUseError, id="a-single-one-that-is-held"),
-        pytest.param(asks("b", cpu(1)), PrepareError, id="a-single-one-that-is-reserved"),
+        pytest.param(asks("b", part(0, "6")), IN_USE, id="held-by-others"),
+        pytest.param(asks("b", part(0, "7")), UNSUITABLE, id="more-than-there-ever-are"),
+        pytest.param(asks("b", part(1, "9")), UNSUITABLE, id="of-a-numa-node-of-which-nobody-has-any"),
+        pytest.param(asks("b", cpu(3)), IN_USE, id="a-single-one-that-is-held"),
+        pytest.param(asks("b", cpu(1)), UNSUITABLE, id="a-single-one-that-is-reserved"),
+        pytest.param(asks("b", cpu(99)), UNSUITABLE, id="a-single-one-that-is-offline"),
+        pytest.param(asks("b", part(0, "1500m")), None, id="malformed-on-each-node"),
+        pytest.param(asks("b", cpu(5), config={"cpuset": "3"}), None, id="bad-parameters-on-each-node"),
     ],
 )
-def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted, kind):
+def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted, reason):
     first = prepared(asks("a", part(0, "2")))
     with pytest.raises(PrepareError) as refused:
         chosen(wanted, first)
-    assert type(refused.value) is kind
+    kind = DevicesInUseError if reason is IN_USE else PrepareError
+    assert (type(refused.value), refused.value.reason) == (kind, reason)
     assert ("by claim ml/a (uid uid-a)" in str(refused.value)) is (kind is DevicesInUseError)
 
 

@@ -1,0 +1,203 @@
+"""Decides whether a pod is evicted whose node refuses to prepare the pod's claim.
+
+Such a pod cannot start, and its claim keeps CPUs of the node from all newcomers. The claim is deleted with its pod, so
+the scheduler then counts what the driver publishes, and finds the replacement another node or lets it wait.
+
+Evicted is only a pod that loses nothing and is replaced: none of its containers has started, a controller creates a new
+pod, and the claim is the pod's alone, made from a request in Koordinator's form in a namespace that has opted in. All
+other pods are left to people, with an Event that says why.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
+from dra.api.reservations.well_known import LABEL_PLACEHOLDER
+from dra.engine.claims.reasons import Code, Reason, pod_reason
+from dra.engine.instants import Instant
+from dra.engine.migration.order import eviction_cost
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
+from dra.engine.translation import template_names
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, OwnerReference, Struct, Uid
+from dra.model.pods import ContainerStatus, Pod, PodStatus
+
+PATIENCE: Final = 30.0
+"""Seconds of refusals before a pod is evicted: the kubelet tries again every 10 to 15 s, and holders may end."""
+
+MAX_PATIENCE: Final = 600.0
+"""Maximum seconds before a replacement is evicted, which the scheduler has bound to the same node again."""
+
+FORGOTTEN_AFTER: Final = 3600.0
+"""Seconds after which an eviction no longer delays the next one of the same controller from the same node."""
+
+_NOT_REPLACED: Final = frozenset({"Node", "Reservation"})
+"""Kinds of controllers that create no new pod: the kubelet starts a static pod itself again."""
+
+
+class EvictionObstacle(StrEnum):
+    """The reason why a pod is not evicted, as the Event says it."""
+
+    NO_CONTROLLER = "the pod has no controller that would create a new pod"
+    SHARED_CLAIM = "the claim was not generated for the pod alone"
+    OTHER_FORM = "the claim was not made from a request in Koordinator's form"
+    FORBIDDEN = f"annotation {EVICTION_COST} forbids evictions"
+    NOT_ENABLED = "the namespace lacks the label reserve.dra/koordinator=enabled"
+
+
+class StartingPodStatus(PodStatus, frozen=True):
+    """``status`` of a Pod, with the state of its containers."""
+
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class StartingPod(Pod, frozen=True):
+    """A Pod as a live read returns it before an eviction."""
+
+    status: StartingPodStatus = StartingPodStatus()
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a container of the pod runs or has run."""
+        both = (*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ()))
+        return any(each.restart_count or _ran(each.state) or _ran(each.last_state) for each in both)
+
+
+class RefusedClaimView(Struct, frozen=True):
+    """A refused claim and its pod, both read live."""
+
+    claim: ResourceClaim
+    pod: StartingPod | None
+    is_enabled: bool
+    """Whether requests of the namespace are translated."""
+
+
+class PodEviction(Struct, frozen=True):
+    """The eviction of a pod in the version that the decision has seen."""
+
+    key: Key
+    uid: Uid
+    resource_version: str
+    owner: Uid
+    node: str
+    cause: PrepareRefusalReason
+    reason: Reason
+    """The reason to report once the pod is evicted."""
+
+
+class RefusalPlan(Struct, frozen=True):
+    """The eviction to request, or the reasons to report instead."""
+
+    eviction: PodEviction | None = None
+    reasons: tuple[Reason, ...] = ()
+
+
+def decide(view: RefusedClaimView, *, refused_seconds: float) -> RefusalPlan:
+    """Return the plan for a claim that has been refused for at least `PATIENCE`."""
+    claim, pod, cause = view.claim, view.pod, refusal_reason(view.claim)
+    if cause is None or pod is None or not _waits_on_its_node(pod):
+        return RefusalPlan()
+    key, uid, node, name = pod.metadata.key, pod.metadata.uid, pod.spec.node_name, claim.metadata.name
+    owner = controller_of(pod)
+    obstacle = _obstacle(view, pod) if owner is not None else EvictionObstacle.NO_CONTROLLER
+    if owner is None or obstacle is not None:
+        told = pod_reason(
+            Code.PREPARE_REFUSED, key=key, uid=uid, node=node, claim=name, cause=cause, obstacle=obstacle or ""
+        )
+        return RefusalPlan(reasons=(told,))
+    done = pod_reason(
+        Code.EVICTED_UNPREPARED,
+        key=key,
+        uid=uid,
+        done=True,
+        node=node,
+        claim=name,
+        cause=cause,
+        seconds=int(refused_seconds),
+        owner=f"{owner.kind} {owner.name}",
+    )
+    return RefusalPlan(
+        eviction=PodEviction(
+            key=key,
+            uid=uid,
+            resource_version=pod.metadata.resource_version,
+            owner=owner.uid,
+            node=node,
+            cause=cause,
+            reason=done,
+        )
+    )
+
+
+def refused_pod(claim: ResourceClaim) -> tuple[str, Uid] | None:
+    """Return name and uid of the pod that a claim was generated for, or of the only pod that the claim lists."""
+    if (owner := claim.owning_pod) is not None:
+        return owner.name, owner.uid
+    pods = [entry for entry in claim.entries if entry.is_pod]
+    return (pods[0].name, pods[0].uid) if len(pods) == 1 else None
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """Return the controller that replaces a pod; None if there is none."""
+    owners = (each for each in pod.metadata.owner_references or () if each.controller)
+    return next((each for each in owners if each.kind not in _NOT_REPLACED), None)
+
+
+class EvictionHistory:
+    """The evictions by controller and node, so that no pod is evicted in a circle at full speed.
+
+    The driver's publication may be stuck; then the scheduler binds each replacement to the same node.
+    """
+
+    def __init__(self) -> None:
+        self._evictions: dict[tuple[Uid, str], tuple[int, Instant]] = {}
+
+    def patience(self, owner: Uid, node: str, *, now: Instant) -> float:
+        """Return the seconds of refusals before a pod of a controller is evicted from a node."""
+        count, last = self._evictions.get((owner, node), (0, now))
+        return PATIENCE if now - last >= FORGOTTEN_AFTER else min(PATIENCE * 2.0 ** min(count, 16), MAX_PATIENCE)
+
+    def record(self, owner: Uid, node: str, *, now: Instant) -> None:
+        """Record an eviction, and forget those that no longer count."""
+        self._evictions = {
+            key: (count, last) for key, (count, last) in self._evictions.items() if now - last < FORGOTTEN_AFTER
+        }
+        count, _ = self._evictions.get((owner, node), (0, now))
+        self._evictions[owner, node] = (count + 1, now)
+
+
+def _waits_on_its_node(pod: StartingPod) -> bool:
+    is_placeholder = LABEL_PLACEHOLDER in (pod.metadata.labels or {})
+    ends = pod.terminal or pod.metadata.deleting
+    return bool(pod.spec.node_name) and not ends and not pod.has_started and not is_placeholder
+
+
+def _obstacle(view: RefusedClaimView, pod: StartingPod) -> EvictionObstacle | None:
+    if eviction_cost(pod) == MAX_EVICTION_COST:
+        return EvictionObstacle.FORBIDDEN
+    uid = pod.metadata.uid
+    if view.claim.generated_for != uid or any(entry.uid != uid for entry in view.claim.entries):
+        return EvictionObstacle.SHARED_CLAIM
+    if view.claim.metadata.name not in _translated_claims(pod):
+        return EvictionObstacle.OTHER_FORM
+    return None if view.is_enabled else EvictionObstacle.NOT_ENABLED
+
+
+def _translated_claims(pod: Pod) -> Iterable[str]:
+    """Return the claims of a pod that are generated from templates of translated requests."""
+    translated = {
+        entry.name
+        for entry in pod.spec.resource_claims or ()
+        if template_names.parse(entry.resource_claim_template_name or "") is not None
+    }
+    return [
+        each.resource_claim_name
+        for each in pod.status.resource_claim_statuses or ()
+        if each.name in translated and each.resource_claim_name
+    ]
+
+
+def _ran(state: dict[str, object] | None) -> bool:
+    return bool(state and state.keys() - {"waiting"})

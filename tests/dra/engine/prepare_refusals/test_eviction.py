@@ -1,0 +1,157 @@
+"""Which pods are evicted whose node refuses their claim, and how soon again."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
+from dra.api.reservations.well_known import LABEL_PLACEHOLDER
+from dra.engine.claims.reasons import Code
+from dra.engine.prepare_refusals.eviction import (
+    FORGOTTEN_AFTER,
+    MAX_PATIENCE,
+    PATIENCE,
+    EvictionHistory,
+    EvictionObstacle,
+    RefusalPlan,
+    decide,
+    refused_pod,
+)
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
+from dra.model.claims import ResourceClaim
+from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view
+
+
+def plan(**parts):
+    return decide(view(**parts), refused_seconds=31.0)
+
+
+def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_that_was_read():
+    eviction = plan().eviction
+    assert (eviction.key, eviction.uid, eviction.resource_version) == (("ml", "p"), "uid-p", "7")
+    assert (eviction.owner, eviction.node, eviction.cause) == ("uid-web", "n1", PrepareRefusalReason.CPUS_IN_USE)
+    assert (eviction.reason.code, eviction.reason.done) == (Code.EVICTED_UNPREPARED, True)
+    assert eviction.reason.text == (
+        "pod ml/p: was evicted: node n1 had refused claim p-cpus for 31 s (CPUsInUse), and no container had started; "
+        "ReplicaSet web creates a new pod"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "obstacle"),
+    [
+        pytest.param({"pod": pod_document(owner=None)}, EvictionObstacle.NO_CONTROLLER, id="bare-pod"),
+        pytest.param(
+            {"pod": pod_document(owner={**REPLICA_SET, "controller": False})},
+            EvictionObstacle.NO_CONTROLLER,
+            id="owned-but-not-controlled",
+        ),
+        pytest.param(
+            {"pod": pod_document(owner={**REPLICA_SET, "kind": "Node"})},
+            EvictionObstacle.NO_CONTROLLER,
+            id="static-pod",
+        ),
+        pytest.param(
+            {"pod": pod_document(owner={**REPLICA_SET, "kind": "Reservation"})},
+            EvictionObstacle.NO_CONTROLLER,
+            id="pod-of-a-reservation",
+        ),
+        pytest.param({"claim": claim_document(generated=False)}, EvictionObstacle.SHARED_CLAIM, id="claim-by-hand"),
+        pytest.param(
+            {"claim": claim_document(entries=("p", "q"))}, EvictionObstacle.SHARED_CLAIM, id="held-for-others"
+        ),
+        pytest.param({"pod": pod_document(template="mine")}, EvictionObstacle.OTHER_FORM, id="own-template"),
+        pytest.param({"enabled": False}, EvictionObstacle.NOT_ENABLED, id="namespace-not-enabled"),
+        pytest.param(
+            {"pod": pod_document(annotations={EVICTION_COST: str(MAX_EVICTION_COST)})},
+            EvictionObstacle.FORBIDDEN,
+            id="eviction-cost",
+        ),
+    ],
+)
+def test_other_pods_are_told_why_they_stay(parts, obstacle):
+    found = plan(**parts)
+    (reason,) = found.reasons
+    assert found.eviction is None
+    assert reason.code is Code.PREPARE_REFUSED
+    assert reason.text.startswith("pod ml/p: cannot start on node n1, which refuses claim p-cpus (CPUsInUse)")
+    assert f"It is not evicted, since {obstacle}. Delete the pod" in reason.text
+
+
+RUNS = {"running": {"startedAt": "2026-11-20T12:00:00Z"}}
+ENDED = {"terminated": {"exitCode": 0}}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param({"pod": pod_document(container={**WAITING, "state": RUNS})}, id="a-container-runs"),
+        pytest.param({"pod": pod_document(container={**WAITING, "state": ENDED})}, id="a-container-has-ended"),
+        pytest.param({"pod": pod_document(container={**WAITING, "lastState": ENDED})}, id="ran-before-a-reboot"),
+        pytest.param({"pod": pod_document(container={**WAITING, "restartCount": 1})}, id="was-restarted"),
+        pytest.param({"pod": pod_document(init={**WAITING, "state": ENDED})}, id="an-init-container-has-ended"),
+        pytest.param({"pod": pod_document(deletionTimestamp="2026-11-20T12:00:00Z")}, id="is-being-deleted"),
+        pytest.param({"pod": pod_document(labels={LABEL_PLACEHOLDER: "true"})}, id="placeholder"),
+        pytest.param({"claim": claim_document(ready("True"))}, id="is-prepared"),
+    ],
+)
+def test_nothing_is_done_about_a_pod_that_has_started_or_ends(parts):
+    assert plan(**parts) == RefusalPlan()
+
+
+@pytest.mark.parametrize(("change", "value"), [("nodeName", ""), ("phase", "Failed"), ("phase", "Succeeded")])
+def test_nothing_is_done_about_a_pod_without_a_node_or_with_an_end(change, value):
+    document = pod_document()
+    document["spec" if change == "nodeName" else "status"][change] = value
+    assert plan(pod=document) == RefusalPlan()
+
+
+def test_a_claim_without_a_pod_is_left_alone():
+    found = msgspec.structs.replace(view(), pod=None)
+    assert decide(found, refused_seconds=60.0) == RefusalPlan()
+
+
+@pytest.mark.parametrize(
+    ("claim", "found"),
+    [
+        pytest.param(claim_document(), ("p", "uid-p"), id="generated-for-a-pod"),
+        pytest.param(claim_document(generated=False), ("p", "uid-p"), id="used-by-one-pod"),
+        pytest.param(claim_document(generated=False, entries=("p", "q")), None, id="used-by-several"),
+        pytest.param(claim_document(generated=False, entries=()), None, id="used-by-none"),
+    ],
+)
+def test_the_pod_of_a_claim(claim, found):
+    assert refused_pod(msgspec.convert(claim, ResourceClaim)) == found
+
+
+def test_the_next_replacement_on_the_same_node_is_waited_for_twice_as_long():
+    history = EvictionHistory()
+    seen = []
+    for number in range(7):
+        seen.append(history.patience("web", "n1", now=float(number)))
+        history.record("web", "n1", now=float(number))
+    assert seen == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+    assert history.patience("web", "n2", now=7.0) == history.patience("other", "n1", now=7.0) == PATIENCE
+    assert history.patience("web", "n1", now=7.0 + FORGOTTEN_AFTER) == PATIENCE
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(["n1", "n2"]), st.floats(0.0, 2 * FORGOTTEN_AFTER)),
+        max_size=60,
+    )
+)
+def test_no_controller_loses_pods_of_one_node_faster_than_the_patience_grows(events):
+    history, now, last = EvictionHistory(), 0.0, {}
+    for owner, node, pause in events:
+        now += pause
+        patience = history.patience(owner, node, now=now)
+        assert PATIENCE <= patience <= MAX_PATIENCE
+        before = last.get((owner, node))
+        if before is None or now - before[0] >= FORGOTTEN_AFTER:
+            assert patience == PATIENCE
+        else:
+            assert patience == min(2 * before[1], MAX_PATIENCE)
+        history.record(owner, node, now=now)
+        last[owner, node] = (now, patience)
