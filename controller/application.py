@@ -253,6 +253,9 @@ class Application:
                 leadership=leadership,
             )
             self._parts += [cards, translation, reports, unprepared]
+            self.metrics.count_refused_claims(unprepared.overdue_reasons)
+        else:
+            self.metrics.count_refused_claims(tuple)
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
             self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())

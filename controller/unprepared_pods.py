@@ -90,7 +90,6 @@ class UnpreparedPodEvictor(OptionalPart):
         )
         self._refusals: dict[Key, _Refusal] = {}
         self._history = EvictionHistory()
-        metrics.count_refused_claims(self._overdue)
 
     def claim_changed(self, key: Key, /) -> None:
         """Record whether a claim is refused, and decide on the claim when it is due."""
@@ -116,7 +115,8 @@ class UnpreparedPodEvictor(OptionalPart):
         await self._namespaces_known()
         await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
-    def _overdue(self) -> list[PrepareRefusalReason]:
+    def overdue_reasons(self) -> list[PrepareRefusalReason]:
+        """Return the reasons of the claims that have been refused for `PATIENCE` or longer."""
         now = self._clock.now()
         return [each.reason for each in self._refusals.values() if now - each.since >= PATIENCE]
 

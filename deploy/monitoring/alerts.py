@@ -139,6 +139,21 @@ ALERTS: Final = (
         ),
     ),
     Alert(
+        "DraReserveClaimsRefused",
+        "sum by (reason) (dra_reserve_claims_refused) > 0",
+        "15m",
+        Severity.WARNING,
+        "A node refuses a claim for long: its pod does not start, and CPUs of the node are kept from other pods.",
+        Samples(
+            (('dra_reserve_claims_refused{reason="CPUsInUse"}', "1x60"),),
+            (
+                ('dra_reserve_claims_refused{reason="CPUsInUse"}', "1x10 0x50"),
+                ('dra_reserve_claims_refused{reason="CPUsUnsuitable"}', "0x60"),
+            ),
+            labels={"reason": "CPUsInUse"},
+        ),
+    ),
+    Alert(
         "DraReservePluginNotRegistered",
         "sum by (driver) (dra_reserve_plugin_registered == bool 0) > 0",
         "5m",

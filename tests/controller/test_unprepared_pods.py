@@ -62,6 +62,7 @@ class Place:
             clock=clock,
             leadership=Leadership(),
         )
+        metrics.count_refused_claims(self.evictor.overdue_reasons)
         self.watches = ClaimInformers(
             client,
             cache=world,

@@ -1,8 +1,9 @@
 """Capacities of devices that several claims may share: how much is published, and how much claims consume."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from dra.engine.allocator.resource_slice_tracker import CandidateDevice
 from dra.engine.cpus.cpusets import NO_CPUS
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import devices
@@ -51,6 +52,29 @@ def capacity_usage(cluster: ClusterState) -> Iterator[CapacityUsage]:
                 claims=len(dict.fromkeys(each.holders)),
                 cpus=_bound_cpus(cluster, each.holders),
             )
+
+
+def capacity_shortages(
+    cluster: ClusterState, candidates: Sequence[CandidateDevice], requested: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the capacities that a request lacks on the device that has most of them; empty if a device has them all.
+
+    The candidates are the devices of a node that the request selects. A device that is not shared lacks nothing.
+    """
+    found = [tuple(_shortages(cluster, each, requested)) for each in candidates]
+    return min(found, key=len, default=())
+
+
+def _shortages(cluster: ClusterState, candidate: CandidateDevice, requested: Mapping[str, str]) -> Iterator[str]:
+    if not candidate.device.allow_multiple_allocations:
+        return
+    consumed, capacity = cluster.shares.consumed(candidate.item), candidate.device.capacity or {}
+    for name, text in sorted(requested.items()):
+        total = str(capacity.get(name, {}).get("value", "0"))
+        left = max(quantities.parse(total) - consumed.get(name, Fraction(0)), Fraction(0))
+        if quantities.parse(text) > left:
+            free = quantities.canonical(left, quantities.format_of(total))
+            yield f"{name}: {text} requested, {free} of {total} free"
 
 
 def _consuming_pods(cluster: ClusterState, key: Key) -> Iterator[Uid]:

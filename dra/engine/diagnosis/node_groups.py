@@ -22,6 +22,7 @@ from dra.engine.devices.node_allocatable import (
     node_allocatable_statuses,
     with_node_allocatable_statuses,
 )
+from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.scheduling.node_info import (
     UNSCHEDULABLE_TAINT,
@@ -71,6 +72,9 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     taints: tuple[str, ...] = ()
     """Taints that the request does not tolerate, of drivers and of DeviceTaintRules: ``key=value:effect``."""
+
+    shortages: tuple[str, ...] = ()
+    """Capacities of shared devices of which too little is left, with amounts."""
 
 
 class ObstacleDetail(Struct, frozen=True):
@@ -280,6 +284,7 @@ def _count_devices(
         tainted=tainted,
         shared=shared,
         taints=tuple(sorted(taints)),
+        shortages=capacity_shortages(cluster, matching, request.capacity_requests),
     )
 
 
@@ -303,5 +308,7 @@ def _unexplained_causes(
             yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"
     if failure.text != "cannot allocate all claims":
         yield failure.text
+    elif shortages := [text for each in counted for text in each.shortages]:
+        yield from shortages
     elif counted and all(d.offered - d.held - d.tainted >= max(d.asked, 1) for d in counted):
         yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

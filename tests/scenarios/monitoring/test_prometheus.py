@@ -17,6 +17,7 @@ from deploy.monitoring.alerts import ALERTS
 from deploy.monitoring.dashboard import PANELS
 from dra.cli.reference.metrics import LABEL_VALUES, metric_families
 from dra.engine.claims.reasons import Code
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.waiting import until
 from tests.scenarios.monitoring import work
@@ -33,7 +34,7 @@ OPEN: Final = {
     "code": r"0|[1-5]\d\d",
     "driver": re.escape(work.DRIVER),
     "method": "DELETE|GET|PATCH|POST|PUT|WATCH",
-    "reason": "|".join(each.value for each in Code),
+    "reason": "|".join(each.value for each in (*Code, *PrepareRefusalReason)),
     "resource": r"-|[a-z]+(\.[a-z0-9.]+)?(/[a-z]+)?",
     "source": "rule|slice|resource_claim_template|extended_resource|",
     "write": "[A-Z][A-Za-z]+",
@@ -51,6 +52,7 @@ QUIET: Final = {
     "DraReserveApiErrors": "the plane answers, and refuses nobody",
     "DraReserveSlowListing": "no pod waits for ten seconds while there is room",
     "DraReserveLeak": "nothing leaks",
+    "DraReserveClaimsRefused": "the nodes refuse no claim",
     "DraReservePluginNotRegistered": "the nodes have taken both plugins",
     "DraReservePluginNotEnforced": "the nodes enforce what is claimed",
     "DraReservePluginImpaired": "both drivers give devices away",

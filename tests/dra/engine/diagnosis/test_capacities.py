@@ -1,9 +1,11 @@
 """How much of shared devices is taken."""
 
-from dra.engine.diagnosis.capacities import capacity_usage
+import pytest
+
+from dra.engine.diagnosis.capacities import capacity_shortages, capacity_usage
 from dra.engine.diagnosis.cluster_state import ClusterState
-from tests.dra.engine.diagnosis.cluster_states import offer, snapshot
-from tests.dra.engine.diagnosis.koordinator_pods import CPU_DRIVER, half, offers, share
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, node, offer, snapshot
+from tests.dra.engine.diagnosis.koordinator_pods import CPU_DRIVER, GPU_DRIVER, half, offers, share
 
 SHARES = (
     share("one", "gpu-0", memory="8Gi", core="50"),
@@ -39,3 +41,39 @@ def test_a_pod_with_two_shares_of_a_device_counts_once():
         ("gpu.reserve.dra/n1/gpu-0", 1),
         ("cpu.reserve.dra/n1/cpus", 0),
     }
+
+
+def lacking(*claims, driver, requested, slices=None):
+    cluster = ClusterState(snapshot(*claims, slices=slices or offers(), nodes=[node("n1")]))
+    pools = cluster.inventory.node_devices("n1", {}).pools
+    found = [each for pool in pools for each in pool.candidates if each.item.driver == driver]
+    assert found
+    return capacity_shortages(cluster, found, requested)
+
+
+@pytest.mark.parametrize(
+    ("requested", "shortages"),
+    [
+        pytest.param({"memory": "16Gi", "core": "100"}, (), id="the-second-card-has-all"),
+        pytest.param({"memory": "17Gi", "core": "100"}, ("memory: 17Gi requested, 16Gi of 16Gi free",), id="too-much"),
+        pytest.param({"other": "1"}, ("other: 1 requested, 0 of 0 free",), id="a-capacity-that-no-device-has"),
+        pytest.param(
+            {"memory": "20Gi", "core": "200"},
+            ("core: 200 requested, 50 of 100 free", "memory: 20Gi requested, 4Gi of 16Gi free"),
+            id="both-on-each-card",
+        ),
+    ],
+)
+def test_what_a_request_lacks_is_told_of_the_device_that_has_most(requested, shortages):
+    assert lacking(*SHARES, driver=GPU_DRIVER, requested=requested) == shortages
+
+
+def test_what_claims_take_beyond_a_published_amount_is_not_free():
+    taken = (share("one", "cpus", driver=CPU_DRIVER, cpu="9"), share("two", "cpus", driver=CPU_DRIVER, cpu="7"))
+    assert lacking(*taken, driver=CPU_DRIVER, requested={"dra.cpu/cpu": "1"}) == (
+        "dra.cpu/cpu: 1 requested, 0 of 14 free",
+    )
+
+
+def test_devices_that_are_not_shared_lack_no_capacity():
+    assert lacking(driver=DRIVER, requested={"memory": "1"}, slices=[offer("n1")]) == ()
