@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+import yaml
 
 from kubeletplugin.drivers.cpu.driver import DRIVER_NAME
 from tests.cluster.kubectl import kubectl
@@ -112,8 +113,13 @@ async def place(place: Namespace, installed: None, target: Target) -> Namespace:
     """A namespace that has opted in, with the class of CPUs, and with the rights of controller and plugins."""
     del installed
     await create_class(place, objects.device_class(DRIVER_NAME, driver=DRIVER_NAME))
-    for each in (installation.PLUGIN_KUSTOMIZATION, installation.DEPLOY / "node-topology"):
-        installation.install(target.admin, kustomization=each)
+    plugin = [
+        each
+        for each in installation.rendered(installation.PLUGIN_KUSTOMIZATION, admin=target.admin)
+        if each["kind"] not in {"DeviceClass", "DaemonSet"}  # tests make their own classes
+    ]
+    kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=yaml.safe_dump_all(plugin))
+    installation.install(target.admin, kustomization=installation.DEPLOY / "node-topology")
     return place
 
 
