@@ -5,7 +5,7 @@ the container. The report shows the choice with the claim (``data``). A claim th
 another node may prepare it, gets the condition ``Ready`` with the status False; the controller may then evict the pod.
 
 A report is written once for each claim and again when it changes; the API server removes it when the claim is
-deallocated. No claim waits for its report: where the plugin may not write the status (deploy/node-topology has the
+deallocated. No claim waits for its report: where the plugin may not write the status (deploy/claim-status has the
 rights), there is none.
 """
 
@@ -72,7 +72,7 @@ class DeviceStatusReporter:
             except ApiError as error:
                 pause = backoff.next()
                 if not (isinstance(error, Forbidden) and self._forbidden):
-                    _log.info("claims: devices are not reported (rights: deploy/node-topology): %s", error)
+                    _log.info("claims: devices are not reported (rights: deploy/claim-status): %s", error)
                 self._forbidden = isinstance(error, Forbidden)
             else:
                 backoff.reset()

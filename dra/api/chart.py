@@ -106,6 +106,8 @@ class CpuDriverValues(ChartSection):
     enabled: bool = True
     devices: Literal["individual", "grouped", "node"] = "individual"
     """Publish one device per CPU, one per NUMA node, or one per node (the latter two need DRAConsumableCapacity)."""
+    beside_static: bool = False
+    """With devices node, on nodes whose kubelet has cpuManagerPolicy static: mount the kubelet's folder, read-only."""
     reserved: Annotated[str, Field(pattern=r"^[0-9,-]*$")] = ""
     """CPUs that are never allocated, such as 0-1,32; empty: one core."""
 

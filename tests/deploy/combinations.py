@@ -174,5 +174,6 @@ def _sound(row: Row) -> Json:
     plugin = values["kubeletPlugin"]
     if not plugin["cpu"]["enabled"]:
         plugin["gpu"]["enabled"] = True
+    plugin["cpu"]["besideStatic"] &= plugin["cpu"]["devices"] == "node"
     plugin["gpu"]["simulated"] = FILLED["kubeletPlugin.gpu.simulated"]
     return values

@@ -87,6 +87,12 @@ def test_the_chart_has_the_version_of_the_package():
             set(),
             id="plugin-nvidia",
         ),
+        pytest.param(
+            "kubelet-plugin-static",
+            {"kubeletPlugin": {"enabled": True, "cpu": {"devices": "node", "besideStatic": True}}},
+            set(),
+            id="plugin-static",
+        ),
         pytest.param("reservations", {"reservations": {"enabled": True}}, set(), id="reservations"),
         pytest.param(
             "reservations-yielding",

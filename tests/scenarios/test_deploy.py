@@ -32,7 +32,7 @@ def test_the_kustomization_is_accepted_as_a_whole(target: Target, overlay: str) 
     assert "deployment.apps/dra-reserve-controller" in accepted.splitlines()
 
 
-@pytest.mark.parametrize("kustomization", ["kubelet-plugin", "kubelet-plugin-nvidia"])
+@pytest.mark.parametrize("kustomization", ["kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static"])
 def test_the_kustomization_of_the_kubelet_plugin_is_accepted(target: Target, kustomization: str) -> None:
     strictly = ("--dry-run=server", "--validate=strict", "--output=name")
     rendered = kubectl("kustomize", str(KUSTOMIZATION.parent / kustomization), kubeconfig=target.admin)

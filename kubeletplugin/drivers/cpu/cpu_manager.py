@@ -51,9 +51,13 @@ class KubeletCpus(Struct, frozen=True):
 class KubeletCpuManager:
     """The kubelet's CPU manager, as its state file shows it."""
 
-    def __init__(self, kubelet: Path) -> None:
-        """Remember the state file below the kubelet's root directory; nothing is read yet."""
+    def __init__(self, kubelet: Path, *, counts_beside_static: bool = False) -> None:
+        """Remember the state file below the kubelet's root directory; nothing is read yet.
+
+        `counts_beside_static` says whether the driver works beside the policy static (mode *node*).
+        """
         self._file = kubelet / STATE_FILE
+        self._counts_beside_static = counts_beside_static
         self._seen: tuple[int, int, int] | None = None
         self._conflict: CpuManagerConflict | None = None
 
@@ -67,6 +71,12 @@ class KubeletCpuManager:
         if seen != self._seen:
             self._conflict = self._read()
             self._seen = seen
+        if state.st_nlink == 0 and self._counts_beside_static and self._conflict and self._conflict.allocations:
+            return CpuManagerConflict(
+                why=f"the kubelet replaces {self._file} at each allocation (policy {STATIC_POLICY}), and the new file "
+                "cannot be read here; mount the folder of the file, as deploy/kubelet-plugin-static does, and the "
+                "chart with kubeletPlugin.cpu.besideStatic",
+            )
         if state.st_nlink == 0:
             return CpuManagerConflict(
                 why=f"{self._file} has been removed or replaced, and its new content cannot be read here: the kubelet "

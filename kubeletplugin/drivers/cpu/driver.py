@@ -102,7 +102,7 @@ class CpuDriver:
         self._node = node
         self._mode = mode
         self._faults: set[str] = set()
-        self._manager = KubeletCpuManager(kubelet)
+        self._manager = KubeletCpuManager(kubelet, counts_beside_static=mode is CpuDeviceMode.NODE)
         self._store = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
         self._store.install()
         self._system = kept

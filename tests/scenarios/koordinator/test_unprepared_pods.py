@@ -119,7 +119,7 @@ async def place(place: Namespace, installed: None, target: Target) -> Namespace:
         if each["kind"] not in {"DeviceClass", "DaemonSet"}  # tests make their own classes
     ]
     kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=yaml.safe_dump_all(plugin))
-    installation.install(target.admin, kustomization=installation.DEPLOY / "node-topology")
+    installation.install(target.admin, kustomization=installation.DEPLOY / "claim-status")
     return place
 
 

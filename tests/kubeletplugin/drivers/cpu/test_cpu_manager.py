@@ -63,10 +63,22 @@ def test_a_change_of_policy_is_seen(tmp_path):
 )
 def test_a_file_that_is_mounted_alone_and_was_replaced_gives_nothing_new_away(tmp_path, policy, written):
     state(tmp_path, policyName=policy)
-    path = tmp_path / "cpu_manager_state"
+    aside = replaced(tmp_path)
+    assert "has been removed or replaced" in aside.why
+    assert aside.written is written
+
+
+def replaced(folder, **more):
+    """Return what is known of a kubelet whose state file is mounted alone, and was replaced."""
+    path = folder / "cpu_manager_state"
     with path.open() as mounted:
         path.unlink()
         path.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
-        aside = KubeletCpuManager(tmp_path).active()
-    assert "has been removed or replaced" in aside.why
-    assert aside.written is written
+        return KubeletCpuManager(folder, **more).active()
+
+
+def test_where_cpus_are_counted_beside_static_the_text_names_the_mount_that_is_missing(tmp_path):
+    state(tmp_path, policyName="static", defaultCpuSet="0-3")
+    aside = replaced(tmp_path, counts_beside_static=True)
+    assert "mount the folder of the file, as deploy/kubelet-plugin-static does" in aside.why
+    assert (aside.written, aside.allocations) == (True, None)
