@@ -61,7 +61,7 @@ FOLLOWED = (
     Page("examples/cpus/README.md"),
     Page("docs/how-to/pending-pod.md", KNOWN),
     Page("docs/runbooks/DraReserveApiErrors.md"),
-    Page("docs/runbooks/DraReserveClaimsRefused.md"),
+    Page("docs/runbooks/DraReserveClaimsRefused.md", KNOWN),
     Page("docs/runbooks/DraReserveDecisionsFail.md"),
     Page("docs/runbooks/DraReserveDoubleUse.md"),
     Page("docs/runbooks/DraReserveExtenderInDoubt.md"),
