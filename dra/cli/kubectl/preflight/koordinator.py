@@ -29,6 +29,7 @@ POLICIES: Final = (
     ("validatingadmissionpolicies", "koordinator-classes.reserve.dra"),
     ("validatingadmissionpolicies", "reports.reserve.dra"),
     ("validatingadmissionpolicies", "controller-templates.reserve.dra"),
+    ("validatingadmissionpolicies", "controller-evictions.reserve.dra"),
 )
 """The policies of deploy/koordinator; each has a binding of the same name."""
 
