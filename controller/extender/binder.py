@@ -119,7 +119,7 @@ class Binder:
             # Another pod of the same owner was faster; a reservation on another node may be meant for this one.
             self._cache.accounting.forget_pod(pod_info.uid)
             raise WriteRefusedError("another pod has taken the reservation on the node; the scheduler tries again")
-        consumer = AssignedPod(uid=pod_info.uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+        consumer = AssignedPod.from_pod_info(pod_info, binding=True)
         binding = UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
         self._unconfirmed.begin(binding)
         try:

@@ -113,7 +113,7 @@ class UnconfirmedBindings:
                 pod_info = self._cache.bound_pod_info(pod)
                 held = msgspec.structs.replace(pod_info, allocated_reservation=known.info.uid)
                 self._cache.accounting.observe_pod(held, node=known.info.node, assumed=True)
-                consumer = AssignedPod(uid=uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+                consumer = AssignedPod.from_pod_info(pod_info, binding=True)
                 self.add(UnconfirmedBinding(pod=consumer, node=known.info.node, reservation=known.info.uid))
 
     async def run(self) -> NoReturn:

@@ -21,7 +21,6 @@ from dra.engine.reservations import (
     placeholder_handover,
     placeholders,
     pod_claims,
-    pod_requests,
     statuses,
 )
 from dra.engine.reservations.lifecycle import ReservationView
@@ -261,7 +260,7 @@ class ReservationCache:
                 self._pods[pod_uid] = pod
                 self._pods_by_reservation.setdefault(uid, {})[pod_uid] = None
             else:  # our watch may never show the pod, nor its end
-                assigned = AssignedPod(uid=pod_uid, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod))
+                assigned = AssignedPod.from_pod(pod)
                 self._unbound.setdefault(uid, {})[pod_uid] = _UnboundPod(pod=assigned, until=now + BINDING_TIMEOUT)
         elif pod.spec.node_name or (before is not None and now >= before.until):
             self._never_bound.setdefault(uid, set()).add(pod_uid)
@@ -270,9 +269,7 @@ class ReservationCache:
         else:
             if self.placeholder_mode is PlaceholderMode.YIELDING:
                 self._pods[pod_uid] = pod
-            assigned = AssignedPod(
-                uid=pod_uid, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod), binding=True
-            )
+            assigned = AssignedPod.from_pod(pod, binding=True)
             until = now + BINDING_TIMEOUT if before is None else before.until
             self._unbound.setdefault(uid, {})[pod_uid] = _UnboundPod(pod=assigned, until=until)
         self.changed.add(uid)
@@ -431,7 +428,7 @@ class ReservationCache:
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
             if each in listed or (_allocated_reservation(pod) == uid and _matches_owners(reservation, pod)):
-                found.append(AssignedPod(uid=each, key=pod.metadata.key, amounts=pod_requests.pod_requests(pod)))
+                found.append(AssignedPod.from_pod(pod))
         return tuple(found)
 
 

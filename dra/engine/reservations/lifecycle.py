@@ -320,7 +320,7 @@ def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -
             if placeholder_handover.matches_node(pod, view.node) and placeholder_handover.can_admit(
                 state, info, pod_info, node=view.node
             ):
-                owner = AssignedPod(uid=pod_info.uid, key=pod_info.key, amounts=pod_info.amounts, binding=True)
+                owner = AssignedPod.from_pod_info(pod_info, binding=True)
                 if (status := statuses.status_with_owner(reservation, owner)) is not None:
                     return ReservationPlan(actions=(_patch_status(reservation, status),), wake_at=wake_at)
     shortage = placeholder_handover.shortage_message(state)

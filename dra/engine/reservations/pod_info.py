@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import pod_requests
+from dra.engine.reservations import gpu_shares, pod_requests
+from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.quantities import Amounts
@@ -170,6 +171,8 @@ class PodInfo(Struct, frozen=True):
     """Host ports that the pod uses."""
     claims: Claims = NO_CLAIMS
     """Claims that the pod requests."""
+    gpu_entries: frozenset[GpuEntry] = NO_ENTRIES
+    """Entries for shares of GPUs."""
     pre_allocatable_priority: int = 0
     """Priority among pods that a reservation can be placed over; the greatest comes first."""
 
@@ -186,6 +189,7 @@ class PodInfo(Struct, frozen=True):
             amounts=pod_requests.pod_requests(pod),
             host_ports=pod_host_ports(pod),
             claims=pod_claims(pod),
+            gpu_entries=gpu_shares.pod_entries(pod),
             priority=pod.spec.priority,
         )
 
@@ -197,6 +201,7 @@ class PodInfo(Struct, frozen=True):
         amounts: Amounts,
         host_ports: HostPorts = NO_HOST_PORTS,
         claims: Claims = NO_CLAIMS,
+        gpu_entries: frozenset[GpuEntry] = NO_ENTRIES,
         priority: int = 0,
     ) -> "PodInfo":
         """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
@@ -207,6 +212,7 @@ class PodInfo(Struct, frozen=True):
             amounts=amounts,
             host_ports=host_ports,
             claims=claims,
+            gpu_entries=gpu_entries,
             labels=labels,
             owner_references=tuple(meta.owner_references or ()),
             priority=priority,

@@ -146,7 +146,7 @@ def from_status(name: str, uid: Uid, status: object, *, parse_error: str) -> Res
     """
     try:
         found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
-        allocatable = quantities.from_resource_list(found.allocatable)
+        allocatable = held_amounts(found)
     except ValueError:
         return None
     if found.phase is not ReservationPhase.AVAILABLE or not found.node_name:
@@ -169,9 +169,14 @@ def reservation_requests(reservation: Reservation) -> dict[str, int]:
 
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
-    asked = translated_templates.without_gpus(pod_requests.template_requests(reservation.spec.template))
+    asked = pod_requests.template_requests(reservation.spec.template)
     text = reservation.metadata.annotations.get(well_known.ANNOTATION_RESIZE_ALLOCATABLE)
-    return asked if text is None else asked | parse_resize_annotation(text)
+    return translated_templates.without_gpus(asked if text is None else asked | parse_resize_annotation(text))
+
+
+def held_amounts(status: ReservationStatus) -> dict[str, int]:
+    """Return the amounts that a status shows as held, without shares of GPUs. Raises MalformedQuantityError."""
+    return translated_templates.without_gpus(quantities.from_resource_list(status.allocatable))
 
 
 def parse_resize_annotation(text: str) -> dict[str, int]:
@@ -202,7 +207,7 @@ def pre_allocated_pods(reservation: Reservation) -> frozenset[Uid]:
 def _allocatable(reservation: Reservation, errors: list[str], *, placed: bool) -> Amounts:
     if placed and reservation.status.allocatable:
         try:
-            return quantities.from_resource_list(reservation.status.allocatable)
+            return held_amounts(reservation.status)
         except MalformedQuantityError as error:
             errors.append(f"status.allocatable: {error}")
     try:

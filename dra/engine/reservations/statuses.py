@@ -18,12 +18,14 @@ from dra.api.reservations.model import (
     ReservationStatus,
 )
 from dra.engine.instants import WallTime
-from dra.engine.reservations import pod_requests, reservation_info, translated_templates
+from dra.engine.reservations import gpu_shares, pod_requests, reservation_info, translated_templates
+from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.engine.reservations.phases import Trigger, next_status
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model import quantities
 from dra.model.meta import Key, Struct, Uid
 from dra.model.quantities import Amounts
+from dra.model.scheduling import SchedulerPod
 
 
 class AssignedPod(Struct, frozen=True):
@@ -34,11 +36,24 @@ class AssignedPod(Struct, frozen=True):
     amounts: Amounts
     binding: bool = False
     """Whether the binding of the pod may still fail."""
+    gpu_entries: frozenset[GpuEntry] = NO_ENTRIES
+    """Entries for shares of GPUs."""
 
     @classmethod
     def from_pod_info(cls, info: PodInfo, *, binding: bool = False) -> "AssignedPod":
-        """Return the AssignedPod of a pod."""
-        return cls(uid=info.uid, key=info.key, amounts=info.amounts, binding=binding)
+        """Return the AssignedPod of a pod that has been read."""
+        return cls(uid=info.uid, key=info.key, amounts=info.amounts, binding=binding, gpu_entries=info.gpu_entries)
+
+    @classmethod
+    def from_pod(cls, pod: SchedulerPod, *, binding: bool = False) -> "AssignedPod":
+        """Return the AssignedPod of a pod, whose annotations need not be readable."""
+        return cls(
+            uid=pod.metadata.uid,
+            key=pod.metadata.key,
+            amounts=pod_requests.pod_requests(pod),
+            binding=binding,
+            gpu_entries=gpu_shares.pod_entries(pod),
+        )
 
 
 def bound_status(
@@ -57,10 +72,9 @@ def bound_status(
     found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
     if found is None:
         return None
-    like = pod_requests.template_quantities(reservation.spec.template)
-    placed = found.model_copy(update={"node_name": node, "allocatable": format_resource_list(requests, like=like)})
+    placed = found.model_copy(update={"node_name": node, "allocatable": _allocatable(reservation, requests)})
     assigned_pods = sorted(pre_allocated_pods, key=lambda each: each.uid)
-    return placed if not assigned_pods else _with_owners(placed, assigned_pods)
+    return placed if not assigned_pods else _with_owners(reservation, placed, assigned_pods)
 
 
 def synced_status(
@@ -78,7 +92,7 @@ def synced_status(
     if status.phase is not ReservationPhase.AVAILABLE:
         return None
     assigned = sorted(assigned_pods, key=lambda each: each.uid)
-    found = _with_owners(status, assigned)
+    found = _with_owners(reservation, _with_shares(reservation, status), assigned)
     if reservation.spec.allocate_once and _is_used_up(reservation, assigned, never_bound):
         message = "An owner pod uses the reservation (allocateOnce)"
         found = next_status(found, Trigger.ALLOCATED, now=now, message=message) or found
@@ -112,7 +126,9 @@ def status_with_owner(reservation: Reservation, pod: AssignedPod) -> Reservation
         update={
             "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda each: each.uid)),
             "allocated": _allocated(
-                status, quantities.add(quantities.from_resource_list(status.allocated), pod.amounts)
+                status,
+                quantities.add(_taken_amounts(status), pod.amounts),
+                shares=_more_shares(status, gpu_shares.taken_shares(reservation, [pod.gpu_entries])),
             ),
         }
     )
@@ -124,8 +140,10 @@ def status_without_owner(reservation: Reservation, pod: AssignedPod) -> Reservat
     rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
     if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
         return None
-    taken = quantities.subtract(quantities.from_resource_list(status.allocated), pod.amounts) if rest else {}
-    return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken)})
+    taken = quantities.subtract(_taken_amounts(status), pod.amounts) if rest else {}
+    given_back = gpu_shares.taken_shares(reservation, [pod.gpu_entries])
+    shares = quantities.subtract(_taken_shares(status), given_back) if rest else {}
+    return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken, shares=shares)})
 
 
 def resized_status(reservation: Reservation) -> ReservationStatus | None:
@@ -134,10 +152,9 @@ def resized_status(reservation: Reservation) -> ReservationStatus | None:
     Raises MalformedAmountsError or MalformedAnnotationError.
     """
     status, wanted = reservation.status, reservation_info.reservation_requests(reservation)
-    if status.phase is not ReservationPhase.AVAILABLE or quantities.from_resource_list(status.allocatable) == wanted:
+    if status.phase is not ReservationPhase.AVAILABLE or reservation_info.held_amounts(status) == wanted:
         return None
-    allocatable = format_resource_list(wanted, like=pod_requests.template_quantities(reservation.spec.template))
-    return status.model_copy(update={"allocatable": allocatable})
+    return status.model_copy(update={"allocatable": _allocatable(reservation, wanted)})
 
 
 def status_patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
@@ -159,17 +176,54 @@ def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if value != ""}
 
 
-def _with_owners(status: ReservationStatus, assigned_pods: Sequence[AssignedPod]) -> ReservationStatus:
+def _with_owners(
+    reservation: Reservation, status: ReservationStatus, assigned_pods: Sequence[AssignedPod]
+) -> ReservationStatus:
     """Return a status with the given pods and with what the pods take."""
     taken = quantities.total(each.amounts for each in assigned_pods)
+    shares = gpu_shares.taken_shares(reservation, [each.gpu_entries for each in assigned_pods])
     owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in assigned_pods)
-    return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
+    return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken, shares=shares)})
 
 
-def _allocated(status: ReservationStatus, taken: Amounts) -> ResourceQuantities:
+def _with_shares(reservation: Reservation, status: ReservationStatus) -> ReservationStatus:
+    """Return a status that shows the shares of GPUs that a reservation holds."""
+    shares = gpu_shares.held_shares(reservation)
+    if not shares.keys() - status.allocatable.keys():
+        return status
+    return status.model_copy(update={"allocatable": {**status.allocatable, **_format_shares(shares)}})
+
+
+def _allocatable(reservation: Reservation, amounts: Amounts) -> ResourceQuantities:
+    like = pod_requests.template_quantities(reservation.spec.template)
+    return {**format_resource_list(amounts, like=like), **_format_shares(gpu_shares.held_shares(reservation))}
+
+
+def _allocated(status: ReservationStatus, taken: Amounts, *, shares: Amounts) -> ResourceQuantities:
+    taken = {**translated_templates.without_gpus(taken), **shares}
     return format_resource_list(
         {name: taken[name] for name in status.allocatable if taken.get(name, 0) > 0}, like=status.allocatable
     )
+
+
+def _taken_amounts(status: ReservationStatus) -> Amounts:
+    return translated_templates.without_gpus(quantities.from_resource_list(status.allocated))
+
+
+def _taken_shares(status: ReservationStatus) -> Amounts:
+    amounts = quantities.from_resource_list(status.allocated)
+    return {name: amount for name, amount in amounts.items() if name not in _taken_amounts(status)}
+
+
+def _more_shares(status: ReservationStatus, more: Amounts) -> Amounts:
+    """Return the shares that are taken with one more owner pod: an entry has one taker at a time."""
+    held = quantities.from_resource_list(status.allocatable)
+    taken = quantities.add(_taken_shares(status), more)
+    return {name: min(amount, held.get(name, 0)) for name, amount in taken.items()}
+
+
+def _format_shares(shares: Amounts) -> ResourceQuantities:
+    return format_resource_list(shares, like=gpu_shares.UNITS)
 
 
 def format_resource_list(amounts: Amounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:

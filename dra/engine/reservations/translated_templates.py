@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dra.api.koordinator import well_known
 from dra.engine.translation import classes, gpu_requests, pod_fields
+from dra.engine.translation.requests import ClaimEntry
 from dra.engine.translation.translated_pods import translate, translated_pod
 from dra.model.koordinator_classes import LABEL_PRIORITY_CLASS, LABEL_QOS_CLASS
 from dra.model.quantities import Amounts
@@ -45,12 +46,25 @@ def translated(
     """Return a template with the claims that its pods get, which have the labels and annotations of the reservation."""
     if not may_have_claims(template, labels):
         return template
+    pod = _owner_pod(template, labels, annotations)
+    return translated_pod(pod, translate(pod).entries)
+
+
+def entries(
+    template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> tuple[ClaimEntry, ...]:
+    """Return the entries that pods of a template get, which have the labels and annotations of the reservation."""
+    return translate(_owner_pod(template, labels, annotations)).entries
+
+
+def _owner_pod(
+    template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> Mapping[str, Any]:
     metadata = {
         "labels": {**pod_fields.labels(template), **labels},
         "annotations": {**pod_fields.annotations(template), **annotations},
     }
-    pod = {**template, "metadata": metadata}
-    return translated_pod(pod, translate(pod).entries)
+    return {**template, "metadata": metadata}
 
 
 def add_gpus(spec: dict[str, Any], template: Mapping[str, Any]) -> None:

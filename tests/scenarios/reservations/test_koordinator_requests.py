@@ -109,6 +109,12 @@ async def held(place: Namespace) -> set[str]:
     }
 
 
+async def shown_shares(place: Namespace, field: str) -> dict[str, str]:
+    """Return the shares of GPUs in a field of the reservation's status."""
+    found = await place.api.get(RESERVATIONS, rsv(place, "held"))
+    return {name: text for name, text in found["status"].get(field, {}).items() if "/gpu" in name}
+
+
 async def claims_of(place: Namespace, name: str) -> set[str]:
     """Return the claims of a pod that runs."""
     found = await runs(place, name)
@@ -116,23 +122,31 @@ async def claims_of(place: Namespace, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "stranger", "claims"),
+    ("asked", "stranger", "claims", "shares"),
     [
-        pytest.param(lsr("1", "2"), lsr("2"), 1, id="bound-cpus"),
-        pytest.param(pod(gpus("a", gpu="50"), gpus("b", gpu="25")), pod(gpus(gpu="50")), 2, id="shares-of-a-card"),
+        pytest.param(lsr("1", "2"), lsr("2"), 1, {}, id="bound-cpus"),
+        pytest.param(
+            pod(gpus("a", gpu="50"), gpus("b", gpu="25")),
+            pod(gpus(gpu="50")),
+            2,
+            {"koordinator.sh/gpu-core": "75", "koordinator.sh/gpu-memory-ratio": "75"},
+            id="shares-of-a-card",
+        ),
     ],
 )
 async def test_what_is_held_goes_from_owner_to_owner_and_comes_back(
-    place: Namespace, asked: Json, stranger: Json, claims: int
+    place: Namespace, asked: Json, stranger: Json, claims: int, shares: dict[str, str]
 ) -> None:
     await make_templates(place, asked, stranger)
     await reserve(place, asked)
+    assert await shown_shares(place, "allocatable") == shares
     kept = await eventually(lambda: held(place), until=lambda found: len(found) == claims, saying="the claims are held")
     await place.create(named(stranger, "stranger", app="stranger"))
     await waits(place, "stranger")
     for owner in ("owner-0", "owner-1"):
         await place.create(named(asked, owner, app="owner"))
         assert await claims_of(place, owner) == kept
+        assert await shown_shares(place, "allocated") == shares
         await place.delete(PODS, owner, grace_seconds=1)
         await eventually(lambda: held(place), until=lambda found: found == kept, saying="the claims are held again")
     await waits(place, "stranger")

@@ -254,7 +254,7 @@ class SimulatedReservations:
         reservation = self.reservation(uid)
         if reservation is None:
             return ""
-        named = statuses.status_with_owner(reservation, AssignedPod(uid=pod.uid, key=pod.key, amounts=pod.amounts))
+        named = statuses.status_with_owner(reservation, AssignedPod.from_pod_info(pod))
         if named is not None:
             self._write_status(uid, named)
         self._sync_status(uid)
@@ -265,7 +265,7 @@ class SimulatedReservations:
         reservation = self.reservation(uid)
         if reservation is None:
             return
-        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._cache.accounting.owner_pods(uid)]
+        inside = [AssignedPod.from_pod_info(each) for each in self._cache.accounting.owner_pods(uid)]
         synced = statuses.synced_status(reservation, inside, now=self._now)
         if synced is not None:
             self._write_status(uid, synced)
