@@ -120,12 +120,14 @@ class ReservationLoop(OptionalPart):
         leadership: Leadership,
         listener: ReservationEventHandler | None = None,
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
+        translates_requests: bool = False,
         claim_exists: Callable[[Key], bool] = no_claim_exists,
     ) -> None:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
-        ``listener`` receives the events of all reservations before this loop decides anything. ``claim_exists`` reads
-        the cache of claims, whose owner calls `claim_changed` and `claim_deleted`.
+        ``listener`` receives the events of all reservations before this loop decides anything. ``translates_requests``:
+        pods that request bound CPUs get a claim for them. ``claim_exists`` reads the cache of claims, whose owner calls
+        `claim_changed` and `claim_deleted`.
         """
         self._client = client
         self._recorder = recorder
@@ -136,6 +138,7 @@ class ReservationLoop(OptionalPart):
         self._writer = PodWriter(client, cache=self.cache, write_timeout=self._write_timeout)
         self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
         self._listener = listener
+        self._translates_requests = translates_requests
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
         self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
@@ -293,7 +296,11 @@ class ReservationLoop(OptionalPart):
         await self._reread_unbound_pods(uid)
         for _ in range(MAX_ROUNDS):
             view = self.cache.view(
-                uid, nodes=self._nodes.objects, supports_claims=self._supports_claims, now=self._clock.now()
+                uid,
+                nodes=self._nodes.objects,
+                supports_claims=self._supports_claims,
+                translates_requests=self._translates_requests,
+                now=self._clock.now(),
             )
             if view is None:
                 return

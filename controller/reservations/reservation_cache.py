@@ -304,13 +304,20 @@ class ReservationCache:
             self._shortages.setdefault(uid, since)
 
     def view(
-        self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool = False, now: Instant = 0.0
+        self,
+        uid: Uid,
+        *,
+        nodes: Mapping[Key, Node],
+        supports_claims: bool = False,
+        translates_requests: bool = False,
+        now: Instant = 0.0,
     ) -> ReservationView | None:
         """Return everything that decisions about a reservation read; `nodes` are the existing nodes.
 
-        `supports_claims` is whether the claims of its template can be held.
+        `supports_claims` is whether the claims of its template can be held, `translates_requests` whether pods that
+        request bound CPUs get a claim for them.
         """
-        found = self._view(uid, nodes=nodes, supports_claims=supports_claims)
+        found = self._view(uid, nodes=nodes, supports_claims=supports_claims, translates_requests=translates_requests)
         if found is not None and self.placeholder_mode is PlaceholderMode.REPLACED:
             named = {each for each, since in self._named_since.get(uid, {}).items() if now < since + BINDING_EXPECTED}
             seen = {each.uid for each in found.assigned_pods}
@@ -351,7 +358,9 @@ class ReservationCache:
                 return False
         return True
 
-    def _view(self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool) -> ReservationView | None:
+    def _view(
+        self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool = False, translates_requests: bool = False
+    ) -> ReservationView | None:
         reservation = self._reservations.get(uid)
         if reservation is None:
             return None
@@ -374,6 +383,7 @@ class ReservationCache:
             unbound_pods=tuple(each.pod for key, each in self._unbound.get(uid, {}).items() if key not in seen),
             create_error=self._create_errors.get(uid, ""),
             supports_claims=supports_claims,
+            translates_requests=translates_requests,
             placeholders=self.placeholder_mode,
             node=nodes.get(("", node_name)),
             pods={key: self._pods[key] for key in (*listed, *seen) if key in self._pods},
@@ -408,7 +418,7 @@ class ReservationCache:
         nodes: Mapping[Key, Node],
         check: placeholder_handover.AdmissionCheck,
     ) -> bool:
-        view = self._view(uid, nodes=nodes, supports_claims=False)
+        view = self._view(uid, nodes=nodes)
         if view is None or view.node is None or view.reservation.status.phase is not ReservationPhase.AVAILABLE:
             return False
         state = lifecycle.reservation_state(view)

@@ -119,6 +119,12 @@ AMOUNTS_MISSING_MESSAGE: Final = (
 )
 """Message on a reservation of devices alone, in mode yielding."""
 
+AMOUNTS_ONLY_MESSAGE: Final = (
+    "CPUs are held as an amount of the node: in mode alongside no claim can be held, because kube-controller-manager "
+    "makes the claims of pods. Owner pods get CPUs of the node when they start, not CPUs that were kept for them"
+)
+"""Message on a reservation of pods that are bound to CPUs, where claims cannot be handed over."""
+
 FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, GPUS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
 """Messages on reservations that never get a node, however long they wait."""
 
@@ -146,6 +152,8 @@ class ReservationView(Struct, frozen=True):
     """Error of the API server when the placeholder was to be created; empty if there was none."""
     supports_claims: bool = False
     """Whether the claims of the template can be held."""
+    translates_requests: bool = False
+    """Whether pods that request bound CPUs get a claim for them (``koordinator: true``)."""
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     node: Node | None = None
     """The node of the reservation; without one, the node of its placeholder."""
@@ -187,7 +195,8 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
         )
     wake_at = phases.expiration_time(reservation)
     parse_error = reservation_info.from_reservation(reservation).parse_error
-    if (update := _sync_readable_condition(reservation, parse_error, now=now)) is not None:
+    update = _sync_readable_condition(reservation, parse_error, now=now) or _sync_claims_condition(view, now=now)
+    if update is not None:
         return ReservationPlan(actions=(update,), wake_at=now)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
         actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
@@ -211,6 +220,23 @@ def _sync_readable_condition(
         type=EventType.WARNING,
     )
     return _patch_status(reservation, status, *([event] if parse_error else []))
+
+
+def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> PatchReservationStatus | None:
+    """Return the write that tells users of a reservation without the claim for CPUs that its pods get."""
+    reservation = view.reservation
+    if view.supports_claims or not view.translates_requests:
+        return None
+    meta = reservation.metadata
+    if not translated_templates.may_bind_cpus(reservation.spec.template, meta.labels, meta.annotations):
+        return None
+    status = phases.next_status(reservation.status, Trigger.NO_CLAIMS, now=now, message=AMOUNTS_ONLY_MESSAGE)
+    if status is None:
+        return None
+    event = ReservationEvent(
+        reason=ReservationReason.AMOUNTS_ONLY, message=AMOUNTS_ONLY_MESSAGE, type=EventType.WARNING
+    )
+    return _patch_status(reservation, status, event)
 
 
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:

@@ -34,6 +34,7 @@ class ReservationReason(StrEnum):
     EXPIRED = "Expired"
     INVALID = "Invalid"
     VALID = "Valid"
+    AMOUNTS_ONLY = "AmountsOnly"
     # Events only.
     FAILED_SCHEDULING = "FailedScheduling"
     FAILED_SCHEDULING_RESERVATION = "FailedScheduling-Reservation"
@@ -56,6 +57,8 @@ class Trigger(StrEnum):
     LOST = "Lost"
     """The placeholders that keep the capacity lack part of it."""
     KEPT = "Kept"
+    NO_CLAIMS = "NoClaims"
+    """The reservation holds CPUs as an amount, although its pods get a claim for CPUs."""
 
 
 class ConditionUpdate(NamedTuple):
@@ -79,6 +82,8 @@ CONDITION_READABLE: Final = "Readable"
 """Condition of dra-reserve: False means that fields cannot be read, and until then no pod may use the reservation."""
 CONDITION_HELD: Final = "Held"
 """Condition of dra-reserve, in mode yielding: False means that other pods take reserved capacity."""
+CONDITION_CLAIMS_HELD: Final = "ClaimsHeld"
+"""Condition of dra-reserve: False means that CPUs are held as an amount, not as the claim that pods get for them."""
 
 _SCHEDULED: Final = ConditionUpdate(CONDITION_SCHEDULED, "True", ReservationReason.SCHEDULED)
 _UNSCHEDULABLE: Final = ConditionUpdate(CONDITION_SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
@@ -88,6 +93,7 @@ _EXPIRED: Final = ConditionUpdate(CONDITION_READY, "False", ReservationReason.EX
 _UNREADABLE: Final = ConditionUpdate(CONDITION_READABLE, "False", ReservationReason.INVALID)
 _LOST: Final = ConditionUpdate(CONDITION_HELD, "False", ReservationReason.RESERVED_CAPACITY_TAKEN)
 _KEPT: Final = ConditionUpdate(CONDITION_HELD, "True", ReservationReason.AVAILABLE)
+_NO_CLAIMS: Final = ConditionUpdate(CONDITION_CLAIMS_HELD, "False", ReservationReason.AMOUNTS_ONLY)
 _READABLE: Final = ConditionUpdate(CONDITION_READABLE, "True", ReservationReason.VALID)
 
 TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
@@ -97,12 +103,14 @@ TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
     (ReservationPhase.PENDING, Trigger.NODE_GONE): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
     (ReservationPhase.PENDING, Trigger.UNREADABLE): Transition(ReservationPhase.PENDING, (_UNREADABLE,)),
     (ReservationPhase.PENDING, Trigger.READABLE): Transition(ReservationPhase.PENDING, (_READABLE,)),
+    (ReservationPhase.PENDING, Trigger.NO_CLAIMS): Transition(ReservationPhase.PENDING, (_NO_CLAIMS,)),
     (ReservationPhase.AVAILABLE, Trigger.ALLOCATED): Transition(ReservationPhase.SUCCEEDED, (_SUCCEEDED,)),
     (ReservationPhase.AVAILABLE, Trigger.EXPIRED): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
     (ReservationPhase.AVAILABLE, Trigger.NODE_GONE): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
     (ReservationPhase.AVAILABLE, Trigger.UNREADABLE): Transition(ReservationPhase.AVAILABLE, (_UNREADABLE,)),
     (ReservationPhase.AVAILABLE, Trigger.READABLE): Transition(ReservationPhase.AVAILABLE, (_READABLE,)),
     (ReservationPhase.AVAILABLE, Trigger.LOST): Transition(ReservationPhase.AVAILABLE, (_LOST,)),
+    (ReservationPhase.AVAILABLE, Trigger.NO_CLAIMS): Transition(ReservationPhase.AVAILABLE, (_NO_CLAIMS,)),
     (ReservationPhase.AVAILABLE, Trigger.KEPT): Transition(ReservationPhase.AVAILABLE, (_KEPT,)),
 }
 """Pairs without an entry change nothing. Phase Waiting is read as Pending: no component ever sets Waiting."""

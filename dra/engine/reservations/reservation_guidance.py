@@ -59,6 +59,12 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "The annotation has a mistake; the message names the field.",
         "Correct the annotation: `kubectl edit node NAME`.",
     ),
+    ReservationReason.AMOUNTS_ONLY: Guidance(
+        "The reservation holds CPUs as an amount, without a claim (condition `ClaimsHeld=False`).",
+        "The template requests bound CPUs (LSR or LSE), and the controller runs in mode alongside.",
+        "Start the controller in mode replace to keep these CPUs. Otherwise nothing has to be done: other pods "
+        "cannot take the amount.",
+    ),
     ReservationReason.RESERVED_CAPACITY_TAKEN: Guidance(
         "A pod uses capacity that is reserved for other pods.",
         "Its scheduler does not call the extender, or the pod names its node itself.",

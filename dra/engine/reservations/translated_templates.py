@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.api.koordinator import well_known
-from dra.engine.translation import classes, gpu_requests, pod_fields
+from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields
 from dra.engine.translation.requests import ClaimEntry
 from dra.engine.translation.translated_pods import translate, translated_pod
 from dra.model.koordinator_classes import LABEL_PRIORITY_CLASS, LABEL_QOS_CLASS
@@ -55,6 +55,12 @@ def entries(
 ) -> tuple[ClaimEntry, ...]:
     """Return the entries that pods of a template get, which have the labels and annotations of the reservation."""
     return translate(_owner_pod(template, labels, annotations)).entries
+
+
+def may_bind_cpus(template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+    """Report whether pods of a template get a claim for CPUs in a namespace that has the label."""
+    pod = _owner_pod(template, labels, annotations)
+    return not cpu_requests.annotation_refusals(pod) and cpu_requests.cpu_entry(pod) is not None
 
 
 def _owner_pod(

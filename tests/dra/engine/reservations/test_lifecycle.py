@@ -189,3 +189,45 @@ def test_shares_of_gpus_are_not_placed_where_they_cannot_be_handed_over():
         "spec.template.spec: shares of GPUs (koordinator.sh/gpu) are reserved in mode replace only"
     )
     assert kinds(ReservationView(reservation=held, supports_claims=True)) == [CreatePlaceholder]
+
+
+LSR = {"labels": {"koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod"}}
+
+
+def bound(*, annotations=None, labels=LSR["labels"]):
+    return {
+        "metadata": {"labels": labels, "annotations": annotations or {}},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}}]},
+    }
+
+
+@pytest.mark.parametrize("made", [reservation, available], ids=["pending", "available"])
+def test_cpus_that_are_held_as_an_amount_are_told_once(made):
+    found = ReservationView(reservation=made(template=bound()), translates_requests=True)
+    plan = decide(found, now=NOW + 1)
+    (patch,) = plan.actions
+    (condition,) = [each for each in patch.body["status"]["conditions"] if each["type"] == "ClaimsHeld"]
+    assert (condition["status"], condition["reason"]) == ("False", "AmountsOnly")
+    assert plan.wake_at == NOW + 1
+    (event,) = patch.events
+    assert (event.reason, event.message) == ("AmountsOnly", condition["message"])
+    status = {"conditions": patch.body["status"]["conditions"]}
+    told = ReservationView(reservation=made(template=bound(), status=status), translates_requests=True)
+    assert PatchReservationStatus not in kinds(told)
+
+
+@pytest.mark.parametrize(
+    ("template", "fields"),
+    [
+        pytest.param(bound(), {"supports_claims": True}, id="claims-are-held"),
+        pytest.param(bound(), {"translates_requests": False}, id="no-pod-gets-a-claim"),
+        pytest.param(bound(labels={}), {}, id="not-bound"),
+        pytest.param(bound(annotations={"reserve.dra/cpus": "own"}), {}, id="claims-of-its-own"),
+        pytest.param(
+            bound(annotations={"scheduling.koordinator.sh/resource-spec": "nonsense"}), {}, id="pods-would-be-refused"
+        ),
+    ],
+)
+def test_nothing_is_told_where_amounts_are_all(template, fields):
+    view = ReservationView(**{"reservation": available(template=template), "translates_requests": True, **fields})
+    assert actions(view) == ()
