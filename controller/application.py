@@ -13,6 +13,7 @@ from controller.claim_generation import ClaimGenerationLoop
 from controller.claim_informers import ClaimInformers
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
+from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictor
 from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from controller.metrics import ControllerMetrics
@@ -223,6 +224,7 @@ class Application:
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
         if configuration.koordinator:
             cards = CardInformer(client, clock=clock)
+            namespaces = EnabledNamespaces(client, clock=clock)
             translation = TemplateLoop(
                 client,
                 claim=self.cache.claim,
@@ -239,6 +241,7 @@ class Application:
                 pods=self._watches.pods.objects,
                 claims=self._watches.claims.objects,
                 cards=cards,
+                namespaces=namespaces,
                 metrics=self.metrics,
                 clock=clock,
                 leadership=leadership,
@@ -246,14 +249,14 @@ class Application:
             unprepared = UnpreparedPodEvictor(
                 client,
                 claim=self.cache.claim,
-                is_enabled=reports.is_enabled,
-                namespaces_known=reports.wait_for_namespaces,
+                is_enabled=lambda namespace: namespace in namespaces,
+                namespaces_known=namespaces.wait_for_sync,
                 events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
                 metrics=self.metrics,
                 clock=clock,
                 leadership=leadership,
             )
-            self._parts += [cards, translation, reports, unprepared]
+            self._parts += [cards, namespaces, translation, reports, unprepared]
             self.metrics.count_refused_claims(unprepared.overdue_reasons)
         else:
             self.metrics.count_refused_claims(tuple)

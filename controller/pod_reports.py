@@ -10,19 +10,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.card_informer import CardInformer
+from controller.enabled_namespaces import EnabledNamespaces
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.optional_part import OptionalPart
-from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.engine.pod_reports.device_allocated import UnknownCardError
 from dra.engine.pod_reports.reports import is_reported, reports
-from dra.kube.client import WRITE_TIMEOUT, Client, Selection
+from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
 from dra.kube.errors import NotFound
-from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.informers import Informers
-from dra.kube.reflector import Reflector
-from dra.kube.resources import NAMESPACES, PODS
+from dra.kube.resources import PODS
 from dra.kube.workqueue import BATCH_DELAY, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
@@ -38,7 +35,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class PodReporter(OptionalPart):
-    """The loop that reports allocations on pods, with the informer of opted-in namespaces.
+    """The loop that reports allocations on the pods of enabled namespaces.
 
     ``pods`` and ``claims`` are the objects as last watched, by their keys.
     """
@@ -50,6 +47,7 @@ class PodReporter(OptionalPart):
         pods: Mapping[Key, Pod],
         claims: Mapping[Key, ResourceClaim],
         cards: CardInformer,
+        namespaces: EnabledNamespaces,
         metrics: ControllerMetrics,
         clock: Clock,
         leadership: Leadership,
@@ -68,9 +66,8 @@ class PodReporter(OptionalPart):
         )
         self._cards = cards
         cards.on_change(self._cards_changed)
-        self._enabled: set[str] = set()
-        """The namespaces with the label."""
-
+        self._namespaces = namespaces
+        namespaces.on_enable(self._namespace_enabled)
         self._users: dict[Key, set[Key]] = {}
         """The pods that name a claim, by the claim."""
 
@@ -82,37 +79,6 @@ class PodReporter(OptionalPart):
 
         self._written: dict[Uid, Mapping[str, str]] = {}
         """The reports written last: the cache of pods does not keep each annotation of a pod that has many."""
-
-        self._informers = Informers(
-            Reflector(
-                client,
-                NAMESPACES,
-                PartialObjectMetadata,
-                handler=EventHandlerFuncs(
-                    on_upsert=self._namespace_enabled,
-                    on_delete=lambda namespace: self._enabled.discard(namespace.metadata.name),
-                    on_restore=ignore,
-                ),
-                selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
-                clock=clock,
-            )
-        )
-
-    async def watch(self) -> None:
-        """Watch namespaces until cancelled."""
-        await self._informers.run()
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the namespaces; empty when ready."""
-        return self._informers.not_ready_reasons()
-
-    async def wait_for_namespaces(self) -> None:
-        """Wait until it is known which namespaces have opted in."""
-        await self._informers.wait_for_sync()
-
-    def is_enabled(self, namespace: str) -> bool:
-        """Return whether requests of a namespace are translated."""
-        return namespace in self._enabled
 
     def pod_changed(self, pod: Pod, /) -> None:
         """Record which claims a pod uses, and check the pod's reports."""
@@ -139,7 +105,7 @@ class PodReporter(OptionalPart):
 
     async def run(self) -> None:
         """Write reports until cancelled, once it is known which namespaces have reports and which GPUs there are."""
-        await self._informers.wait_for_sync()
+        await self._namespaces.wait_for_sync()
         await self._cards.wait_for_sync()
         await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
@@ -151,14 +117,10 @@ class PodReporter(OptionalPart):
                 self._users.pop(claim, None)
 
     def _enqueue(self, pod: Key) -> None:
-        if pod[0] in self._enabled:
+        if pod[0] in self._namespaces:
             self._queue.add(pod)
 
-    def _namespace_enabled(self, namespace: PartialObjectMetadata) -> None:
-        name = namespace.metadata.name
-        if name in self._enabled:
-            return
-        self._enabled.add(name)
+    def _namespace_enabled(self, name: str) -> None:
         for key in self._uses:
             if key[0] == name:
                 self._queue.add(key)
@@ -171,7 +133,7 @@ class PodReporter(OptionalPart):
     async def reconcile(self, key: Key) -> None:
         """Write the reports of one pod, unless they are right; raise ApiError."""
         pod = self._pods.get(key)
-        if pod is None or not is_reported(pod) or key[0] not in self._enabled:
+        if pod is None or not is_reported(pod) or key[0] not in self._namespaces:
             return
         used = (self._claims.get((key[0], name)) for name in claim_names(pod))
         try:

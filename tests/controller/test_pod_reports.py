@@ -9,6 +9,7 @@ import pytest
 
 from controller.card_informer import CardInformer
 from controller.claim_informers import ClaimInformers
+from controller.enabled_namespaces import EnabledNamespaces
 from controller.leadership import Leadership
 from controller.pod_reports import PodReporter
 from dra.kube.client import Client
@@ -67,11 +68,13 @@ class Place:
             on_pod_delete=lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
         )
         self.cards = CardInformer(client, clock=clock)
+        self.namespaces = EnabledNamespaces(client, clock=clock)
         self.reporter = PodReporter(
             client,
             pods=self.watches.pods.objects,
             claims=self.watches.claims.objects,
             cards=self.cards,
+            namespaces=self.namespaces,
             metrics=metrics,
             clock=clock,
             leadership=Leadership(),
@@ -134,7 +137,7 @@ async def place(world, metrics, clock):
 
 @contextlib.asynccontextmanager
 async def reporting(place):
-    parts = (place.watches.run, place.cards.watch, place.reporter.watch, place.reporter.run)
+    parts = (place.watches.run, place.cards.watch, place.namespaces.watch, place.reporter.run)
     tasks = [asyncio.create_task(part()) for part in parts]
     try:
         yield
