@@ -25,6 +25,7 @@ from controller.reservations.loop import ReservationLoop
 from controller.taint_informers import TaintInformers
 from controller.template_informers import TemplateInformers
 from controller.translation.loop import TemplateLoop
+from controller.translation.request_notices import RequestNotices
 from controller.unprepared_pods import UnpreparedPodEvictor
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
@@ -256,7 +257,8 @@ class Application:
                 clock=clock,
                 leadership=leadership,
             )
-            self._parts += [cards, namespaces, translation, reports, unprepared]
+            notices = RequestNotices(client, namespaces=namespaces, events=events, clock=clock)
+            self._parts += [cards, namespaces, translation, reports, notices, unprepared]
             self.metrics.count_refused_claims(unprepared.overdue_reasons)
         else:
             self.metrics.count_refused_claims(tuple)

@@ -255,6 +255,16 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Nothing to do: the pod's controller creates a new pod. A Job counts the eviction as a failure unless its "
         "podFailurePolicy ignores DisruptionTarget.",
     ),
+    Code.NO_BOUND_CPUS: Guidance(
+        "The pod has QoS class LSE or LSR and is not bound to CPUs.",
+        "Its annotation `resource-spec` has the bind policy ConstrainedBurst, which means just that.",
+        "Nothing, or name another bind policy in the pod template.",
+    ),
+    Code.UNKNOWN_QOS_CLASS: Guidance(
+        "The pod is treated as one without QoS class.",
+        "Its label `koordinator.sh/qosClass` has a value that is none of Koordinator's, such as `lsr` for `LSR`.",
+        "Correct the label in the pod template.",
+    ),
     Code.KEPT_BY_OTHERS: Guidance(
         "Only entries of other controllers keep the claim allocated. dra-reserve does not know their meaning.",
         "Another controller reserves the claim, or did so before it was removed.",

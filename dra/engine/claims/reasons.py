@@ -70,6 +70,8 @@ class Code(StrEnum):
     CLAIM_RENEWED = "ClaimRenewed"
     PREPARE_REFUSED = "PrepareRefused"
     EVICTED_UNPREPARED = "EvictedUnprepared"
+    NO_BOUND_CPUS = "NoBoundCPUs"
+    UNKNOWN_QOS_CLASS = "UnknownQoSClass"
 
 
 class ReasonText(NamedTuple):
@@ -313,6 +315,16 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         EventType.NORMAL,
         "was evicted: node {node} had refused claim {claim} for {seconds} s ({cause}), and no container had started; "
         "{owner} creates a new pod",
+    ),
+    Code.NO_BOUND_CPUS: ReasonText(
+        EventType.NORMAL,
+        "gets no CPUs of its own and no claim for CPUs: annotation {annotation} has the bind policy {word}, so the pod "
+        "uses the shared CPUs of its node",
+    ),
+    Code.UNKNOWN_QOS_CLASS: ReasonText(
+        EventType.WARNING,
+        "gets no CPUs of its own: label koordinator.sh/qosClass is {qos}, and known are {known}. Correct the label in "
+        "the pod template of the workload",
     ),
 }
 

@@ -46,7 +46,7 @@ def annotation_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
 def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of the CPUs that the containers of a bound pod ask for, at most one for each container."""
     qos = classes.bound_class(pod)
-    if qos is None or _has_own_cpus(pod):
+    if qos is None or has_own_cpus(pod):
         return []
     values, found = {"qos": qos.name}, []
     for container in pod_fields.containers(pod):
@@ -64,13 +64,13 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
 def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
     """Return the entry for the CPUs of a pod without refusals; None if the pod is not bound, or has the entry."""
     qos = classes.bound_class(pod)
-    if qos is None or _has_own_cpus(pod) or CLAIM_NAME in pod_fields.claim_names(pod):
+    if qos is None or has_own_cpus(pod) or CLAIM_NAME in pod_fields.claim_names(pod):
         return None
-    words = _words(pod, resource_spec.RESOURCE_SPEC)
-    required, preferred = words.get(resource_spec.REQUIRED_BIND_POLICY), words.get(resource_spec.PREFERRED_BIND_POLICY)
-    word = required or preferred or resource_spec.DEFAULT
+    word = bind_word(pod)
     if word == resource_spec.CONSTRAINED_BURST:
         return None
+    words = _words(pod, resource_spec.RESOURCE_SPEC)
+    required = words.get(resource_spec.REQUIRED_BIND_POLICY)
     default = CpuBindPolicy.FULL_PCPUS if required else None  # the word Default can require Koordinator's default
     policy = default if word == resource_spec.DEFAULT else CpuBindPolicy(word)
     binding = CpuBinding(
@@ -83,13 +83,21 @@ def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
     return ClaimEntry(CLAIM_NAME, binding, tuple(each.at for each in pod_fields.containers(pod)))
 
 
+def bind_word(pod: Mapping[str, Any]) -> str:
+    """Return the word for the bind policy in the annotation of a pod without refusals."""
+    words = _words(pod, resource_spec.RESOURCE_SPEC)
+    required, preferred = words.get(resource_spec.REQUIRED_BIND_POLICY), words.get(resource_spec.PREFERRED_BIND_POLICY)
+    return required or preferred or resource_spec.DEFAULT
+
+
+def has_own_cpus(pod: Mapping[str, Any]) -> bool:
+    """Report whether a pod names its claims for CPUs itself."""
+    return pod_fields.annotations(pod).get(well_known.ANNOTATION_CPUS) == well_known.OWN_CPUS
+
+
 def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
     text = pod_fields.annotations(pod).get(kind.name)
     return {} if text is None else resource_spec.parse_words(kind, text)
-
-
-def _has_own_cpus(pod: Mapping[str, Any]) -> bool:
-    return pod_fields.annotations(pod).get(well_known.ANNOTATION_CPUS) == well_known.OWN_CPUS
 
 
 def _cpus(pod: Mapping[str, Any]) -> int:

@@ -1,0 +1,43 @@
+"""Reasons about requests in Koordinator's form that are accepted and have no effect on claims.
+
+A user who writes such a request may expect bound CPUs. Requests that are wrong are refused at creation.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.api.koordinator import resource_spec, well_known
+from dra.engine.claims.reasons import Code, Reason, pod_reason
+from dra.engine.translation import classes, cpu_requests
+from dra.model.koordinator_classes import LABEL_QOS_CLASS
+from dra.model.meta import ObjectMeta
+
+UNBOUND_CLASSES: Final = ("LS", classes.BEST_EFFORT, "SYSTEM")
+"""Values of the QoS label for which a pod is never bound to CPUs."""
+
+_KNOWN_CLASSES: Final = (*classes.BOUND_CLASSES, *UNBOUND_CLASSES)
+
+
+def notices(metadata: ObjectMeta) -> Iterator[Reason]:
+    """Yield the reasons about a pod."""
+    labels, annotations = metadata.labels or {}, metadata.annotations or {}
+    pod = {"metadata": {"labels": labels, "annotations": annotations}}
+    qos = labels.get(LABEL_QOS_CLASS, "")
+    if qos and qos not in _KNOWN_CLASSES:
+        yield pod_reason(
+            Code.UNKNOWN_QOS_CLASS,
+            key=metadata.key,
+            uid=metadata.uid,
+            qos=qos,
+            known=", ".join(_KNOWN_CLASSES),
+        )
+    if classes.bound_class(pod) is None or cpu_requests.annotation_refusals(pod):
+        return
+    if cpu_requests.bind_word(pod) == resource_spec.CONSTRAINED_BURST and not cpu_requests.has_own_cpus(pod):
+        yield pod_reason(
+            Code.NO_BOUND_CPUS,
+            key=metadata.key,
+            uid=metadata.uid,
+            annotation=well_known.ANNOTATION_RESOURCE_SPEC,
+            word=resource_spec.CONSTRAINED_BURST,
+        )

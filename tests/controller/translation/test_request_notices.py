@@ -1,0 +1,119 @@
+"""Events on pods whose requests have no effect: once for each pod, in enabled namespaces."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from controller.claim_events import ClaimEvents
+from controller.enabled_namespaces import EnabledNamespaces
+from controller.translation.request_notices import RequestNotices
+from dra.engine.claims.reasons import Code
+from dra.kube.client import Client
+from dra.kube.rate_limiter import RateLimiter
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
+from tests.dra.engine.translation.examples import RESOURCE_SPEC
+from tests.dra.kube.virtual import seeded
+from tests.localplane.components import User
+
+VIRTUAL_TIME = True
+
+ENABLED = {"reserve.dra/koordinator": "enabled"}
+BURST = {RESOURCE_SPEC: '{"preferredCPUBindPolicy":"ConstrainedBurst"}'}
+SOON = 1.0
+
+
+class Told:
+    def __init__(self):
+        self.reasons = []
+
+    def record(self, reason):
+        self.reasons.append((reason.subject.key[1], reason.code))
+
+
+class Place:
+    def __init__(self, metrics, clock):
+        self.clock = clock
+        self.user = User(ApiServer(clock=clock, random=seeded(1)))
+        self.client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=clock), clock=clock)
+        self.metrics = metrics
+
+    async def namespace(self, labels=ENABLED):
+        await self.user.create("namespaces", {"metadata": {"name": "ml", "labels": labels}})
+
+    async def pod(self, name="p", *, qos="lsr", annotations=None):
+        labels = {"koordinator.sh/qosClass": qos, "koordinator.sh/priority-class": "koord-prod"} if qos else {}
+        body = {
+            "metadata": {"name": name, "labels": labels, "annotations": annotations or {}},
+            "spec": {"containers": [{"name": "main", "image": "x", "resources": {"limits": {"cpu": "1"}}}]},
+        }
+        await self.user.create("pods", body, namespace="ml")
+
+    @contextlib.asynccontextmanager
+    async def telling(self):
+        told = Told()
+        namespaces = EnabledNamespaces(self.client, clock=self.clock)
+        notices = RequestNotices(
+            self.client, namespaces=namespaces, events=ClaimEvents(told, self.metrics), clock=self.clock
+        )
+        tasks = [asyncio.create_task(each) for each in (namespaces.watch(), notices.watch(), notices.run())]
+        await asyncio.sleep(SOON)
+        assert notices.not_ready_reasons() == []
+        try:
+            yield told.reasons
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def place(metrics, clock):
+    return Place(metrics, clock)
+
+
+async def test_each_pod_is_told_once(place):
+    await place.namespace()
+    await place.pod("before")
+    async with place.telling() as told:
+        assert told == [("before", Code.UNKNOWN_QOS_CLASS)]
+        await place.pod("after", qos="LS")
+        await place.pod("bound", qos="LSE")
+        await place.pod("none", qos="")
+        await place.pod("burst", qos="LSR", annotations=BURST)
+        await place.user.patch("pods", "before", {"metadata": {"labels": {"a": "b"}}}, namespace="ml")
+        await asyncio.sleep(SOON)
+        assert told[1:] == [("burst", Code.NO_BOUND_CPUS)]
+
+
+async def test_a_namespace_that_is_enabled_later_is_told_then(place):
+    await place.namespace(labels={})
+    await place.pod()
+    async with place.telling() as told:
+        assert told == []
+        await place.user.patch("namespaces", "ml", {"metadata": {"labels": ENABLED}})
+        await asyncio.sleep(SOON)
+        assert told == [("p", Code.UNKNOWN_QOS_CLASS)]
+
+
+async def test_a_leader_does_not_tell_again_of_old_pods(place):
+    await place.namespace()
+    await place.pod()
+    await asyncio.sleep(3700)
+    async with place.telling() as told:
+        assert told == []
+        await place.pod("new")
+        await asyncio.sleep(SOON)
+        assert told == [("new", Code.UNKNOWN_QOS_CLASS)]
+
+
+async def test_a_name_that_comes_again_is_another_pod(place):
+    await place.namespace()
+    async with place.telling() as told:
+        for _ in range(2):
+            await place.pod()
+            await asyncio.sleep(SOON)
+            await place.user.delete("pods", "p", namespace="ml")
+            await asyncio.sleep(SOON)
+        assert told == [("p", Code.UNKNOWN_QOS_CLASS)] * 2
