@@ -36,7 +36,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, Resource
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
+from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
@@ -78,7 +78,10 @@ class ClaimGenerationLoop:
         self._leadership = leadership
         self._patcher = ClaimPatcher(client)
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retries: ItemBackoff[Uid] = ItemBackoff()
+        self._retry: RetryPolicy[Uid] = RetryPolicy(
+            _log, subject="owner {} of claims".format, bounds=RETRY, on_internal_error=metrics.failures.inc
+        )
+        self._unsettled: ItemBackoff[Uid] = ItemBackoff()
 
     def enqueue_dirty(self) -> None:
         """Enqueue the owners that the cache has marked dirty."""
@@ -88,24 +91,18 @@ class ClaimGenerationLoop:
 
     async def run(self) -> None:
         """Reconcile owners until cancelled."""
-        await self._queue.run(self._process_item, workers=WORKERS)
+        await self._queue.run(self._process_item, workers=WORKERS, retry=self._retry)
 
     async def _process_item(self, uid: Uid) -> Instant | None:
-        """Reconcile one owner; return when it is due again after a failure."""
+        """Reconcile one owner; return when it is due again if something is left to do."""
         try:
             settled = await self.reconcile(uid)
-        except ApiError as error:
-            _log.warning("owner %s of claims: not reconciled, retrying soon: %s", uid, error)
-            settled = False
-        except Exception:  # noqa: BLE001 - one owner must not stop all others
-            _log.exception("owner %s of claims: internal error, retrying soon", uid)
-            self._metrics.failures.inc()
-            settled = False
-        self.enqueue_dirty()
+        finally:
+            self.enqueue_dirty()
         if settled:
-            self._retries.forget(uid)
+            self._unsettled.forget(uid)
             return None
-        return self._clock.now() + self._retries.next_delay(uid, RETRY)
+        return self._clock.now() + self._unsettled.next_delay(uid, RETRY)
 
     async def reconcile(self, uid: Uid) -> bool:
         """Execute the plan for one owner; return whether nothing is left to retry."""
