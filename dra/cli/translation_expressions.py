@@ -84,8 +84,12 @@ def refusal_variables() -> dict[str, str]:
         **_annotation_variables("numaTopologySpec", NUMA_TOPOLOGY_SPEC),
         **_cpu_variables(),
         **_gpu_variables(),
-        "refusals": "variables.classRefusals + variables.resourceSpecRefusals + variables.numaTopologySpecRefusals\n"
-        "+ variables.cpuRefusals + variables.noCPURefusals + variables.gpuRefusals",
+        # Variables are evaluated when they are read: most pods read few of them.
+        "refusals": "variables.classRefusals\n"
+        f"+ ({literal(RESOURCE_SPEC.name)} in variables.annotations ? variables.resourceSpecRefusals : [])\n"
+        f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.numaTopologySpecRefusals : [])\n"
+        "+ (variables.isBound ? variables.cpuRefusals + variables.noCPURefusals : [])\n"
+        "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals : [])",
     }
 
 
@@ -142,7 +146,8 @@ def _annotation_variables(name: str, kind: resource_spec.WordAnnotation) -> dict
         name: f"variables.annotations[?{literal(kind.name)}].orValue('{{}}')",
         f"{name}IsObject": f"variables.{name}.size() <= {resource_spec.MAX_LENGTH}\n"
         f"&& variables.{name}.matches(r'^{OBJECT_PATTERN}$')",
-        f"{name}Fields": f"!variables.{name}IsObject ? [] : variables.{name}.findAll(r'{FIELD_PATTERN}')\n"
+        f"{name}Fields": f"!({literal(kind.name)} in variables.annotations) || !variables.{name}IsObject ? []\n"
+        f"  : variables.{name}.findAll(r'{FIELD_PATTERN}')\n"
         "  .map(f, f.split('\"')).map(p, [p[1], p.size() > 3 ? p[3] : ''])",
         f"{name}Refusals": f"!variables.{name}IsObject\n"
         f"  || variables.{name}Fields.exists(f, variables.{name}Fields.filter(g, g[0] == f[0]).size() > 1)\n"
@@ -208,10 +213,12 @@ def _gpu_variables() -> dict[str, str]:
         f"      && (a.amounts[s] % a.cards != 0 || a.amounts[s] > {WHOLE_CARD} * a.cards))"
     )
     return {
-        "gpuRequests": "variables.containers.map(c, {'c': dyn(c),\n"
+        "gpuRequests": "variables.containers\n"
+        f"  .filter(c, {_requests_one((*GPU_NAMES, *UNSUPPORTED_NAMES))})\n"
+        "  .map(c, {'c': dyn(c),\n"
         f"  'unsupported': dyn({literal(UNSUPPORTED_NAMES)}.filter(n, n in c.limits || n in c.requests)),\n"
         f"  'names': dyn({literal(GPU_NAMES)}.filter(n, n in c.limits || n in c.requests))\n"
-        "}).filter(a, a.names.size() > 0 || a.unsupported.size() > 0)",
+        "})",
         "gpuSets": "variables.gpuRequests.map(a, {'c': dyn(a.c), 'names': dyn(a.names), 'refusal': dyn(\n"
         "  a.unsupported.size() > 0\n"
         "  ? a.c.path + (a.unsupported[0] in a.c.limits ? '.limits[' : '.requests[') + a.unsupported[0]\n"
@@ -283,7 +290,8 @@ def entry_variables() -> dict[str, str]:
         f"    : {literal(policies)}[variables.policy])\n"
         f"  + (variables.required != '' ? {literal(template_names.REQUIRED)} : '')\n"
         f"  + {literal(exclusivities)}[variables.exclusive] + '-' + variables.qos.lowerAscii()]",
-        "gpuTemplates": "variables.refusals.size() > 0 ? [] : variables.gpuCards.map(a, {'c': dyn(a.c),\n"
+        "gpuTemplates": "variables.gpuRequests.size() == 0 || variables.refusals.size() > 0 ? []\n"
+        "  : variables.gpuCards.map(a, {'c': dyn(a.c),\n"
         "  'names': dyn(a.names),\n"
         f"  'template': dyn({literal(template_names.GPU_PREFIX)}{letters}\n"
         f"  + ({literal(MEMORY)} in a.amounts\n"
@@ -332,14 +340,36 @@ def mutation() -> str:
 
 def asks() -> str:
     """Return the condition on pods that the mutation may change; false for the pods that it has changed."""
-    containers = "(object.spec.containers + object.spec.?initContainers.orValue([]))"
-    names = literal(GPU_NAMES)
     return (
         f"(object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('') in {literal(classes.BOUND_CLASSES)}\n"
         f"  && !object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(CLAIM_NAME)}))\n"
-        f"|| {containers}.exists(c, {names}.exists(n,\n"
-        "  n in c.?resources.?limits.orValue({}) || n in c.?resources.?requests.orValue({})))"
+        f"|| {_a_container_requests(GPU_NAMES)}"
     )
+
+
+def may_be_refused() -> str:
+    """Return the condition on pods that may have refusals; false for the pods that ask for nothing in this form."""
+    annotations = (RESOURCE_SPEC.name, NUMA_TOPOLOGY_SPEC.name)
+    names = (*GPU_NAMES, *UNSUPPORTED_NAMES, *classes.BATCH_RESOURCES)
+    return (
+        f"object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('') != ''\n"
+        f"|| object.metadata.?annotations.orValue({{}}).exists(a, a in {literal(annotations)})\n"
+        f"|| {_a_container_requests(names)}"
+    )
+
+
+def _a_container_requests(names: Iterable[str]) -> str:
+    limits, requests = (f"c.?resources.?{field}.orValue({{}})" for field in ("limits", "requests"))
+    return (
+        "(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,\n"
+        f"  {_requests_one(names, limits=limits, requests=requests)})"
+    )
+
+
+def _requests_one(names: Iterable[str], *, limits: str = "c.limits", requests: str = "c.requests") -> str:
+    """Return the condition that a container requests one of the resources; a container has few, and they are many."""
+    listed = literal(names)
+    return f"{limits}.exists(n, n in {listed}) || {requests}.exists(n, n in {listed})"
 
 
 def change_variables() -> dict[str, str]:

@@ -85,7 +85,10 @@ def _documents() -> list[dict[str, Any]]:
         *_validating(
             REQUESTS,
             operations=["CREATE"],
-            conditions=[_condition("no-mirror", expressions.IS_NO_MIRROR)],
+            conditions=[
+                _condition("no-mirror", expressions.IS_NO_MIRROR),
+                _condition("may-be-refused", expressions.may_be_refused()),
+            ],
             variables=refusals,
             validation=validation,
         ),
