@@ -203,6 +203,10 @@ bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devic
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)
 
+.PHONY: bench-translation
+bench-translation: $(STAMP) ## pods in Koordinator's form on a real Kubernetes: pods per second, and the policies' cost (needs Go; half an hour)
+	$(BIN)/python -m bench.translation $(ARGS)
+
 .PHONY: bench-migrations
 bench-migrations: $(STAMP) ## the descheduler's arbitration: 5,000 jobs that wait over 100,000 pods
 	$(BIN)/python -m bench.migrations $(ARGS)

@@ -18,7 +18,6 @@ import statistics
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench import readme
@@ -98,12 +97,6 @@ async def configure(cluster: Cluster, configuration: dict[str, Any]) -> None:
     await asyncio.to_thread(cluster.scheduler.restart)
 
 
-def processor_seconds(process: Process) -> float:
-    """Return what of a processor a process has used."""
-    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
 class Round(NamedTuple):
     """Pods a second, one after the other; and what a pod costs the extender, in ms of a processor."""
 
@@ -134,9 +127,9 @@ async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[
                 await asyncio.to_thread(controller.start)
                 await configure(cluster, stock | asking)
                 await hold(api)
-                before = processor_seconds(extender)
+                before = extender.processor_seconds
                 found.rates[way] = await rate(api, pods)
-                found.costs[way] = (processor_seconds(extender) - before) / pods * 1000
+                found.costs[way] = (extender.processor_seconds - before) / pods * 1000
                 await asyncio.to_thread(controller.stop)
                 await asyncio.to_thread(extender.stop)
                 await configure(cluster, stock)

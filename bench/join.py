@@ -98,11 +98,11 @@ QUICK: Final = (Case(Way.GATED, 200), Case(Way.UNGATED, 200))
 
 
 class Count:
-    """Counts pods of a namespace that have started, by a watch: polling lists would be part of the load."""
+    """Counts pods of a namespace that have come to a stage, by a watch: polling lists would be part of the load."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
-        self._api, self._namespace = api, namespace
-        self._started: set[str] = set()
+    def __init__(self, api: Api, namespace: str, stage: Callable[[Json], bool] = started) -> None:
+        self._api, self._namespace, self._stage = api, namespace, stage
+        self._there: set[str] = set()
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
@@ -112,14 +112,14 @@ class Count:
             async with aclosing(self._api.watch(PODS, namespace=self._namespace, resourceVersion=since)) as events:
                 async for _, pod in events:
                     since = revision(pod)
-                    if started(pod):
-                        self._started.add(pod["metadata"]["name"])
+                    if self._stage(pod):
+                        self._there.add(pod["metadata"]["name"])
                         self._changed.set()
 
     async def reaches(self, number: int, *, within: float) -> float:
-        """Return when so many have started."""
+        """Return when so many are there."""
         async with asyncio.timeout(within):
-            while len(self._started) < number:
+            while len(self._there) < number:
                 self._changed.clear()
                 await self._changed.wait()
         return time.monotonic()
@@ -180,9 +180,9 @@ async def for_all(pods: Iterable[Json], act: Callable[[Json], Any]) -> None:
 
 
 @asynccontextmanager
-async def counting(namespace: Namespace) -> AsyncIterator[Count]:
-    """Yield a count of the pods that have started from now on."""
-    count = Count(namespace.api, namespace.name)
+async def counting(namespace: Namespace, stage: Callable[[Json], bool] = started) -> AsyncIterator[Count]:
+    """Yield a count of the pods that come to a stage from now on: that have started, if no other is given."""
+    count = Count(namespace.api, namespace.name, stage)
     async with asyncio.TaskGroup() as group:
         following = group.create_task(count.follow())
         yield count

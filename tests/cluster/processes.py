@@ -7,13 +7,13 @@ import signal
 import subprocess
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.cluster.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 GRACE: Final = 10.0
 
@@ -52,6 +52,12 @@ class Process:
     def alive(self) -> bool:
         """Whether it was started and has not ended."""
         return self._running is not None and self._running.poll() is None
+
+    @property
+    def processor_seconds(self) -> float:
+        """Time of a processor that it has used since its last start."""
+        user, system = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def start(self, *, within: float = 60) -> None:
         """Start the program and return when it is ready."""
