@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -99,6 +100,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pods, rounds = (60, 1) if arguments.quick else (arguments.pods, arguments.rounds)
     report = Report(pods=pods, rounds=rounds)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a bench in the background ignores SIGINT
     try:
         asyncio.run(report.measure())
     finally:

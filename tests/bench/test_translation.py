@@ -1,5 +1,6 @@
 """The bench of translated pods compares runs of one round, and prints what it has measured, whatever comes after."""
 
+import signal
 import sys
 
 import pytest
@@ -41,9 +42,18 @@ def test_latencies_are_compared_with_those_in_a_namespace_without_the_label():
     assert "| 2 CPUs, LSR | create | – | 2.00 | 3.50 | +1.50 | 0.75 | – |" in latencies.table()
 
 
-def test_results_are_printed_when_the_bench_is_interrupted(monkeypatch, capsys):
+@pytest.fixture
+def termination():
+    """The handler of SIGTERM, restored at the end."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("termination")
+def test_results_are_printed_when_the_bench_is_terminated(monkeypatch, capsys):
     async def measure(*_, **__):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGTERM)
 
     async def on(report, _, act):
         report.default.rounds.append([outcome(Way.NAMED, rate=12.5)])
