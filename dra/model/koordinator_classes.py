@@ -1,11 +1,11 @@
-"""Koordinator's QoS classes and priority classes of pods: labels, priority ranges and defaults.
+"""Koordinator's QoS classes, priority classes and NUMA policies of pods: labels, priority ranges and defaults.
 
 Source: ``apis/extension`` of Koordinator 1.6. Without a label, the priority class follows from the pod's priority. By
 default, the QoS class follows from Kubernetes' QoS class, and the priority class from the QoS class.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 from dra.model.pods import Pod
@@ -32,6 +32,19 @@ class QosClass(IntEnum):
     LSR = 3
     LSE = 4
     NONE = 5
+
+
+class NumaTopologyPolicy(StrEnum):
+    """Koordinator's policy for the NUMA nodes that a pod's CPUs and devices come from; each pod and node may have one.
+
+    The words are those of the kubelet's Topology Manager.
+    """
+
+    NONE = "None"
+    BEST_EFFORT = "BestEffort"
+    RESTRICTED = "Restricted"
+    """One NUMA node, or as few as possible for a request that is larger than a NUMA node."""
+    SINGLE_NUMA_NODE = "SingleNUMANode"
 
 
 PRIORITY_CLASS_NAMES: Final = {

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, NumaAllocateStrategy
@@ -50,6 +50,10 @@ class CpuSnapshot:
         """CPUs that can be allocated now."""
         online = self.allocatable & self.topology.online
         return CpuSet(cpu for cpu in online if self.ref_counts.get(cpu, 0) < self.max_ref_count)
+
+    def within(self, cpus: CpuSet) -> "CpuSnapshot":
+        """Return the snapshot of a part of the machine, in which only these CPUs are allocatable."""
+        return replace(self, allocatable=self.allocatable & cpus)
 
     def excluded_cpus(self, exclusivity: CpuExclusivePolicy) -> CpuSet:
         """Return the CPUs that a request with this policy avoids: near CPUs of allocations with the same policy."""

@@ -17,6 +17,7 @@ class CpuFailureReason(StrEnum):
     NOT_INTEGER = "the requested CPUs must be integer"
     NOT_WHOLE_CORES = "node(s) requested cpus not multiple cpus per core"
     SHORTAGE = "not enough cpus available to satisfy request"
+    INSUFFICIENT_NUMA_CPUS = "Insufficient NUMA cpu"
     POLICY_CONFLICT = "node(s) cpu bind policy conflicts with pod's required cpu bind policy"
     POLICY_UNSATISFIED = "insufficient CPUs to satisfy required cpu bind policy"
 
@@ -49,6 +50,12 @@ CPU_FAILURE_GUIDANCE: Final[Mapping[CpuFailureReason, Guidance]] = {
         "The node has too few CPUs left.",
         "Other claims have the CPUs, or the CPUs are reserved for the system.",
         "Wait for other claims, request fewer CPUs, or reserve fewer for the system: `--reserved-cpus`.",
+    ),
+    CpuFailureReason.INSUFFICIENT_NUMA_CPUS: Guidance(
+        "The node has enough CPUs left, but not on the NUMA nodes that the policy allows.",
+        "Claims without a NUMA policy were prepared first, or the Node's label "
+        "`node.koordinator.sh/numa-topology-policy` was changed after the claim was allocated.",
+        "Wait for other claims, or delete the pod, so that it is scheduled again.",
     ),
     CpuFailureReason.POLICY_CONFLICT: Guidance(
         "The node forces another bind policy than the one that the claim requires.",

@@ -2,14 +2,15 @@
 
 ``node.koordinator.sh/cpu-bind-policy`` forces a bind policy on all requests of the node: ``FullPCPUsOnly`` whole cores,
 as the kubelet's option ``full-pcpus-only``, and ``SpreadByPCPUs`` one thread of each core. A request that requires the
-opposite is refused. ``node.koordinator.sh/numa-allocate-strategy`` decides between NUMA nodes and sockets that fit. A
+opposite is refused. ``node.koordinator.sh/numa-allocate-strategy`` decides between NUMA nodes and sockets that fit, and
+``node.koordinator.sh/numa-topology-policy`` how many NUMA nodes a request's CPUs come from. A
 value that no component knows counts as no policy, and is reported: the label is a text that any administrator may
 mistype, and a node must not stop serving for that.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,10 +18,12 @@ from dra.api.parameters.cpu_policies import CpuBindPolicy, NumaAllocateStrategy
 from dra.engine.cpus.cpu_snapshot import CpuRequest
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.messages.texts import Guidance
+from dra.model.koordinator_classes import NumaTopologyPolicy
 from dra.model.meta import Struct
 
 LABEL_CPU_BIND_POLICY: Final = "node.koordinator.sh/cpu-bind-policy"
 LABEL_NUMA_ALLOCATE_STRATEGY: Final = "node.koordinator.sh/numa-allocate-strategy"
+LABEL_NUMA_TOPOLOGY_POLICY: Final = "node.koordinator.sh/numa-topology-policy"
 
 
 class NodeLabelReason(StrEnum):
@@ -59,29 +62,23 @@ class NodeCpuPolicies(Struct, frozen=True):
 
     bind_policy: NodeCpuBindPolicy = NodeCpuBindPolicy.NONE
     strategy: NumaAllocateStrategy = DEFAULT_NUMA_STRATEGY
+    numa_policy: NumaTopologyPolicy = NumaTopologyPolicy.NONE
 
 
 NO_NODE_POLICIES: Final = NodeCpuPolicies()
 
+Policy = TypeVar("Policy", bound=StrEnum)
+
 
 def parse_node_labels(labels: Mapping[str, str] | None) -> tuple[NodeCpuPolicies, tuple[str, ...]]:
     """Return the policies that a Node's labels set, and a text about each label with an unknown value."""
-    given = labels or {}
-    problems: list[str] = []
-    bind_policy, strategy = NodeCpuBindPolicy.NONE, DEFAULT_NUMA_STRATEGY
-    if value := given.get(LABEL_CPU_BIND_POLICY):
-        if value in list(NodeCpuBindPolicy):
-            bind_policy = NodeCpuBindPolicy(value)
-        else:
-            problems.append(_unknown_value(LABEL_CPU_BIND_POLICY, value, known=NodeCpuBindPolicy, used=bind_policy))
-    if value := given.get(LABEL_NUMA_ALLOCATE_STRATEGY):
-        if value in list(NumaAllocateStrategy):
-            strategy = NumaAllocateStrategy(value)
-        else:
-            problems.append(
-                _unknown_value(LABEL_NUMA_ALLOCATE_STRATEGY, value, known=NumaAllocateStrategy, used=strategy)
-            )
-    return NodeCpuPolicies(bind_policy=bind_policy, strategy=strategy), tuple(problems)
+    given, problems = labels or {}, list[str]()
+    policies = NodeCpuPolicies(
+        bind_policy=_label_value(given, LABEL_CPU_BIND_POLICY, NO_NODE_POLICIES.bind_policy, problems),
+        strategy=_label_value(given, LABEL_NUMA_ALLOCATE_STRATEGY, NO_NODE_POLICIES.strategy, problems),
+        numa_policy=_label_value(given, LABEL_NUMA_TOPOLOGY_POLICY, NO_NODE_POLICIES.numa_policy, problems),
+    )
+    return policies, tuple(problems)
 
 
 def apply_node_bind_policy(request: CpuRequest, policy: NodeCpuBindPolicy) -> CpuRequest | CpuAllocationFailure:
@@ -100,5 +97,10 @@ def apply_node_bind_policy(request: CpuRequest, policy: NodeCpuBindPolicy) -> Cp
     return replace(request, policy=forced, required=True)
 
 
-def _unknown_value(label: str, value: str, *, known: type[StrEnum], used: StrEnum) -> str:
-    return f"label {label}: {value!r} is not valid; use {', '.join(known)}; until then {used} counts"
+def _label_value(labels: Mapping[str, str], label: str, default: Policy, problems: list[str]) -> Policy:
+    """Return the value of a label, or the default; add a text about a value that is not known."""
+    value, known = labels.get(label) or default.value, type(default)
+    if value in list(known):
+        return known(value)
+    problems.append(f"label {label}: {value!r} is not valid; use {', '.join(known)}; until then {default} counts")
+    return default

@@ -10,17 +10,19 @@ from msgspec.structs import replace
 
 from dra.api.parameters.cpu import CpuConfig
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
-from dra.engine.cpus.accumulator import check_count, satisfies_required_policy, take_cpus
+from dra.engine.cpus.accumulator import check_count, satisfies_required_policy
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.node_policies import NO_NODE_POLICIES, NodeCpuPolicies, apply_node_bind_policy
+from dra.engine.cpus.numa_placement import take_cpus_by_numa_policy
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.koordinator_classes import NumaTopologyPolicy
 from kubeletplugin.contract import (
     ClaimIdentity,
     DevicesInUseError,
@@ -28,8 +30,14 @@ from kubeletplugin.contract import (
     PrepareError,
     PrepareRequest,
 )
-from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE, device_cpus, is_grouped_device
-from kubeletplugin.drivers.cpu.prepared_cpus import AllocatedCpus, claim_allocations, claim_cpus
+from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE, device_cpus, is_grouped_device, numa_node_of
+from kubeletplugin.drivers.cpu.prepared_cpus import (
+    AllocatedCpus,
+    claim_allocations,
+    claim_cpus,
+    consumed_numa_cpus,
+    is_aligned,
+)
 
 
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
@@ -55,7 +63,7 @@ def allocate_cpus(
     me = _claim_holder(request.claim)
     found: list[AllocatedCpus] = []
     for result in request.results:
-        if result.admin_access:
+        if result.admin_access or _only_aligns(request, result):
             found.append(AllocatedCpus(cpus=NO_CPUS))
             continue
         share = _allocate_result(division, request, result, taken=taken, others=held, policies=policies)
@@ -80,7 +88,7 @@ def count_cpus(
     found = []
     for result in request.results:
         where = f"{request.claim}: device {result.device}"
-        if result.admin_access:
+        if result.admin_access or _only_aligns(request, result):
             found.append(AllocatedCpus(cpus=NO_CPUS))
             continue
         if result.device != NODE_DEVICE:
@@ -110,7 +118,10 @@ def _allocate_result(
     policies: NodeCpuPolicies,
 ) -> AllocatedCpus:
     where = f"{request.claim}: device {result.device}"
-    all_of = device_cpus(result.device, division.topology)
+    all_of, numa_policy = device_cpus(result.device, division.topology), NumaTopologyPolicy.NONE
+    if result.device == NODE_DEVICE:
+        of_numa_node, numa_policy = _numa_placement(request, division.topology, policies)
+        all_of &= of_numa_node
     if not all_of:
         raise PrepareError(
             f"{where}: none of its CPUs is online (online: {division.topology.online}); delete the claim's pods, "
@@ -132,11 +143,9 @@ def _allocate_result(
         if isinstance(settled, CpuAllocationFailure):
             raise PrepareError(f"{where}: {settled}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         cpu_request = replace(settled, strategy=config.given_strategy or policies.strategy)
-    chosen = take_cpus(snapshot, cpu_request)
+    chosen = take_cpus_by_numa_policy(snapshot, cpu_request, numa_policy)
     if isinstance(chosen, CpuAllocationFailure):
-        alone = take_cpus(
-            CpuSnapshot(topology=snapshot.topology, allocatable=snapshot.allocatable, allocations=()), cpu_request
-        )
+        alone = take_cpus_by_numa_policy(dataclasses.replace(snapshot, allocations=()), cpu_request, numa_policy)
         holders = _describe_holders(others, of=all_of)
         if isinstance(alone, CpuAllocationFailure) or not holders:
             raise PrepareError(f"{where}: {chosen}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
@@ -146,6 +155,27 @@ def _allocate_result(
             reason=PrepareRefusalReason.CPUS_IN_USE,
         )
     return AllocatedCpus(cpus=chosen, exclusivity=cpu_request.exclusivity, shared_with=config.shared_with)
+
+
+def _only_aligns(request: PrepareRequest, result: DeviceRequestAllocationResult) -> bool:
+    """Report whether a result only says on which NUMA node the claim's CPUs of the node are."""
+    return is_aligned(request) and numa_node_of(result.device) is not None
+
+
+def _numa_placement(
+    request: PrepareRequest, topology: CpuTopology, policies: NodeCpuPolicies
+) -> tuple[CpuSet, NumaTopologyPolicy]:
+    """Return the CPUs of the node that a claim may have, and the policy for the choice among their NUMA nodes.
+
+    An aligned claim consumes CPUs of its NUMA node, or none: then the scheduler has found none with enough CPUs, or
+    none near the claim's other devices, and the claim allows several.
+    """
+    if not is_aligned(request):
+        return topology.online, policies.numa_policy
+    for node, cpus in consumed_numa_cpus(request):
+        if cpus:
+            return topology.numa_nodes.get(node, NO_CPUS), NumaTopologyPolicy.NONE
+    return topology.online, NumaTopologyPolicy.BEST_EFFORT
 
 
 def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:

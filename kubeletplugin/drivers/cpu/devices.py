@@ -7,7 +7,8 @@ published core by core, since the scheduler takes the first that fit: siblings s
 *Grouped*: a device for each NUMA node, from which claims take a number of CPUs (consumable capacity, enabled by default
 since 1.36). The driver chooses the CPUs; a claim can have as many CPUs as a NUMA node has.
 
-*Node*: one device for all CPUs of the node (`kubeletplugin.drivers.cpu.node_device`).
+*Node*: one device for all CPUs of the node (`kubeletplugin.drivers.cpu.node_device`), and one for each NUMA node, for
+claims that align CPUs with other devices (`kubeletplugin.drivers.cpu.numa_devices`).
 
 CPUs reserved for the system are in no device, and so always in the shared pool. Attributes under ``dra.cpu/`` have the
 names of the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes'
@@ -22,6 +23,9 @@ from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
 
 CPU_CAPACITY: Final = "dra.cpu/cpu"
+NUMA_CAPACITY: Final = "numaCPUs"
+"""Capacity of a NUMA node's device in mode *node*: CPUs for aligned claims."""
+
 _NUMA_NODE_ATTRIBUTES: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
 
 NODE_DEVICE: Final = "cpus"
@@ -70,13 +74,25 @@ def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
     return topology.numa_nodes.get(int(number), NO_CPUS)
 
 
+def numa_device_name(node: int) -> str:
+    """Return the name of the device of a NUMA node."""
+    return f"{_NUMA_PREFIX}{node}"
+
+
+def numa_node_of(device: str) -> int | None:
+    """Return the NUMA node that a device stands for; None for any other device."""
+    number = device.removeprefix(_NUMA_PREFIX)
+    is_node = device.startswith(_NUMA_PREFIX) and number.isascii() and number.isdigit()
+    return int(number) if is_node else None
+
+
 def is_grouped_device(device: str) -> bool:
     """Report whether a device is a group from which the driver chooses CPUs."""
     return device == NODE_DEVICE or device.startswith(_NUMA_PREFIX)
 
 
 def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, Any]:
-    attributes = _numa_attributes(cpu.numa_node) | {
+    attributes = numa_attributes(cpu.numa_node) | {
         "dra.cpu/cpuID": {"int": cpu.id},
         "dra.cpu/coreID": {"int": cpu.core_id},
         "dra.cpu/socketID": {"int": cpu.socket},
@@ -93,14 +109,14 @@ def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, 
 
 def _grouped_device(node: int, cpus: CpuSet, topology: CpuTopology, *, smt: bool) -> Device:
     sockets = {topology.by_id[cpu].socket for cpu in cpus}
-    attributes = _numa_attributes(node) | {
+    attributes = numa_attributes(node) | {
         "dra.cpu/smtEnabled": {"bool": smt},
         "dra.cpu/numCPUs": {"int": len(cpus)},
     }
     if len(sockets) == 1:
         attributes["dra.cpu/socketID"] = {"int": sockets.pop()}
     return Device(
-        name=f"{_NUMA_PREFIX}{node}",
+        name=numa_device_name(node),
         attributes=attributes,
         capacity={CPU_CAPACITY: {"value": str(len(cpus)), "requestPolicy": _request_policy(len(cpus))}},
         allow_multiple_allocations=True,
@@ -117,5 +133,6 @@ def _request_policy(count: int) -> dict[str, Any]:
     return {"default": "1", "validRange": {"min": "1", "max": str(count), "step": "1"}}
 
 
-def _numa_attributes(node: int) -> dict[str, Any]:
+def numa_attributes(node: int) -> dict[str, Any]:
+    """Return the attributes that name the NUMA node of a device."""
     return {name: {"int": node} for name in _NUMA_NODE_ATTRIBUTES}

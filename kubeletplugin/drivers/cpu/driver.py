@@ -34,6 +34,7 @@ from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
+from kubeletplugin.drivers.cpu.numa_devices import build_numa_devices
 from kubeletplugin.drivers.cpu.topology_report import CpuReport, device_data, topology_annotations
 
 log = logging.getLogger(__name__)
@@ -233,9 +234,11 @@ class CpuDriver:
             first = name in state["requests"] and name not in hooked and not result.admin_access
             if first:
                 hooked.add(name)
+            # In an aligned claim, containers with GPUs refer to their request for GPUs, and run on the CPUs as well.
+            of_all = first and prepared_cpus.is_aligned(request)
             prepared.append(
                 PreparedDevice(
-                    requests=(name,),
+                    requests=() if of_all else (name,),
                     pool=result.pool,
                     device=result.device,
                     share=result.share_id or "",
@@ -322,9 +325,14 @@ class CpuDriver:
         self._topology = topology
         allocatable = self._initial_division.allocatable
         if self._mode is CpuDeviceMode.NODE:
+            aligned = allocatable
             if (kubelet := self._kubelet_cpus) is not None:
                 allocatable &= kubelet.shared
-            published = build_node_device(topology, allocatable=allocatable, policies=self._policies, held=self._held)
+                aligned = NO_CPUS  # the kubelet chooses the CPUs: nothing is known of their NUMA nodes
+            policies, held = self._policies, self._held
+            published = build_node_device(topology, allocatable=allocatable, policies=policies, held=held)
+            if published:
+                published += build_numa_devices(topology, allocatable=aligned, policies=policies, held=held)
         else:
             published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)

@@ -18,9 +18,11 @@ as of ``dra.cpu/cpu``; other claims consume none.
   threads of one core; as long as claims only wait to be prepared, each is reckoned to take a core for every CPU.
 
 The attribute ``freeCores`` is that number without what prepared claims consume. Claims without a required policy select
-by it, on nodes that force ``SpreadByPCPUs``.
+by it, on nodes that force ``SpreadByPCPUs``. Likewise, ``freeNUMANodeCPUs`` has the free CPUs of the NUMA node with
+most of them, and ``numaNodeCPUs`` those of the largest one without claims: for nodes whose label restricts NUMA nodes.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
@@ -33,11 +35,19 @@ from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE
 WHOLE_CORE_CAPACITY: Final = "wholeCoreCPUs"
 DISTINCT_CORE_CAPACITY: Final = "distinctCoreCPUs"
 
-_ON_REQUEST: Final = {"default": "0", "validRange": {"min": "0"}}
+ON_REQUEST: Final = {"default": "0", "validRange": {"min": "0"}}
 """Request policy of the capacities for required policies.
 
 Without a step: the API server refuses a step that is larger than the value, which may be 0.
 """
+
+
+class Consumption(Struct, frozen=True):
+    """The amounts that claims consume of the capacities of a device."""
+
+    cpus: int = 0
+    whole_core_cpus: int = 0
+    distinct_cores: int = 0
 
 
 class HeldCpus(Struct, frozen=True):
@@ -48,6 +58,8 @@ class HeldCpus(Struct, frozen=True):
     """CPUs consumed of the node's device; less than the held ones while claims of another mode have CPUs."""
     whole_core_consumed: int = 0
     distinct_core_consumed: int = 0
+    numa_nodes: Mapping[int, Consumption] = {}
+    """What aligned claims consume of the devices of NUMA nodes."""
 
 
 def build_node_device(
@@ -58,7 +70,7 @@ def build_node_device(
     whole = topology.whole_cores(free)
     whole_cores_only = policies.bind_policy is NodeCpuBindPolicy.FULL_PCPUS_ONLY
     step = topology.whole_core_step if whole_cores_only else 1
-    cores = len({topology.by_id[cpu].core for cpu in free})
+    cores = count_cores(topology, free)
     amount = len(whole if whole_cores_only else free) + held.consumed
     if amount < step:
         return ()
@@ -73,21 +85,33 @@ def build_node_device(
                 "numaStrategy": {"string": policies.strategy.value},
                 "numNUMANodes": {"int": len(topology.numa_nodes)},
                 "freeCores": {"int": cores},
+                "numaTopologyPolicy": {"string": policies.numa_policy.value},
+                "numaNodeCPUs": {"int": _most_of_a_numa_node(topology, allocatable)},
+                "freeNUMANodeCPUs": {"int": _most_of_a_numa_node(topology, whole if whole_cores_only else free)},
             },
             capacity={
                 CPU_CAPACITY: {"value": str(amount), "requestPolicy": _cpu_request_policy(amount, step=step)},
                 WHOLE_CORE_CAPACITY: {
                     "value": str(len(whole) + held.whole_core_consumed),
-                    "requestPolicy": _ON_REQUEST,
+                    "requestPolicy": ON_REQUEST,
                 },
                 DISTINCT_CORE_CAPACITY: {
                     "value": str(cores + held.distinct_core_consumed),
-                    "requestPolicy": _ON_REQUEST,
+                    "requestPolicy": ON_REQUEST,
                 },
             },
             allow_multiple_allocations=True,
         ),
     )
+
+
+def count_cores(topology: CpuTopology, cpus: CpuSet) -> int:
+    """Return the number of cores of CPUs."""
+    return len({topology.by_id[cpu].core for cpu in cpus})
+
+
+def _most_of_a_numa_node(topology: CpuTopology, cpus: CpuSet) -> int:
+    return max(len(cpus & of_node) for of_node in topology.numa_nodes.values())
 
 
 def _cpu_request_policy(amount: int, *, step: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The record of a result also has what later allocations must respect (the exclusi
 of the node's device. An older plugin ignores the keys that it does not know.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from dra.api.parameters.cpu_policies import CpuExclusivePolicy, CpuSharing
@@ -14,8 +14,8 @@ from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Struct, Uid
 from kubeletplugin.contract import PreparedClaim, PrepareRequest, base_request_name
-from kubeletplugin.drivers.cpu.devices import NODE_DEVICE
-from kubeletplugin.drivers.cpu.node_device import DISTINCT_CORE_CAPACITY, WHOLE_CORE_CAPACITY, HeldCpus
+from kubeletplugin.drivers.cpu.devices import NODE_DEVICE, NUMA_CAPACITY, numa_node_of
+from kubeletplugin.drivers.cpu.node_device import DISTINCT_CORE_CAPACITY, WHOLE_CORE_CAPACITY, Consumption, HeldCpus
 
 
 class AllocatedCpus(Struct, frozen=True):
@@ -39,18 +39,25 @@ def prepared_state(request: PrepareRequest, allocated: Iterable[AllocatedCpus]) 
         if share.cpus or share.counted:
             remembered.append(_holding(result, share))
     state = {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
-    return state | _pods_of(request)
+    return state | _numa_nodes_of(request) | _pods_of(request)
 
 
-def held_cpus(preparations: Iterable[PreparedClaim]) -> HeldCpus:
+def held_cpus(preparations: Collection[PreparedClaim]) -> HeldCpus:
     """Return the CPUs that prepared claims hold, and what the claims consume of the node's device."""
     records = [record for each in preparations for record in each.state.get("holdings", ())]
     of_node = [record for record in records if WHOLE_CORE_CAPACITY in record]
+    of_numa_nodes: dict[int, Consumption] = {}
+    for node, *amounts in (record for each in preparations for record in each.state.get("numaNodes", ())):
+        before = of_numa_nodes.get(node, Consumption())
+        of_numa_nodes[node] = Consumption(
+            before.cpus + amounts[0], before.whole_core_cpus + amounts[1], before.distinct_cores + amounts[2]
+        )
     return HeldCpus(
         cpus=_union(parse(record["cpus"]) for record in records),
         consumed=sum(record["consumed"] for record in of_node),
         whole_core_consumed=sum(record[WHOLE_CORE_CAPACITY] for record in of_node),
         distinct_core_consumed=sum(record[DISTINCT_CORE_CAPACITY] for record in of_node),
+        numa_nodes=of_numa_nodes,
     )
 
 
@@ -98,6 +105,30 @@ def _holding(result: DeviceRequestAllocationResult, share: AllocatedCpus) -> dic
         for capacity in (WHOLE_CORE_CAPACITY, DISTINCT_CORE_CAPACITY):
             record[capacity] = _consumed_amount(result, capacity)
     return record
+
+
+def consumed_numa_cpus(request: PrepareRequest) -> tuple[tuple[int, int], ...]:
+    """Return the NUMA nodes whose devices a claim was allocated, each with the CPUs that the claim consumes there."""
+    return tuple((node, amounts[0]) for node, *amounts in _numa_nodes_of(request).get("numaNodes", ()))
+
+
+def _numa_nodes_of(request: PrepareRequest) -> dict[str, Any]:
+    """Return the record of what an aligned claim consumes of NUMA nodes; empty for any other claim."""
+    if not is_aligned(request):
+        return {}
+    capacities = (NUMA_CAPACITY, WHOLE_CORE_CAPACITY, DISTINCT_CORE_CAPACITY)
+    found = [
+        [node, *(_consumed_amount(each, capacity) for capacity in capacities)]
+        for each in request.results
+        if (node := numa_node_of(each.device)) is not None
+    ]
+    return {"numaNodes": found}
+
+
+def is_aligned(request: PrepareRequest) -> bool:
+    """Report whether a claim has, beside CPUs of the node, a NUMA node that it shares with its other devices."""
+    devices = [each.device for each in request.results]
+    return NODE_DEVICE in devices and any(numa_node_of(each) is not None for each in devices)
 
 
 def _pods_of(request: PrepareRequest) -> dict[str, Any]:

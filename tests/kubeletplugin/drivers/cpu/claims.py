@@ -26,6 +26,18 @@ def part(node, amount, *, share="share-1", request="cpus"):
     )
 
 
+def of_numa_node(node, amount, *, request="numa", share="share-2"):
+    """Return the NUMA node of an aligned claim, with the CPUs that the claim consumes there."""
+    return DeviceRequestAllocationResult(
+        request=request,
+        driver="cpu.reserve.dra",
+        pool="n1",
+        device=f"numa-{node}",
+        share_id=share,
+        consumed_capacity={"numaCPUs": str(amount), "wholeCoreCPUs": "0", "distinctCoreCPUs": "0"},
+    )
+
+
 def of_node(amount, *, whole_cores=None, distinct_cores=None, share="share-1", request="cpus"):
     """Return a number of CPUs of the node's device."""
     consumed = {"dra.cpu/cpu": str(amount)}

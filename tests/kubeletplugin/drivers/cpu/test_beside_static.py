@@ -15,7 +15,7 @@ from kubeletplugin.drivers.cpu.devices import CpuDeviceMode
 from kubeletplugin.drivers.cpu.driver import CpuDriver
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups.trees import folders
-from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, of_node
+from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, of_node, of_numa_node
 from tests.kubeletplugin.drivers.cpu.test_driver import Source
 
 MACHINE = uniform_topology(sockets=2, cores=4, threads=2)
@@ -62,7 +62,7 @@ def kubelet(tmp_path):
 
 
 def amount(driver):
-    ((device,),) = (pool.devices for pool in driver.pools())
+    device = driver.pools()[0].devices[0]
     return int(device.capacity["dra.cpu/cpu"]["value"])
 
 
@@ -152,3 +152,13 @@ async def test_claims_end_as_they_began_when_the_kubelet_yields(kubelet):
     await driver.enforce([chosen])
     assert amount(driver) == 14
     await driver.close()
+
+
+def test_no_numa_node_is_promised_where_the_kubelet_chooses(kubelet):
+    kubelet.has(other="2-3")
+    driver = kubelet.driver()
+    of_numa_nodes = driver.pools()[0].devices[1:]
+    assert [each.capacity["numaCPUs"]["value"] for each in of_numa_nodes] == ["0", "0"]
+    far = of_numa_node(0, 0, request="numa/far")
+    prepared = driver.prepare(asks("a", of_node(4), far), [])
+    assert [each.requests for each in prepared.devices] == [("cpus",), ("numa",)]

@@ -45,6 +45,9 @@ def test_one_device_has_all_cpus_of_the_node():
                 "numaStrategy": {"string": "MostAllocated"},
                 "numNUMANodes": {"int": 2},
                 "freeCores": {"int": 7},
+                "numaTopologyPolicy": {"string": "None"},
+                "numaNodeCPUs": {"int": 8},
+                "freeNUMANodeCPUs": {"int": 8},
             },
             capacity={
                 "dra.cpu/cpu": {

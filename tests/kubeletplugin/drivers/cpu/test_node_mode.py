@@ -57,7 +57,9 @@ def node(tmp_path, topology=SMALL, *, reserved, kept=""):
 
 
 def device(driver):
-    ((found,),) = (pool.devices for pool in driver.pools())
+    (pool,) = driver.pools()
+    found, *of_numa_nodes = pool.devices
+    assert all(each.name.startswith("numa-") for each in of_numa_nodes)
     return found
 
 

@@ -1,0 +1,102 @@
+"""The choice of NUMA nodes for a request, by a policy of Koordinator: its topology manager, after the kubelet's.
+
+Without a policy the accumulator alone decides: one NUMA node if the request fits, else whatever is nearest. With a
+policy, CPUs come from as few NUMA nodes as possible, and evenly from these: that is how Koordinator divides a request
+among the NUMA nodes of a hint, whatever the strategy of the node.
+
+==================  ===================================================================================
+`SingleNUMANode`    one NUMA node, or no CPUs
+`Restricted`        as few NUMA nodes as a node without pods would need, or no CPUs
+`BestEffort`        as few as possible now, and any CPUs where no even division exists
+==================  ===================================================================================
+
+Among equally many NUMA nodes the strategy decides, then the number.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from msgspec.structs import replace
+
+from dra.api.parameters.cpu_policies import CpuBindPolicy, NumaAllocateStrategy
+from dra.engine.cpus.accumulator import eligible_cpus, take_cpus
+from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
+from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.model.koordinator_classes import NumaTopologyPolicy
+
+
+def divide_among_numa_nodes(count: int, free: Mapping[int, int], *, step: int = 1) -> dict[int, int] | None:
+    """Return how many CPUs each NUMA node gives, as evenly as possible; None if all together have too few.
+
+    The NUMA nodes give in turn, the one with the fewest free CPUs first: an equal part of what is left, in multiples of
+    `step`, or all that it has.
+    """
+    given: dict[int, int] = {}
+    for place, node in enumerate(sorted(free, key=lambda each: (free[each], each))):
+        rest, others = count - sum(given.values()), len(free) - place
+        share = rest // others // step * step
+        given[node] = min(share, free[node] // step * step)
+    return given if sum(given.values()) == count else None
+
+
+def take_cpus_by_numa_policy(
+    snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy
+) -> CpuSet | CpuAllocationFailure:
+    """Return CPUs for a request from the NUMA nodes that a policy allows, or the reason why there are none."""
+    if policy is NumaTopologyPolicy.NONE:
+        return take_cpus(snapshot, request)
+    for nodes in _candidates(snapshot, request, limit=_max_numa_nodes(snapshot, request, policy)):
+        chosen = _take_evenly(snapshot, request, nodes)
+        if chosen is not None:
+            return chosen
+    anywhere = take_cpus(snapshot, request)
+    if policy is NumaTopologyPolicy.BEST_EFFORT or isinstance(anywhere, CpuAllocationFailure):
+        return anywhere
+    free = {node: len(cpus) for node, cpus in _eligible(snapshot, request).items()}
+    listed = ", ".join(f"{number} of NUMA node {node}" for node, number in sorted(free.items()))
+    detail = f"{request.count} CPUs wanted by {policy}, free: {listed}"
+    return CpuAllocationFailure(reason=CpuFailureReason.INSUFFICIENT_NUMA_CPUS, detail=detail)
+
+
+def _max_numa_nodes(snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy) -> int:
+    """Return the greatest number of NUMA nodes that a policy allows."""
+    if policy is NumaTopologyPolicy.SINGLE_NUMA_NODE:
+        return 1
+    sizes = [len(cpus & snapshot.allocatable) for cpus in snapshot.topology.numa_nodes.values()]
+    if policy is NumaTopologyPolicy.BEST_EFFORT:
+        return len(sizes)
+    sizes.sort(reverse=True)
+    return next((number for number in range(1, len(sizes)) if sum(sizes[:number]) >= request.count), len(sizes))
+
+
+def _candidates(snapshot: CpuSnapshot, request: CpuRequest, *, limit: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sets of NUMA nodes with enough free CPUs, the smallest first."""
+    sign = 1 if request.strategy is NumaAllocateStrategy.MOST_ALLOCATED else -1
+    free = {node: len(cpus) for node, cpus in _eligible(snapshot, request).items()}
+    for number in range(1, limit + 1):
+        sums = ((sign * sum(free[node] for node in nodes), nodes) for nodes in combinations(sorted(free), number))
+        yield from (nodes for total, nodes in sorted(sums) if sign * total >= request.count)
+
+
+def _take_evenly(snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, ...]) -> CpuSet | None:
+    """Return CPUs that NUMA nodes give evenly; None if the policies of the request do not allow that."""
+    whole = request.required and request.policy is CpuBindPolicy.FULL_PCPUS
+    eligible = _eligible(snapshot, request)
+    step = snapshot.topology.whole_core_step if whole else 1
+    division = divide_among_numa_nodes(request.count, {node: len(eligible[node]) for node in nodes}, step=step)
+    if division is None:
+        return None
+    chosen: list[int] = []
+    for node, count in division.items():
+        part = take_cpus(snapshot.within(snapshot.topology.numa_nodes[node]), replace(request, count=count))
+        if isinstance(part, CpuAllocationFailure):
+            return None
+        chosen += part
+    return CpuSet(chosen)
+
+
+def _eligible(snapshot: CpuSnapshot, request: CpuRequest) -> dict[int, CpuSet]:
+    """Return the CPUs of each NUMA node that the request may take."""
+    eligible = eligible_cpus(snapshot, request)
+    return {node: cpus & eligible for node, cpus in snapshot.topology.numa_nodes.items()}
