@@ -11,8 +11,16 @@ from typing import Final
 from dra.api.koordinator import resource_spec, well_known
 from dra.api.koordinator.resource_spec import FIELD_PATTERN, NUMA_TOPOLOGY_SPEC, OBJECT_PATTERN, RESOURCE_SPEC
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
-from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields, template_names
-from dra.engine.translation.cpu_requests import CLAIM_NAME, annotation_path
+from dra.engine.translation import (
+    aligned_requests,
+    classes,
+    cpu_requests,
+    gpu_requests,
+    pod_fields,
+    template_names,
+)
+from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME, CLAIM_NAME, CLAIM_NAMES, annotation_path
+from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.gpu_requests import (
     CORE,
     GPU,
@@ -26,13 +34,13 @@ from dra.engine.translation.gpu_requests import (
     UNSUPPORTED_NAMES,
     VENDOR_NAMES,
 )
-from dra.engine.translation.requests import MAX_CPUS, WHOLE_CARD
-from dra.engine.translation.templates import MEBI
+from dra.engine.translation.requests import CPU_REQUEST, MAX_ALIGNED_CONTAINERS, MAX_CPUS, WHOLE_CARD
 from dra.model.koordinator_classes import (
     LABEL_PRIORITY_CLASS,
     LABEL_QOS_CLASS,
     PRIORITY_CLASS_NAMES,
     PRIORITY_RANGES,
+    NumaTopologyPolicy,
 )
 
 MAX_REFUSALS: Final = 8
@@ -84,12 +92,13 @@ def refusal_variables() -> dict[str, str]:
         **_annotation_variables("numaTopologySpec", NUMA_TOPOLOGY_SPEC),
         **_cpu_variables(),
         **_gpu_variables(),
+        **_alignment_variables(),
         # Variables are evaluated when they are read: most pods read few of them.
         "refusals": "variables.classRefusals\n"
         f"+ ({literal(RESOURCE_SPEC.name)} in variables.annotations ? variables.resourceSpecRefusals : [])\n"
         f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.numaTopologySpecRefusals : [])\n"
         "+ (variables.isBound ? variables.cpuRefusals + variables.noCPURefusals : [])\n"
-        "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals : [])",
+        "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals + variables.alignmentRefusals : [])",
     }
 
 
@@ -256,9 +265,22 @@ def _gpu_variables() -> dict[str, str]:
         f"    + {literal(']: ' + gpu_requests.CARDS_TEXT)}\n"
         "  : object.spec.?resourceClaims.orValue([]).exists(r, r.name == a.c.claim)\n"
         f"  ? 'spec.resourceClaims[' + a.c.claim + {literal(']: ' + gpu_requests.NAME_TEXT)}\n"
+        f"  : object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(ALIGNED_CLAIM_NAME)})\n"
+        f"  ? {literal(f'spec.resourceClaims[{ALIGNED_CLAIM_NAME}]: {gpu_requests.NAME_TEXT}')}\n"
         "  : '')})",
         "gpuRefusals": "variables.gpuSets.map(a, a.refusal != '' ? [string(a.refusal)]\n"
         "  : variables.gpuUnits.filter(u, u.path == a.c.path && u.refusal != '').map(u, string(u.refusal))).flatten()",
+    }
+
+
+def _alignment_variables() -> dict[str, str]:
+    text = literal(f"{aligned_requests.POLICY_PATH}: {aligned_requests.TOO_MANY_TEXT}")
+    none = NumaTopologyPolicy.NONE.value
+    return {
+        "numaPolicy": f"variables.numaTopologySpecRefusals.size() > 0 ? {literal(none)}\n"
+        f": {_word(resource_spec.NUMA_TOPOLOGY_POLICY, of='numaTopologySpec', otherwise=none)}",
+        "alignmentRefusals": f"variables.numaPolicy == {literal(none)}\n"
+        f"|| variables.gpuRequests.filter(a, a.names.size() > 0).size() <= {MAX_ALIGNED_CONTAINERS} ? [] : [{text}]",
     }
 
 
@@ -276,6 +298,7 @@ def entry_variables() -> dict[str, str]:
         for letter, suffix in (("c", CORE), ("r", RATIO))
     )
     memory = f"a.amounts[{literal(MEMORY)}]"
+    numa_words = {policy.value: word for policy, word in template_names.NUMA_WORDS.items()}
     return {
         "required": f"{required}.map(f, f[1]).join('')",
         "preferred": _word(resource_spec.PREFERRED_BIND_POLICY, otherwise=resource_spec.DEFAULT),
@@ -283,7 +306,7 @@ def entry_variables() -> dict[str, str]:
         "policy": "variables.required != '' ? variables.required : variables.preferred",
         "cpuTemplates": "!variables.isBound || variables.refusals.size() > 0\n"
         f"|| variables.policy == {literal(resource_spec.CONSTRAINED_BURST)}\n"
-        f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(CLAIM_NAME)}) ? []\n"
+        f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name in {literal(CLAIM_NAMES)}) ? []\n"
         f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus) + '-'\n"
         f"  + (variables.policy == {literal(resource_spec.DEFAULT)}\n"
         f"    ? (variables.required != '' ? {literal(full)} : {literal(default)})\n"
@@ -297,6 +320,19 @@ def entry_variables() -> dict[str, str]:
         f"  + ({literal(MEMORY)} in a.amounts\n"
         f"    ? '-m' + string(({memory} + a.cards * {MEBI} - 1) / (a.cards * {MEBI}) * a.cards) : '')\n"
         "  + '-s' + string(a.cards))})",
+        "isAligned": f"variables.numaPolicy == {literal(NumaTopologyPolicy.BEST_EFFORT.value)}\n"
+        "? variables.cpuTemplates.size() > 0 && variables.gpuTemplates.size() > 0\n"
+        f": variables.numaPolicy != {literal(NumaTopologyPolicy.NONE.value)}\n"
+        "  && variables.cpuTemplates.size() + variables.gpuTemplates.size() > 0",
+        "claims": "variables.isAligned\n"
+        f"? [{{'name': {literal(ALIGNED_CLAIM_NAME)}, 'template': ([{literal(template_names.ALIGNED_PREFIX)}\n"
+        f"  + {literal(numa_words)}[variables.numaPolicy]]\n"
+        f"  + variables.cpuTemplates.map(t, t.substring({len(template_names.PREFIX)}))\n"
+        f"  + variables.gpuTemplates.map(a, string(a.c.claim).substring({len(template_names.PREFIX)})\n"
+        f"    + string(a.template).substring({len(template_names.GPU_PREFIX)}))\n"
+        f"  ).join({literal(template_names.SEPARATOR)})}}]\n"
+        f": variables.cpuTemplates.map(t, {{'name': {literal(CLAIM_NAME)}, 'template': t}})\n"
+        "  + variables.gpuTemplates.map(a, {'name': string(a.c.claim), 'template': string(a.template)})",
     }
 
 
@@ -312,19 +348,20 @@ def mutation() -> str:
     empty_list = f"(c.hasClaims ? [] : [{add}c.pointer + '/claims', value: []}}])"
     claim = "Object.spec.containers.resources.claims{name: "
     return (
-        "(variables.cpuTemplates.size() + variables.gpuTemplates.size() == 0 || has(object.spec.resourceClaims) ? []\n"
+        "(variables.claims.size() == 0 || has(object.spec.resourceClaims) ? []\n"
         f"  : [{add}'/spec/resourceClaims', value: []}}])\n"
-        f"+ variables.cpuTemplates.map(t, {add}'/spec/resourceClaims/-', value: Object.spec.resourceClaims{{\n"
-        f"    name: {literal(CLAIM_NAME)}, resourceClaimTemplateName: t}}}})\n"
-        f"+ variables.gpuTemplates.map(a, {add}'/spec/resourceClaims/-', value: Object.spec.resourceClaims{{\n"
-        "    name: string(a.c.claim), resourceClaimTemplateName: string(a.template)}})\n"
+        f"+ variables.claims.map(e, {add}'/spec/resourceClaims/-', value: Object.spec.resourceClaims{{\n"
+        "    name: e.name, resourceClaimTemplateName: e.template}})\n"
         "+ variables.containers.map(c, [c].filter(c, variables.cpuTemplates.size() > 0\n"
         "    || variables.gpuTemplates.exists(a, a.c.path == c.path))\n"
         f"  .map(c, {empty_list}\n"
-        f"    + variables.cpuTemplates.map(t, {add}c.pointer + '/claims/-',\n"
+        f"    + (variables.isAligned ? [{add}c.pointer + '/claims/-', value: {claim}{literal(ALIGNED_CLAIM_NAME)},\n"
+        "      request: variables.gpuTemplates.exists(a, a.c.path == c.path)\n"
+        f"        ? string(c.claim).substring({len(template_names.PREFIX)}) : {literal(CPU_REQUEST)}}}}}]\n"
+        f"    : variables.cpuTemplates.map(t, {add}c.pointer + '/claims/-',\n"
         f"      value: {claim}{literal(CLAIM_NAME)}}}}})\n"
         f"    + variables.gpuTemplates.filter(a, a.c.path == c.path).map(a, {add}c.pointer + '/claims/-',\n"
-        f"      value: {claim}string(a.c.claim)}}}})).flatten()).flatten()\n"
+        f"      value: {claim}string(a.c.claim)}}}}))).flatten()).flatten()\n"
         "+ variables.gpuTemplates.map(a, ['limits', 'requests'].map(f, a.names\n"
         "    .filter(n, n in (f == 'limits' ? a.c.limits : a.c.requests))\n"
         "    .map(n, JSONPatch{op: 'remove', path: a.c.pointer + '/' + f + '/' + jsonpatch.escapeKey(n)}))\n"
@@ -342,7 +379,7 @@ def asks() -> str:
     """Return the condition on pods that the mutation may change; false for the pods that it has changed."""
     return (
         f"(object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('') in {literal(classes.BOUND_CLASSES)}\n"
-        f"  && !object.spec.?resourceClaims.orValue([]).exists(r, r.name == {literal(CLAIM_NAME)}))\n"
+        f"  && !object.spec.?resourceClaims.orValue([]).exists(r, r.name in {literal(CLAIM_NAMES)}))\n"
         f"|| {_a_container_requests(GPU_NAMES)}"
     )
 
@@ -387,6 +424,6 @@ def change_variables() -> dict[str, str]:
     }
 
 
-def _word(field: str, *, otherwise: str) -> str:
-    given = f"variables.resourceSpecFields.filter(f, f[0] == {literal(field)} && f[1] != '')"
+def _word(field: str, *, of: str = "resourceSpec", otherwise: str) -> str:
+    given = f"variables.{of}Fields.filter(f, f[0] == {literal(field)} && f[1] != '')"
     return f"{given}.size() > 0 ? {given}[0][1] : {literal(otherwise)}"

@@ -11,6 +11,7 @@ from typing import Final
 
 from dra.api.koordinator import well_known
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.model.koordinator_classes import NumaTopologyPolicy
 from dra.model.meta import Struct
 
 _SPACE: Final = r"[ \t\r\n]*"
@@ -34,6 +35,9 @@ REQUIRED_BIND_POLICY: Final = "requiredCPUBindPolicy"
 PREFERRED_BIND_POLICY: Final = "preferredCPUBindPolicy"
 EXCLUSIVE_POLICY: Final = "preferredCPUExclusivePolicy"
 
+NUMA_TOPOLOGY_POLICY: Final = "numaTopologyPolicy"
+NUMA_NODE_EXCLUSIVE: Final = "singleNUMANodeExclusive"
+
 _BIND_POLICIES: Final = (DEFAULT, *CpuBindPolicy, CONSTRAINED_BURST)
 
 
@@ -55,7 +59,8 @@ class WordAnnotation(Struct, frozen=True):
 
     def word_text(self, field: str) -> str:
         """Return the text that refuses the word of a field."""
-        return f"must be one of {', '.join(self.words[field])}"
+        words = self.words[field]
+        return f"must be one of {', '.join(words)}" if len(words) > 1 else f"must be {words[0]}"
 
 
 RESOURCE_SPEC: Final = WordAnnotation(
@@ -69,8 +74,8 @@ RESOURCE_SPEC: Final = WordAnnotation(
 NUMA_TOPOLOGY_SPEC: Final = WordAnnotation(
     well_known.ANNOTATION_NUMA_TOPOLOGY_SPEC,
     {
-        "numaTopologyPolicy": ("None", "BestEffort", "Restricted", "SingleNUMANode"),
-        "singleNUMANodeExclusive": ("Preferred", "Required"),
+        NUMA_TOPOLOGY_POLICY: tuple(NumaTopologyPolicy),
+        NUMA_NODE_EXCLUSIVE: ("Preferred",),  # required, a NUMA node would have to be kept from other pods: nobody can
     },
 )
 

@@ -58,6 +58,8 @@ def bound_cpus(claims: Iterable[ResourceClaim]) -> Iterator[BoundCpus]:
     """Yield the CPUs of claims, one for each claim that has any."""
     for claim in claims:
         results = _results(claim, well_known.CPU_DRIVER)
+        # An aligned claim requests the same CPUs of the node's device and of the device of a NUMA node.
+        results = [each for each in results if each.device == well_known.CPUS_OF_NODE] or results
         if results:
             yield BoundCpus(
                 claim=claim.metadata.name,

@@ -14,7 +14,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, pod_problem
 from dra.engine.translation import template_names
 from dra.engine.translation.refusals import Refusal
-from dra.engine.translation.requests import ContainerPath, GpuShare, Request
+from dra.engine.translation.requests import ContainerPath, Request, gpu_shares
 from dra.engine.translation.translated_pods import translate
 from dra.model.meta import Struct
 from dra.model.scheduling import Container, SchedulerPod
@@ -93,7 +93,7 @@ def missing_template_problem(cluster: ClusterState, pod: SchedulerPod, template:
     request = template_names.parse(template)
     if request is None:
         return None
-    needs_cards = isinstance(request, GpuShare) and request.ratio is not None
+    needs_cards = any(each.ratio is not None for each in gpu_shares(request))
     makes = not needs_cards or any(_publishes_cards(cluster))
     return pod_problem(
         ProblemCode.REQUEST_TEMPLATE_MISSING,

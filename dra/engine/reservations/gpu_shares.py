@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 from dra.api.reservations.model import Reservation
 from dra.engine.reservations import translated_templates
 from dra.engine.translation import gpu_requests, template_names
-from dra.engine.translation.requests import GpuShare
-from dra.engine.translation.templates import MEBI
+from dra.engine.translation.device_requests import MEBI
+from dra.engine.translation.requests import GpuShare, gpu_shares
 from dra.model import quantities
 from dra.model.quantities import NANOS_PER_UNIT, Amounts
 from dra.model.scheduling import SchedulerPod
@@ -34,7 +34,7 @@ def pod_entries(pod: SchedulerPod) -> frozenset[GpuEntry]:
     if not entries:
         return NO_ENTRIES
     named = ((each.name, each.resource_claim_template_name or "") for each in entries)
-    return frozenset(each for each in named if isinstance(template_names.parse(each[1]), GpuShare))
+    return frozenset(each for each in named if (of := template_names.parse(each[1])) is not None and gpu_shares(of))
 
 
 def held_entries(reservation: Reservation) -> dict[GpuEntry, Amounts]:
@@ -44,9 +44,9 @@ def held_entries(reservation: Reservation) -> dict[GpuEntry, Amounts]:
         return {}
     found = translated_templates.entries(template, meta.labels, meta.annotations)
     return {
-        (each.name, template_names.name_of(each.request)): share_amounts(each.request)
+        (each.name, template_names.name_of(each.request)): quantities.total(map(share_amounts, shares))
         for each in found
-        if isinstance(each.request, GpuShare)
+        if (shares := gpu_shares(each.request))
     }
 
 

@@ -106,12 +106,13 @@ def leave_cpus(manifest: dict[str, Any]) -> None:
 
 
 def binding_metadata(manifest: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels and annotations for a placeholder with another priority class that is to be bound to CPUs."""
-    if classes.bound_class(manifest) is None:
-        return {}, {}
-    labels = {LABEL_QOS_CLASS: classes.qos_label(manifest), LABEL_PRIORITY_CLASS: BOUND_PRIORITY_CLASS}
-    names = (well_known.ANNOTATION_RESOURCE_SPEC, well_known.ANNOTATION_CPUS)
+    """Return the labels and annotations with which a placeholder of another priority class is translated alike."""
     given = pod_fields.annotations(manifest)
+    names: tuple[str, ...] = (well_known.ANNOTATION_NUMA_TOPOLOGY_SPEC,)
+    labels = {}
+    if classes.bound_class(manifest) is not None:
+        labels = {LABEL_QOS_CLASS: classes.qos_label(manifest), LABEL_PRIORITY_CLASS: BOUND_PRIORITY_CLASS}
+        names += (well_known.ANNOTATION_RESOURCE_SPEC, well_known.ANNOTATION_CPUS)
     return labels, {name: given[name] for name in names if name in given}
 
 

@@ -14,8 +14,12 @@ from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation import classes, pod_fields
 from dra.engine.translation.refusals import Refusal
 from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding
+from dra.model.koordinator_classes import NumaTopologyPolicy
 
 CLAIM_NAME: Final = "koord-cpus"
+ALIGNED_CLAIM_NAME: Final = "koord-numa"
+CLAIM_NAMES: Final = (CLAIM_NAME, ALIGNED_CLAIM_NAME)
+"""Names of the entries that a pod with bound CPUs may have; a pod with one of these is translated already."""
 
 NO_CPUS_PATH: Final = "spec.containers"
 WHOLE_TEXT: Final = f"the requested CPUs of {{qos}} Pod must be integer, from 0 to {MAX_CPUS}"
@@ -64,7 +68,7 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
 def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
     """Return the entry for the CPUs of a pod without refusals; None if the pod is not bound, or has the entry."""
     qos = classes.bound_class(pod)
-    if qos is None or has_own_cpus(pod) or CLAIM_NAME in pod_fields.claim_names(pod):
+    if qos is None or has_own_cpus(pod) or not pod_fields.claim_names(pod).isdisjoint(CLAIM_NAMES):
         return None
     word = bind_word(pod)
     if word == resource_spec.CONSTRAINED_BURST:
@@ -93,6 +97,15 @@ def bind_word(pod: Mapping[str, Any]) -> str:
 def has_own_cpus(pod: Mapping[str, Any]) -> bool:
     """Report whether a pod names its claims for CPUs itself."""
     return pod_fields.annotations(pod).get(well_known.ANNOTATION_CPUS) == well_known.OWN_CPUS
+
+
+def numa_policy(pod: Mapping[str, Any]) -> NumaTopologyPolicy:
+    """Return the NUMA policy that a pod asks for; none from a malformed annotation, which is refused."""
+    try:
+        words = _words(pod, resource_spec.NUMA_TOPOLOGY_SPEC)
+    except MalformedWordsError:
+        return NumaTopologyPolicy.NONE
+    return NumaTopologyPolicy(words.get(resource_spec.NUMA_TOPOLOGY_POLICY, NumaTopologyPolicy.NONE))
 
 
 def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.engine.translation import pod_fields
+from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME
+from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.pod_fields import ContainerFields
 from dra.engine.translation.refusals import Refusal
 from dra.engine.translation.requests import MAX_CARDS, WHOLE_CARD, ClaimEntry, GpuShare
-from dra.engine.translation.templates import MEBI
 
 PREFIX: Final = "koordinator.sh/"
 DEPRECATED_PREFIX: Final = "kubernetes.io/"
@@ -165,8 +166,10 @@ def _no_unit(container: ContainerFields) -> Refusal | None:
 
 
 def _taken_name(container: ContainerFields, taken: frozenset[str]) -> Refusal | None:
-    name = claim_name(*container.at)
-    return Refusal(f"spec.resourceClaims[{name}]", NAME_TEXT) if asked_names(container) and name in taken else None
+    if not asked_names(container):
+        return None
+    names = (name for name in (claim_name(*container.at), ALIGNED_CLAIM_NAME) if name in taken)
+    return next((Refusal(f"spec.resourceClaims[{name}]", NAME_TEXT) for name in names), None)
 
 
 def _by_suffix(container: ContainerFields) -> dict[str, str]:

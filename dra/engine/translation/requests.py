@@ -1,10 +1,10 @@
-"""Translated requests: the bound CPUs of a pod, the shares of GPUs of a container, and the entries for both."""
+"""Translated requests: the bound CPUs of a pod, the shares of GPUs of a container, both aligned, and their entries."""
 
 from typing import Final, TypeAlias
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation.refusals import Refusal
-from dra.model.koordinator_classes import QosClass
+from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 from dra.model.meta import Struct
 
 MAX_CPUS: Final = 9999
@@ -66,10 +66,49 @@ class GpuShare(Struct, frozen=True, kw_only=True):
         )
 
 
-Request: TypeAlias = CpuBinding | GpuShare
-
 ContainerPath: TypeAlias = tuple[str, int]
 """Field of a pod's spec (``containers`` or ``initContainers``) and index of the container."""
+
+MAX_ALIGNED_CONTAINERS: Final = 5
+"""Maximum containers with GPUs in an aligned request: the template's name spells all, and has 253 characters."""
+
+MAX_CONTAINER_INDEX: Final = 999
+
+
+class AlignedRequest(Struct, frozen=True, kw_only=True):
+    """A pod's request for CPUs and cards of one NUMA node: a single claim, since constraints hold within a claim."""
+
+    policy: NumaTopologyPolicy
+    cpus: CpuBinding | None = None
+    gpus: tuple[tuple[ContainerPath, GpuShare], ...] = ()
+    """The containers with GPUs, those of ``initContainers`` last, and what each asks for."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether a pod can make such a request."""
+        paths = [path for path, _ in self.gpus]
+        return (
+            self.policy in ALIGNING_POLICIES
+            and bool(self.cpus or self.gpus)
+            and (self.policy is not NumaTopologyPolicy.BEST_EFFORT or bool(self.cpus and self.gpus))
+            and (self.cpus is None or self.cpus.is_valid)
+            and all(share.is_valid for _, share in self.gpus)
+            and len(paths) <= MAX_ALIGNED_CONTAINERS
+            and all(index <= MAX_CONTAINER_INDEX for _, index in paths)
+            and paths == sorted(set(paths))
+        )
+
+
+ALIGNING_POLICIES: Final = tuple(each for each in NumaTopologyPolicy if each is not NumaTopologyPolicy.NONE)
+
+Request: TypeAlias = CpuBinding | GpuShare | AlignedRequest
+
+
+def gpu_shares(request: Request) -> tuple[GpuShare, ...]:
+    """Return the shares of cards that a request asks for."""
+    if isinstance(request, AlignedRequest):
+        return tuple(share for _, share in request.gpus)
+    return (request,) if isinstance(request, GpuShare) else ()
 
 
 class ClaimEntry(Struct, frozen=True):
@@ -78,6 +117,25 @@ class ClaimEntry(Struct, frozen=True):
     name: str
     request: Request
     containers: tuple[ContainerPath, ...]
+
+    def request_name(self, container: ContainerPath) -> str:
+        """Return the request of the claim that a container refers to; empty if it refers to the whole claim."""
+        if not isinstance(self.request, AlignedRequest):
+            return ""
+        return gpu_request_name(container) if container in dict(self.request.gpus) else CPU_REQUEST
+
+
+CPU_REQUEST: Final = "cpus"
+"""Name of the request for CPUs."""
+
+
+def gpu_request_name(container: ContainerPath) -> str:
+    """Return the name of an aligned claim's request for the cards of a container."""
+    field, index = container
+    return f"{GPU_REQUEST_PREFIXES[field]}{index}"
+
+
+GPU_REQUEST_PREFIXES: Final = {"containers": "gpu-", "initContainers": "gpu-init-"}
 
 
 class Translation(Struct, frozen=True):

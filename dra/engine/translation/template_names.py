@@ -1,7 +1,9 @@
 """Names of ResourceClaimTemplates: each name spells a request completely, so that templates are made from names alone.
 
 * ``koord-cpu-<CPUs>-<default|full|spread>[-required][-pcpu|-numa]-<lse|lsr>``: `CpuBinding`;
-* ``koord-gpu[-c<core>][-r<ratio>][-m<MiB>]-s<cards>``: `GpuShare`, totals over all cards.
+* ``koord-gpu[-c<core>][-r<ratio>][-m<MiB>]-s<cards>``: `GpuShare`, totals over all cards;
+* ``koord-numa-<single|restricted|best>[.cpu-…][.gpu-<container>-…][.gpu-init-<container>-…]``: `AlignedRequest`, whose
+  parts are named as above.
 
 Each request has one name, and each other text is the name of no request: numbers have no leading zeros, parts have one
 order.
@@ -11,11 +13,22 @@ import re
 from typing import Final
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
-from dra.engine.translation.requests import CpuBinding, GpuShare, Request
-from dra.model.koordinator_classes import QosClass
+from dra.engine.translation.requests import (
+    AlignedRequest,
+    ContainerPath,
+    CpuBinding,
+    GpuShare,
+    Request,
+    gpu_request_name,
+)
+from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 
+PREFIX: Final = "koord-"
 CPU_PREFIX: Final = "koord-cpu-"
 GPU_PREFIX: Final = "koord-gpu"
+ALIGNED_PREFIX: Final = "koord-numa-"
+SEPARATOR: Final = "."
+"""Separator of the parts of an aligned request."""
 REQUIRED: Final = "-required"
 
 POLICY_WORDS: Final[dict[CpuBindPolicy | None, str]] = {
@@ -28,7 +41,13 @@ EXCLUSIVITY_WORDS: Final = {
     CpuExclusivePolicy.PCPU_LEVEL: "-pcpu",
     CpuExclusivePolicy.NUMA_NODE_LEVEL: "-numa",
 }
+NUMA_WORDS: Final = {
+    NumaTopologyPolicy.SINGLE_NUMA_NODE: "single",
+    NumaTopologyPolicy.RESTRICTED: "restricted",
+    NumaTopologyPolicy.BEST_EFFORT: "best",
+}
 
+_NUMA_POLICIES: Final = {word: policy for policy, word in NUMA_WORDS.items()}
 _POLICIES: Final = {word: policy for policy, word in POLICY_WORDS.items()}
 _EXCLUSIVITIES: Final = {word: policy for policy, word in EXCLUSIVITY_WORDS.items()}
 _QOS_WORDS: Final = {"lse": QosClass.LSE, "lsr": QosClass.LSR}
@@ -37,11 +56,14 @@ _NUMBER: Final = r"([1-9][0-9]{0,12})"
 _CPU_NAME: Final = re.compile(
     rf"{CPU_PREFIX}{_NUMBER}-({'|'.join(_POLICIES)})({REQUIRED})?({'|'.join(_EXCLUSIVITIES)})-({'|'.join(_QOS_WORDS)})"
 )
+_GPU_PART: Final = re.compile(r"gpu-(init-)?(0|[1-9][0-9]{0,2})(-.*)")
 _GPU_NAME: Final = re.compile(rf"{GPU_PREFIX}(?:-c{_NUMBER})?(?:-r{_NUMBER})?(?:-m{_NUMBER})?-s{_NUMBER}")
 
 
 def name_of(request: Request) -> str:
     """Return the name of the template for a request."""
+    if isinstance(request, AlignedRequest):
+        return _aligned_name(request)
     if isinstance(request, CpuBinding):
         policy = POLICY_WORDS[request.policy] + (REQUIRED if request.required else "")
         exclusivity = EXCLUSIVITY_WORDS[request.exclusivity]
@@ -52,7 +74,7 @@ def name_of(request: Request) -> str:
 
 def parse(name: str) -> Request | None:
     """Return the request that a name spells; None if the name is not that of a template made from a request."""
-    request = _parse_cpu_name(name) or _parse_gpu_name(name)
+    request = _parse_cpu_name(name) or _parse_gpu_name(name) or _parse_aligned_name(name)
     return request if request is not None and request.is_valid else None
 
 
@@ -74,3 +96,28 @@ def _parse_gpu_name(name: str) -> GpuShare | None:
         return None
     core, ratio, memory, cards = (int(text) if text else None for text in match.groups())
     return GpuShare(core=core, ratio=ratio, memory_mebibytes=memory, cards=cards or 0)
+
+
+def _aligned_name(request: AlignedRequest) -> str:
+    cpus = [name_of(request.cpus).removeprefix(PREFIX)] if request.cpus is not None else []
+    gpus = [gpu_request_name(path) + name_of(share).removeprefix(GPU_PREFIX) for path, share in request.gpus]
+    return SEPARATOR.join([f"{ALIGNED_PREFIX}{NUMA_WORDS[request.policy]}", *cpus, *gpus])
+
+
+def _parse_aligned_name(name: str) -> AlignedRequest | None:
+    first, *parts = name.removeprefix(ALIGNED_PREFIX).split(SEPARATOR)
+    policy = _NUMA_POLICIES.get(first)
+    if policy is None or not name.startswith(ALIGNED_PREFIX):
+        return None
+    cpus = _parse_cpu_name(f"{PREFIX}{parts[0]}") if parts else None
+    gpus = [_parse_gpu_part(part) for part in parts[cpus is not None :]]
+    known = tuple(each for each in gpus if each is not None)
+    return AlignedRequest(policy=policy, cpus=cpus, gpus=known) if len(known) == len(gpus) else None
+
+
+def _parse_gpu_part(part: str) -> tuple[ContainerPath, GpuShare] | None:
+    if (match := _GPU_PART.fullmatch(part)) is None:
+        return None
+    init, index, rest = match.groups()
+    share = _parse_gpu_name(f"{GPU_PREFIX}{rest}")
+    return (("initContainers" if init else "containers", int(index)), share) if share is not None else None

@@ -18,9 +18,10 @@ from typing import Any, Final, TypeAlias
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
 from dra.engine.translation import template_names
-from dra.engine.translation.requests import GpuShare, Request
+from dra.engine.translation.device_requests import MAX_ALTERNATIVES
+from dra.engine.translation.requests import Request, gpu_shares
 from dra.engine.translation.template_index import NamingPod, TemplateView
-from dra.engine.translation.templates import MAX_ALTERNATIVES, template_manifest
+from dra.engine.translation.templates import template_manifest
 from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
@@ -197,7 +198,7 @@ def creation_failed_reasons(view: TemplateView, error: str) -> tuple[Reason, ...
 
 def _sizes_of_ratio(view: TemplateView, request: Request) -> tuple[int, ...]:
     """Return the card sizes that matter to a request: bytes are the same on cards of all sizes."""
-    return view.card_sizes if isinstance(request, GpuShare) and request.ratio is not None else ()
+    return view.card_sizes if any(each.ratio is not None for each in gpu_shares(request)) else ()
 
 
 def _size_by_selector(view: TemplateView, request: Request) -> dict[str, int]:

@@ -10,7 +10,14 @@ from copy import deepcopy
 from typing import Any
 
 from dra.api.koordinator import well_known
-from dra.engine.translation import classes, cpu_requests, gpu_requests, pod_fields, template_names
+from dra.engine.translation import (
+    aligned_requests,
+    classes,
+    cpu_requests,
+    gpu_requests,
+    pod_fields,
+    template_names,
+)
 from dra.engine.translation.requests import ClaimEntry, Translation
 
 
@@ -23,11 +30,12 @@ def translate(pod: Mapping[str, Any]) -> Translation:
         *cpu_requests.annotation_refusals(pod),
         *cpu_requests.cpu_refusals(pod),
         *gpu_requests.gpu_refusals(pod),
+        *aligned_requests.alignment_refusals(pod),
     )
     if refusals:
         return Translation(refusals=refusals)
-    cpus = cpu_requests.cpu_entry(pod)
-    return Translation(entries=(*([cpus] if cpus else []), *gpu_requests.gpu_entries(pod)))
+    cpus, gpus = cpu_requests.cpu_entry(pod), gpu_requests.gpu_entries(pod)
+    return Translation(entries=aligned_requests.aligned_entries(pod, cpus=cpus, gpus=gpus))
 
 
 def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dict[str, Any]:
@@ -51,7 +59,9 @@ def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dic
         for field, index in entry.containers:
             container = spec[field][index]
             resources = dict(pod_fields.mapping(container.get("resources")))
-            resources["claims"] = [*pod_fields.items(resources.get("claims")), {"name": entry.name}]
+            name = entry.request_name((field, index))
+            reference = {"name": entry.name} | ({"request": name} if name else {})
+            resources["claims"] = [*pod_fields.items(resources.get("claims")), reference]
             container["resources"] = resources
     return made
 

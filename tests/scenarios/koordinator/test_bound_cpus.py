@@ -9,7 +9,8 @@ import pytest
 
 from dra.engine.cpus.node_policies import NodeCpuBindPolicy, NodeCpuPolicies
 from dra.engine.translation import template_names
-from dra.engine.translation.templates import MEBI, template_manifest
+from dra.engine.translation.device_requests import MEBI
+from dra.engine.translation.templates import template_manifest
 from dra.engine.translation.translated_pods import translate
 from kubeletplugin.drivers.cpu.driver import DRIVER_NAME
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device

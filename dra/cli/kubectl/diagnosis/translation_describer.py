@@ -8,7 +8,7 @@ import msgspec
 from dra.api.parameters.cpu_policies import CpuExclusivePolicy
 from dra.engine.diagnosis.pods import PodDiagnosis
 from dra.engine.diagnosis.translation import EntryDiagnosis, TranslationDiagnosis
-from dra.engine.translation.requests import CpuBinding, GpuShare, Request
+from dra.engine.translation.requests import AlignedRequest, CpuBinding, GpuShare, Request, gpu_request_name
 
 _ENABLED_TEXTS: Final = {
     True: "the namespace is enabled",
@@ -47,7 +47,13 @@ def translation_data(facts: PodDiagnosis) -> dict[str, Any]:
 
 def request_text(request: Request) -> str:
     """Return what a request asks for."""
-    return _cpu_text(request) if isinstance(request, CpuBinding) else _gpu_text(request)
+    match request:
+        case CpuBinding():
+            return _cpu_text(request)
+        case GpuShare():
+            return _gpu_text(request)
+        case AlignedRequest():
+            return _aligned_text(request)
 
 
 def _translation_lines(found: TranslationDiagnosis) -> Iterator[str]:
@@ -92,6 +98,12 @@ def _gpu_text(request: GpuShare) -> str:
     if request.memory_mebibytes is not None:
         parts.append(f"{request.memory_mebibytes // request.cards} MiB")
     return f"{' and '.join(parts)} of {'a card' if request.cards == 1 else f'each of {request.cards} cards'}"
+
+
+def _aligned_text(request: AlignedRequest) -> str:
+    parts = [_cpu_text(request.cpus)] if request.cpus is not None else []
+    parts += [f"{_gpu_text(share)} ({gpu_request_name(path)})" for path, share in request.gpus]
+    return f"{', '.join(parts)}; on one NUMA node ({request.policy.value})"
 
 
 def _count_cpus(count: int) -> str:

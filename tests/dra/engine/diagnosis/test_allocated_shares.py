@@ -36,3 +36,11 @@ def test_a_device_that_is_one_cpu_counts_as_one():
     claim = share("a-cpus", "cpu-7", driver=CPU_DRIVER)
     facts = explained(bound(translated=True, on="n1", koord_cpus="a-cpus"), claim)
     assert [each.count for each in facts.cpus] == [1]
+
+
+def test_cpus_of_an_aligned_claim_are_counted_once():
+    claim = share("a-numa", "cpus", driver=CPU_DRIVER, cpu="3")
+    results = claim["status"]["allocation"]["devices"]["results"]
+    results.append({**results[0], "request": "numa", "device": "numa-1", "consumedCapacity": {"numaCPUs": "3"}})
+    facts = explained(bound(translated=True, on="n1", koord_cpus="a-numa"), claim)
+    assert [each.count for each in facts.cpus] == [3]

@@ -12,6 +12,7 @@ from dra.model.quantities import PODS
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import NOW, reservation
 from tests.dra.engine.translation.examples import container, gpus, pod
+from tests.dra.engine.translation.test_aligned_requests import aligned
 
 CORE, MEMORY, RATIO = (f"koordinator.sh/gpu-{name}" for name in ("core", "memory", "memory-ratio"))
 ASKED = pod(gpus("a", gpu="50"), gpus("b", core="20", memory="8Gi"))
@@ -43,6 +44,7 @@ def with_owners(found, *pods):
         pytest.param(ASKED, HELD, id="sums-of-the-containers"),
         pytest.param(pod(gpus(gpu="200")), {CORE: "200", RATIO: "200"}, id="whole-cards"),
         pytest.param(pod(gpus(memory="8Gi")), {MEMORY: "8Gi"}, id="bytes-alone"),
+        pytest.param(aligned(pod(gpus("a", gpu="50"), gpus("b", core="20", memory="8Gi"))), HELD, id="one-numa-node"),
         pytest.param(pod(container(cpu="1")), {"cpu": "1"}, id="no-gpus"),
         pytest.param(
             pod(container(cpu="1"), init=(gpus("i", gpu="25"),)),

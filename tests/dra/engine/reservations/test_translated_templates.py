@@ -7,6 +7,7 @@ from dra.engine.translation import template_names
 from dra.engine.translation.translated_pods import translate
 from tests.dra.engine.reservations.examples import reservation
 from tests.dra.engine.translation.examples import QOS, RESOURCE_SPEC, container, gpus, lsr, pod, sidecar
+from tests.dra.engine.translation.test_aligned_requests import aligned, training
 
 PROD = {"priorityClassName": "koord-prod"}
 
@@ -37,6 +38,8 @@ def entries(given):
         pytest.param(pod(container("a"), init=(container("i"), gpus("j", gpu="100"))), id="init-container"),
         pytest.param(pod(container("a"), init=({**gpus("s", gpu="25"), "restartPolicy": "Always"},)), id="sidecar"),
         pytest.param(lsr("2", init=(sidecar("s", cpu="1"), gpus("j", gpu="100"))), id="cpus-and-gpus"),
+        pytest.param(aligned(training({"gpu": "50"}, {"memory": "8Gi"})), id="cpus-and-gpus-of-one-numa-node"),
+        pytest.param(aligned(pod(container("a"), gpus("b", gpu="200"))), id="gpus-of-one-numa-node"),
     ],
 )
 @pytest.mark.parametrize("yielding", [False, True], ids=["replaced", "yielding"])

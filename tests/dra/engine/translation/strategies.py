@@ -7,15 +7,19 @@ from hypothesis import strategies as st
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation.gpu_requests import ALLOWED_SETS
 from dra.engine.translation.requests import (
+    ALIGNING_POLICIES,
+    MAX_ALIGNED_CONTAINERS,
     MAX_CARDS,
+    MAX_CONTAINER_INDEX,
     MAX_CPUS,
     MAX_MEBIBYTES,
     WHOLE_CARD,
+    AlignedRequest,
     CpuBinding,
     GpuShare,
     Request,
 )
-from dra.model.koordinator_classes import QosClass
+from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 
 
 @st.composite
@@ -46,9 +50,21 @@ def gpu_shares(draw: st.DrawFn) -> GpuShare:
     )
 
 
+@st.composite
+def aligned_requests(draw: st.DrawFn) -> AlignedRequest:
+    """Draw a valid request for CPUs and cards of one NUMA node."""
+    policy = draw(st.sampled_from(ALIGNING_POLICIES))
+    both = policy is NumaTopologyPolicy.BEST_EFFORT
+    cpus = draw(cpu_bindings() if both else st.none() | cpu_bindings())
+    paths = st.tuples(st.sampled_from(["containers", "initContainers"]), st.integers(0, MAX_CONTAINER_INDEX))
+    at_least = int(both or cpus is None)
+    found = draw(st.sets(paths, min_size=at_least, max_size=MAX_ALIGNED_CONTAINERS))
+    return AlignedRequest(policy=policy, cpus=cpus, gpus=tuple((each, draw(gpu_shares())) for each in sorted(found)))
+
+
 def requests() -> st.SearchStrategy[Request]:
     """Return a strategy for valid requests."""
-    return cpu_bindings() | gpu_shares()
+    return cpu_bindings() | gpu_shares() | aligned_requests()
 
 
 GPU_AMOUNTS: Final = {
@@ -100,7 +116,18 @@ RESOURCE_SPECS: Final = (
     "FullPCPUs",
     "",
 )
-NUMA_SPECS: Final = ("{}", '{"numaTopologyPolicy":"SingleNUMANode"}', '{"numaTopologyPolicy":"Single"}', "x")
+NUMA_SPECS: Final = (
+    "{}",
+    *['{"numaTopologyPolicy":"SingleNUMANode"}'] * 4,
+    *['{"numaTopologyPolicy":"Restricted", "singleNUMANodeExclusive": "Preferred"}'] * 2,
+    *['{"numaTopologyPolicy":"BestEffort"}'] * 4,
+    '{"numaTopologyPolicy":"None"}',
+    '{"numaTopologyPolicy":""}',
+    '{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Required"}',
+    '{"numaTopologyPolicy":"Restricted","numaTopologyPolicy":"Restricted"}',
+    '{"numaTopologyPolicy":"Single"}',
+    "x",
+)
 
 
 @st.composite
@@ -147,17 +174,17 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     annotations = {}
     if draw(st.sampled_from([True, False, False])):
         annotations["scheduling.koordinator.sh/resource-spec"] = draw(st.sampled_from(RESOURCE_SPECS))
-    if draw(st.integers(0, 7)) == 0:
+    if draw(st.integers(0, 2)) == 0:
         annotations["scheduling.koordinator.sh/numa-topology-spec"] = draw(st.sampled_from(NUMA_SPECS))
     if draw(st.integers(0, 7)) == 0:
         annotations["reserve.dra/cpus"] = draw(st.sampled_from(["own", "other"]))
-    containers = [draw(_containers(name=f"c{index}")) for index in range(draw(st.sampled_from([1, 1, 2, 3])))]
+    containers = [draw(_containers(name=f"c{index}")) for index in range(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 7])))]
     spec: dict[str, Any] = {"containers": containers}
     spec["priority"] = draw(st.sampled_from([usual] * 24 + [0, 3999, 7000, 5999, 9000, 10000]))
     if init:
         spec["initContainers"] = init
     if draw(st.integers(0, 7)) == 0:
-        name = draw(st.sampled_from(["mine", "koord-cpus", "koord-gpu-0"]))
+        name = draw(st.sampled_from(["mine", "koord-cpus", "koord-gpu-0", "koord-numa"]))
         spec["resourceClaims"] = [{"name": name, "resourceClaimName": "mine"}]
         containers[0]["resources"]["claims"] = [{"name": name}]
     return {"metadata": {"name": "generated", "labels": labels, "annotations": annotations}, "spec": spec}

@@ -85,11 +85,6 @@ def spec(text: str) -> dict[str, Any]:
         pytest.param(
             lsr("4", annotations={"kubernetes.io/config.mirror": "x"}), [], id="a-mirror-pod-can-have-no-claim"
         ),
-        pytest.param(
-            lsr("4", annotations={NUMA_SPEC: '{"numaTopologyPolicy":"SingleNUMANode"}'}),
-            ["koord-cpu-4-default-lsr"],
-            id="numa-topology-spec",
-        ),
     ],
 )
 def test_translation(given: dict[str, Any], expected: list[str]) -> None:

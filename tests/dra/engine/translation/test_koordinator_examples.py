@@ -14,6 +14,7 @@ from dra.engine.translation import template_names
 from dra.engine.translation.templates import template_manifest
 from dra.engine.translation.translated_pods import translate, translated_pod
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
+from kubeletplugin.drivers.cpu.numa_devices import build_numa_devices
 from kubeletplugin.drivers.gpu.devices import GpuPublishOptions, build_gpu_devices
 from kubeletplugin.inventory.gpus import Gpu
 from tests.dra.engine.cpus.uniform import uniform_topology
@@ -24,7 +25,7 @@ CARD = 16 * 2**30
 TEMPLATES = {
     "half-a-card.yaml": ["koord-gpu-c50-r50-s1"],
     "lsr-service.yaml": ["koord-cpu-2-full-lsr"],
-    "training.yaml": ["koord-cpu-2-default-lsr", "koord-gpu-m4096-s1"],
+    "training.yaml": ["koord-numa-single.cpu-4-default-lsr.gpu-0-m4096-s1"],
     "two-quarters.yaml": ["koord-gpu-c50-r50-s2"],
 }
 
@@ -69,7 +70,7 @@ def test_the_namespace_is_enabled() -> None:
 def test_the_slices_have_the_capacities_that_the_drivers_publish() -> None:
     cards, cpus = (found["spec"]["devices"] for found in documents("slices-for-trying.yaml"))
     published = build_gpu_devices(
-        [Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", memory=CARD) for minor in (0, 1)],
+        [Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", memory=CARD, numa_node=minor) for minor in (0, 1)],
         GpuPublishOptions(shares=True),
     )
     for shown, real in zip(cards, published, strict=True):
@@ -77,8 +78,13 @@ def test_the_slices_have_the_capacities_that_the_drivers_publish() -> None:
         assert (shown["name"], shown["allowMultipleAllocations"]) == (wanted["name"], True)
         assert shown["capacity"] == wanted["capacity"]
         assert shown["attributes"].items() <= wanted["attributes"].items()
-    topology = uniform_topology(cores=4, threads=2)
-    (real,) = build_node_device(topology, allocatable=parse("2-7"), policies=NO_NODE_POLICIES, held=HeldCpus())
-    (shown,), wanted = cpus, msgspec.to_builtins(real)
-    assert (shown["name"], shown["capacity"]) == (wanted["name"], wanted["capacity"])
-    assert shown["attributes"].items() <= wanted["attributes"].items()
+    topology = uniform_topology(sockets=2, cores=2, threads=2)
+    state = {"allocatable": parse("2-7"), "policies": NO_NODE_POLICIES, "held": HeldCpus()}
+    published = [*build_node_device(topology, **state), *build_numa_devices(topology, **state)]
+    for shown, real in zip(cpus, published, strict=True):
+        wanted = msgspec.to_builtins(real)
+        assert (shown["name"], shown["capacity"]) == (wanted["name"], wanted["capacity"])
+        assert shown["attributes"].items() <= wanted["attributes"].items()
+        assert [{"value": "", **taint} for taint in shown.get("taints", [])] == [
+            {"value": "", "key": each["key"], "effect": each["effect"]} for each in wanted.get("taints") or []
+        ]

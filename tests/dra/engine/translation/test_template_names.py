@@ -68,7 +68,9 @@ def test_each_request_has_one_name_that_an_object_can_have(request_: Request) ->
     assert request_.is_valid
     name = name_of(request_)
     assert parse(name) == request_
-    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name), "a DNS label"
+    label = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert re.fullmatch(rf"{label}(\.{label})*", name), "a DNS subdomain"
+    assert len(name) <= 253
 
 
 @given(name=st.from_regex(r"koord-(cpu|gpu)(-[a-z]*[0-9]{0,4}){1,5}", fullmatch=True))

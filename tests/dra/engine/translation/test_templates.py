@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dra.engine.translation import template_names
-from dra.engine.translation.templates import MEBI, template_manifest
+from dra.engine.translation.device_requests import MEBI
+from dra.engine.translation.templates import template_manifest
 
 GIBI = 2**30
 CARDS = (16 * GIBI, 81559 * MEBI)
@@ -173,11 +174,14 @@ def test_bound_cpus(name: str, condition: str, config: dict[str, str]) -> None:
     made = devices(name)
     (request,) = made["requests"]
     cpus = name.split("-")[2]
+    numa = f"!('numaTopologyPolicy' in {ATTRIBUTES}) || {ATTRIBUTES}.numaTopologyPolicy in ['None', 'BestEffort']"
+    numa += f" || {ATTRIBUTES}.freeNUMANodeCPUs >= {cpus}"
+    numa += f" || {ATTRIBUTES}.numaTopologyPolicy == 'Restricted' && {ATTRIBUTES}.numaNodeCPUs < {cpus}"
     cores = {"wholeCoreCPUs": cpus} if "full-required" in name else {}
     cores |= {"distinctCoreCPUs": cpus} if "spread-required" in name else {}
     assert request["exactly"] == {
         "deviceClassName": "cpu.reserve.dra",
-        "selectors": [{"cel": {"expression": f"'bindPolicy' in {ATTRIBUTES} && {condition}"}}],
+        "selectors": [{"cel": {"expression": f"'bindPolicy' in {ATTRIBUTES} && {condition} && ({numa})"}}],
         "capacity": {"requests": {"dra.cpu/cpu": cpus} | cores},
     }
     assert made["config"] == [

@@ -38,6 +38,12 @@ def explain(tmp_path, *arguments, **cluster):
             "koord-gpu-c50-r50-s2", "25 % of the compute and 25 % of the memory of each of 2 cards", id="quarters"
         ),
         pytest.param("koord-gpu-m8192-s1", "8192 MiB of a card", id="bytes"),
+        pytest.param(
+            "koord-numa-single.cpu-4-default-lsr.gpu-0-c50-r50-s1",
+            "4 CPUs as LSR, 50 % of the compute and 50 % of the memory of a card (gpu-0); "
+            "on one NUMA node (SingleNUMANode)",
+            id="one-numa-node",
+        ),
     ],
 )
 def test_a_request_is_told_in_words(name, text):

@@ -1,0 +1,60 @@
+"""Requests for one NUMA node: the annotation numa-topology-spec joins a pod's entries into one.
+
+A constraint holds within one claim. So the CPUs and the cards of a pod that asks for one NUMA node are requests of one
+claim, and each container refers to its own request of the claim. A pod with the policy BestEffort has such a claim only
+if it asks for both: the driver takes CPUs of one NUMA node anyway where these suffice, and the cards of one container
+prefer one NUMA node.
+
+Neither memory nor the CPUs of pods that are not bound are aligned: no driver here allocates these.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dra.api.koordinator import resource_spec, well_known
+from dra.engine.translation import cpu_requests, gpu_requests, pod_fields
+from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME
+from dra.engine.translation.refusals import Refusal
+from dra.engine.translation.requests import MAX_ALIGNED_CONTAINERS, AlignedRequest, ClaimEntry, CpuBinding, GpuShare
+from dra.model.koordinator_classes import NumaTopologyPolicy
+
+POLICY_PATH: Final = (
+    f"{cpu_requests.annotation_path(well_known.ANNOTATION_NUMA_TOPOLOGY_SPEC)}.{resource_spec.NUMA_TOPOLOGY_POLICY}"
+)
+TOO_MANY_TEXT: Final = (
+    f"at most {MAX_ALIGNED_CONTAINERS} containers with GPUs can be on one NUMA node; "
+    "remove the policy, or ask for GPUs in fewer containers"
+)
+
+
+def alignment_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
+    """Return the refusal of a NUMA policy for more containers with GPUs than one claim can align."""
+    asking = sum(bool(gpu_requests.asked_names(each)) for each in pod_fields.containers(pod))
+    if asking <= MAX_ALIGNED_CONTAINERS or cpu_requests.numa_policy(pod) is NumaTopologyPolicy.NONE:
+        return []
+    return [Refusal(POLICY_PATH, TOO_MANY_TEXT)]
+
+
+def aligned_entries(
+    pod: Mapping[str, Any], *, cpus: ClaimEntry | None, gpus: Sequence[ClaimEntry]
+) -> tuple[ClaimEntry, ...]:
+    """Return the entries of a pod without refusals: one for all that its NUMA policy aligns, or those given."""
+    separate = (*([cpus] if cpus else []), *gpus)
+    policy = cpu_requests.numa_policy(pod)
+    if not separate or not aligns(policy, has_cpus=cpus is not None, has_gpus=bool(gpus)):
+        return separate
+    binding = cpus.request if cpus is not None else None
+    request = AlignedRequest(
+        policy=policy,
+        cpus=binding if isinstance(binding, CpuBinding) else None,
+        gpus=tuple((each.containers[0], each.request) for each in gpus if isinstance(each.request, GpuShare)),
+    )
+    containers = cpus.containers if cpus is not None else tuple(path for path, _ in request.gpus)
+    return (ClaimEntry(ALIGNED_CLAIM_NAME, request, containers),)
+
+
+def aligns(policy: NumaTopologyPolicy, *, has_cpus: bool, has_gpus: bool) -> bool:
+    """Return whether a pod with a NUMA policy has one claim for all that it asks for."""
+    if policy is NumaTopologyPolicy.BEST_EFFORT:
+        return has_cpus and has_gpus
+    return policy is not NumaTopologyPolicy.NONE
