@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2}\.[0-7])")
+_NO_AFFINITY: Final = "-1"
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 
@@ -22,6 +23,7 @@ class PciDevices:
 
     def __init__(self, sysfs: Path = Path("/sys")) -> None:
         self._folder = sysfs / "bus" / "pci" / "devices"
+        self._nodes = sysfs / "devices" / "system" / "node" / "online"
 
     def addresses(self) -> list[str]:
         """Return the addresses of all PCI devices, sorted."""
@@ -45,6 +47,18 @@ class PciDevices:
         return next((part for part in parts if _ROOT.fullmatch(part)), "")
 
     def numa_node(self, at: str) -> int | None:
-        """Return the NUMA node of a device; None if the kernel reports -1, which means no affinity."""
+        """Return the NUMA node of a device; None if the kernel reports -1, which means no affinity.
+
+        On a machine with a single NUMA node, as many virtual ones have, a device without affinity is on that one.
+        """
         text = self.attribute(at, "numa_node") if at else ""
+        if text == _NO_AFFINITY:
+            text = self._online_nodes()
         return int(text) if text.isdecimal() else None
+
+    def _online_nodes(self) -> str:
+        """Return the list of NUMA nodes that are online, a single number for a single one; empty if unreadable."""
+        try:
+            return self._nodes.read_text(encoding="ascii", errors="replace").strip()
+        except OSError:
+            return ""

@@ -62,8 +62,8 @@ class Machine:
     async def publish(self) -> None:
         """Publish what the driver has now, as the plugin does."""
         await self.driver.enforce(self.prepared.values())
-        ((device,),) = (pool.devices for pool in self.driver.pools())
-        devices = [msgspec.to_builtins(device)]
+        (pool,) = self.driver.pools()
+        devices = [msgspec.to_builtins(pool.devices[0])]  # without the NUMA nodes, which no claim here requests
         found = await self.namespace.api.find(RESOURCE_SLICES, self.node)
         if found is None:
             await self.namespace.create(objects.device_class(self.name, driver=self.name))

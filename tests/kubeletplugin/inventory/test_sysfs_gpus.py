@@ -100,9 +100,21 @@ def test_a_uuid_that_the_driver_does_not_know_yet_is_none(node):
     assert inventory(node).read()[0].uuid == ""
 
 
-def test_no_node_is_none(node):
+@pytest.mark.parametrize(
+    ("online", "numa_node"),
+    [
+        pytest.param(None, None, id="unknown"),
+        pytest.param("0-1", None, id="one-of-two"),
+        pytest.param("0", 0, id="the-only-one"),
+    ],
+)
+def test_without_affinity_a_gpu_is_on_the_numa_node_that_is_the_only_one(node, online, numa_node):
     gpu(node, "0000:31:00.0", minor=0, numa_node="-1")
-    assert inventory(node).read()[0].numa_node is None
+    if online is not None:
+        file = node / "sys" / "devices" / "system" / "node" / "online"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{online}\n")
+    assert inventory(node).read()[0].numa_node == numa_node
 
 
 def test_the_version_is_found_in_proc_too(tmp_path):
