@@ -19,6 +19,7 @@ from dra.engine.translation import (
     pod_fields,
     template_names,
 )
+from dra.engine.translation.aligned_requests import STRICT_POLICIES
 from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME, CLAIM_NAME, CLAIM_NAMES, annotation_path
 from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.gpu_requests import (
@@ -98,7 +99,8 @@ def refusal_variables() -> dict[str, str]:
         f"+ ({literal(RESOURCE_SPEC.name)} in variables.annotations ? variables.resourceSpecRefusals : [])\n"
         f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.numaTopologySpecRefusals : [])\n"
         "+ (variables.isBound ? variables.cpuRefusals + variables.noCPURefusals : [])\n"
-        "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals + variables.alignmentRefusals : [])",
+        "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals + variables.alignmentRefusals : [])\n"
+        f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.vendorRefusals : [])",
     }
 
 
@@ -281,6 +283,10 @@ def _alignment_variables() -> dict[str, str]:
         f": {_word(resource_spec.NUMA_TOPOLOGY_POLICY, of='numaTopologySpec', otherwise=none)}",
         "alignmentRefusals": f"variables.numaPolicy == {literal(none)}\n"
         f"|| variables.gpuRequests.filter(a, a.names.size() > 0).size() <= {MAX_ALIGNED_CONTAINERS} ? [] : [{text}]",
+        "vendorRefusals": f"!(variables.numaPolicy in {literal(each.value for each in STRICT_POLICIES)}) ? []\n"
+        f": variables.containers.map(c, {literal(VENDOR_NAMES)}.filter(n, n in c.limits || n in c.requests)\n"
+        f"  .map(n, c.path + '.limits[' + n + {literal(']: ' + aligned_requests.VENDOR_TEXT)}))\n"
+        "  .map(l, l.size() > 1 ? l.slice(0, 1) : l).flatten()",
     }
 
 

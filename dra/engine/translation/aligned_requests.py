@@ -26,13 +26,26 @@ TOO_MANY_TEXT: Final = (
     "remove the policy, or ask for GPUs in fewer containers"
 )
 
+STRICT_POLICIES: Final = (NumaTopologyPolicy.RESTRICTED, NumaTopologyPolicy.SINGLE_NUMA_NODE)
+"""Policies for which a pod that cannot be aligned must not run."""
+VENDOR_TEXT: Final = (
+    "whole cards by this name have a claim of Kubernetes' own, which no policy can align; "
+    f"ask for {gpu_requests.PREFIX}{gpu_requests.GPU}: 100 for each card, or for the policy BestEffort"
+)
+
 
 def alignment_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
-    """Return the refusal of a NUMA policy for more containers with GPUs than one claim can align."""
-    asking = sum(bool(gpu_requests.asked_names(each)) for each in pod_fields.containers(pod))
-    if asking <= MAX_ALIGNED_CONTAINERS or cpu_requests.numa_policy(pod) is NumaTopologyPolicy.NONE:
-        return []
-    return [Refusal(POLICY_PATH, TOO_MANY_TEXT)]
+    """Return the refusals of a NUMA policy: for too many containers, then for cards that cannot be aligned."""
+    policy, containers = cpu_requests.numa_policy(pod), tuple(pod_fields.containers(pod))
+    asking = sum(bool(gpu_requests.asked_names(each)) for each in containers)
+    found = []
+    if asking > MAX_ALIGNED_CONTAINERS and policy is not NumaTopologyPolicy.NONE:
+        found.append(Refusal(POLICY_PATH, TOO_MANY_TEXT))
+    if policy in STRICT_POLICIES:
+        for container in containers:
+            names = [name for name in gpu_requests.VENDOR_NAMES if container.requested(name) is not None]
+            found += [Refusal(f"{container.path}.limits[{name}]", VENDOR_TEXT) for name in names[:1]]
+    return found
 
 
 def aligned_entries(

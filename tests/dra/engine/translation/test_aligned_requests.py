@@ -67,6 +67,7 @@ def templates(given: dict[str, Any]) -> list[str]:
             id="cpus-and-cards",
         ),
         pytest.param(aligned(pod(container(cpu="4"), qos="LS", priority=9500)), [], id="shared-cpus-have-no-claim"),
+        pytest.param(aligned(pod(container("a", {"nvidia.com/gpu": "2"})), BEST), [], id="whole-cards-are-left-alone"),
         pytest.param(aligned(lsr("4", resourceClaims=[{"name": "koord-numa"}])), [], id="translated-before"),
     ],
 )
@@ -103,6 +104,13 @@ def test_each_container_refers_to_its_own_request() -> None:
             "spec.resourceClaims[koord-numa]: is the name of the entry for the GPUs that a container asks for; "
             "rename this one",
             id="taken-name",
+        ),
+        pytest.param(
+            aligned(pod(container("a"), container("b", {"nvidia.com/gpu": "2"}))),
+            "spec.containers[1].resources.limits[nvidia.com/gpu]: whole cards by this name have a claim of Kubernetes' "
+            "own, which no policy can align; ask for koordinator.sh/gpu: 100 for each card, "
+            "or for the policy BestEffort",
+            id="whole-cards-by-a-vendors-name",
         ),
     ],
 )
