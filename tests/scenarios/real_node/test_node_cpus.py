@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from dra.api.koordinator.well_known import NUMA_NODE_TAINT
 from tests.scenarios import installation, objects, steps
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
@@ -173,6 +174,33 @@ async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_a
         f"CPUs of a node: {len(seen['lsr'])} lines of LSR on CPU 1, {len(seen[LS])} of LS on CPU 0, {len(seen[BE])} of "
         f"BE on both, in {number} rounds with plugin killed and kubelet restarted"
     )
+
+
+async def test_a_container_of_any_request_of_an_aligned_claim_runs_on_its_cpus(
+    start_cpus: StartCpus, namespace: Namespace, real_node: RealNode, account: Path
+) -> None:
+    plugin = start_cpus("one", devices="node", kubeconfig=account)
+    await plugin.start()
+    claim = objects.claim("aligned", device_class=device_class(namespace))
+    toleration = {"key": NUMA_NODE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+    claim["spec"]["devices"]["requests"] = [
+        {
+            "name": name,
+            "exactly": {
+                "deviceClassName": device_class(namespace),
+                "capacity": {"requests": {capacity: "1"}},
+                "tolerations": [toleration] if name == "numa" else [],
+            },
+        }
+        for name, capacity in (("cpus", "dra.cpu/cpu"), ("numa", "numaCPUs"))
+    ]
+    await namespace.create(claim)
+    body = objects.pod("aligned", shape("aligned"))
+    (container,) = body["spec"]["containers"]
+    container["resources"]["claims"][0]["request"] = "numa"  # as a container with GPUs refers to its request
+    container["resources"].update(WHOLE_CPU)
+    await namespace.create(body)
+    await sees(real_node, namespace, "aligned", "1")
 
 
 async def test_beside_the_static_policy_the_kubelet_binds_and_the_driver_counts_and_reports(
