@@ -71,7 +71,7 @@ class ClaimCache:
         """Uids of deleted objects: the response to a request may arrive after the last watch event.
 
         The value is the number of seconds that the containers of such a pod have to end: an entry may reveal later that
-        the pod was bound. The value is None if the pod was seen to have ended.
+        the pod was bound. The value is None if the pod had ended by then, or was never bound.
         """
 
         self._records: dict[Key, ClaimState] = {}
@@ -206,9 +206,11 @@ class ClaimCache:
                 self._add_vanished_pod(consumer, (consumer.namespace, name))
 
     def observe_pod_deleted(self, pod: Pod, *, now: Instant) -> None:
-        """Record the last state of a deleted pod: that state may show that its containers had ended."""
+        """Record the last state of a deleted pod: that state may show that its containers had ended, or never began."""
         self.observe_pod(pod, now=now)
         self.forget_pod(pod.metadata.uid)
+        if not pod.spec.node_name:
+            self._remember_deleted(pod.metadata.uid, grace=None)
 
     def observe_pod_absent(self, claim: Key, uid: Uid) -> None:
         """Record that a live read found no such pod that could ever run: its entry in the claim's list is stale."""

@@ -114,7 +114,7 @@ INSTALLATION_POLICIES: Final = frozenset(
         *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes", "reports"),
         *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
-        *("controller-templates", "koordinator-classes"),
+        *("controller-templates", "controller-evictions", "koordinator-classes"),
         *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
     )
 )

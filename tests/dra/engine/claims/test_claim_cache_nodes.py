@@ -228,6 +228,19 @@ def test_an_entry_that_comes_after_the_pod_is_deleted_waits_only_if_the_pod_was_
 
 
 @pytest.mark.parametrize(
+    ("at", "vanished"), [pytest.param("", False, id="never-bound"), pytest.param("n1", True, id="bound-at-last")]
+)
+def test_the_last_state_of_a_deleted_pod_tells_whether_a_late_entry_is_that_of_a_pod_that_never_ran(
+    world, at, vanished
+):
+    told(world, node("n1"), claim(), pod("a"))
+    world.observe_pod_deleted(pod("a", node=at, version=2), now=NOON)
+    told(world, claim(version=2, list=[waiting("a")]))
+    world.observe_pod_vanished(KEY, uid("a"))
+    assert bool(world.view(KEY, now=NOON).vanished) is vanished
+
+
+@pytest.mark.parametrize(
     ("news", "lost"),
     [
         pytest.param(AWAY, [LostNode(name="n1", boot_id="boot-1")], id="falls-silent"),
