@@ -1,6 +1,5 @@
 """Parses ``KIND NAME`` and ``KIND/NAME`` on a command line, with every alias that kubectl accepts for a kind."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -8,11 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.connection import connect
 from dra.cli.kubectl.printers import did_you_mean
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.kube.client import Selection
-from dra.kube.errors import ApiError
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, Resource
 from dra.model.meta import PartialObjectMetadata
 
@@ -93,6 +89,10 @@ def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
     resource = COMPLETED_RESOURCES.get(kind)
     if resource is None:
         return []
+    import asyncio  # noqa: PLC0415 - as below
+
+    from dra.kube.errors import ApiError  # noqa: PLC0415 - help and usage errors need no connection
+
     cluster_flags = ClusterFlags(kubeconfig=options.get("kubeconfig"), context=options.get("context"))
     try:
         namespace = (
@@ -106,6 +106,9 @@ def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
 
 
 async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
+    from dra.cli.kubectl.connection import connect  # noqa: PLC0415 - as above
+    from dra.kube.client import Selection  # noqa: PLC0415 - as above
+
     found: list[str] = []
     async with connect(cluster_flags) as connection:
         pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))

@@ -1,26 +1,29 @@
-"""Selects the source of a command that only reads: a cluster or a bundle, and a namespace."""
+"""Selects the source of a command that only reads: a cluster or a bundle, and a namespace.
+
+The readers are imported on use: this module declares options of almost every command, and help must not wait for them.
+"""
+
+from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags, Command, cluster_options
-from dra.cli.kubectl.connection import FailedError, run
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.snapshots import bundle_file
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.lazy_group import without_gc
-from dra.engine.diagnosis.snapshot import Snapshot
-from dra.kube import credentials
 from dra.kube.clock import SYSTEM
-from dra.kube.errors import ApiError
 
-DEFAULT_NAMESPACE = "default"
+if TYPE_CHECKING:
+    from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+    from dra.engine.diagnosis.snapshot import Snapshot
+
+DEFAULT_NAMESPACE: Final = "default"
 """Namespace that kubectl uses when neither the user nor the context names one."""
 
 
@@ -41,6 +44,10 @@ class SnapshotSource:
         """The selected namespace, chosen as kubectl does."""
         if self.requested_namespace or self.bundle_path:
             return self.requested_namespace or DEFAULT_NAMESPACE
+        from dra.cli.kubectl.connection import FailedError  # noqa: PLC0415 - see the head of the module
+        from dra.kube import credentials  # noqa: PLC0415 - as above
+        from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
+
         try:
             return (
                 credentials.current_namespace(self.cluster_flags.kubeconfig, context=self.cluster_flags.context)
@@ -57,6 +64,10 @@ class SnapshotSource:
 
     def read(self, scope: SnapshotScope) -> Snapshot:
         """Return the snapshot; raise FailedError if it cannot be read."""
+        from dra.cli.kubectl.connection import FailedError, run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader  # noqa: PLC0415 - as above
+
         if self.bundle_path is not None:
             try:
                 return bundle_file.read_bundle(Path(self.bundle_path))
@@ -136,6 +147,10 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
     that no selector names, or driver parameters. Every command that reads accepts the file: kubectl dra explain claim
     NAME --from FILE
     """
+    from dra.cli.kubectl.connection import FailedError  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
+
     snapshot = source.read(SnapshotScope.EVERYTHING)
     try:
         bundle_file.write_bundle(snapshot, Path(path))

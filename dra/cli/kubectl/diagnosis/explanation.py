@@ -1,0 +1,242 @@
+"""Prints the explanation of one object, as ``kubectl dra explain`` shows it."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.diagnosis import describer, problem_texts
+from dra.cli.kubectl.print_flags import PrintOptions
+from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.engine.diagnosis import claims, pods
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.node_groups import format_amount
+from dra.engine.diagnosis.pods import PodDiagnosis
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.model.meta import Key
+
+
+def print_explanation(source: SnapshotSource, kind: str, name: str, output: PrintOptions) -> None:
+    """Print the explanation of one object; end with exit code 1 if it has a problem."""
+    if kind == "reason":
+        _print_reason(name, output)
+        return
+    if kind == "reservation":
+        _print_reservation(source, name, output)
+        return
+    if kind == "migration":
+        _print_migration(source, name, output)
+        return
+    snapshot = source.read(
+        SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
+    )
+    cluster_state = ClusterState(snapshot)
+    if kind in {"node", "device"}:
+        if not print_devices(cluster_state, kind, name, output):
+            known = cluster_state.nodes if kind == "node" else (each.item.device for each in devices(cluster_state))
+            raise FailedError(f"{kind} {name}: not found{did_you_mean(name, known)}")
+        return
+    facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
+    more, content = _describe_pod_reservations(snapshot, facts)
+    moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
+    more, content = [*more, *moves], {**content, **data}
+    if output.format is OutputFormat.TABLE:
+        lines = (
+            describer.describe_claim(facts, snapshot)
+            if isinstance(facts, ClaimDiagnosis)
+            else describer.describe_pod(facts, snapshot)
+        )
+        click.echo("\n".join(wrap_lines([*lines, *more])))
+    else:
+        output.print({**describer.diagnosis_data(facts, snapshot), **content})
+    if any(problem.severity != "info" for problem in facts.problems):
+        raise SystemExit(1)
+
+
+def _print_reservation(source: SnapshotSource, name: str, output: PrintOptions) -> None:
+    from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - only who asks for it waits for it
+
+    snapshot = source.read(SnapshotScope.RESERVATIONS | SnapshotScope.PODS | SnapshotScope.NODES)
+    reservation_describer.print_reservation(snapshot, name, output, now=source.now(snapshot))
+
+
+def _describe_pod_reservations(
+    snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what reservations mean for a pod, as lines and as data; empty for claims and finished pods."""
+    if not isinstance(facts, PodDiagnosis) or not snapshot.reservations or facts.stage == "finished":
+        return [], {}
+    from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - as above
+
+    return reservation_describer.describe_pod_reservations(snapshot, facts.key)
+
+
+def _print_migration(source: SnapshotSource, name: str, output: PrintOptions) -> None:
+    from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.migrations.migration_reader import read_migrations  # noqa: PLC0415 - as above
+
+    snapshot = read_migrations(source, name=name)
+    migration_describer.print_migration(snapshot, name, output, now=source.now(snapshot))
+
+
+def _describe_pod_migrations(
+    snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis, *, now: datetime
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the migrations from and to a pod, as lines and as data; empty for claims."""
+    if not isinstance(facts, PodDiagnosis) or not snapshot.migrations:
+        return [], {}
+    from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
+
+    return migration_describer.describe_pod_migrations(snapshot, facts.key, facts.uid, now=now)
+
+
+def _print_reason(name: str, output: PrintOptions) -> None:
+    """Print the guidance for a reason; raise FailedError for an unknown reason."""
+    found = problem_texts.find_guidance(name)
+    if found is None:
+        raise FailedError(f"reason {name}: not found{did_you_mean(name, problem_texts.reason_names())}")
+    reason, guidance = found
+    if output.format is OutputFormat.TABLE:
+        lines = (
+            f"reason {reason}: {problem_texts.without_code_marks(guidance.meaning)}",
+            f"  cause     {problem_texts.without_code_marks(guidance.cause)}",
+            f"  do        {problem_texts.without_code_marks(guidance.remedy)}",
+        )
+        click.echo("\n".join(wrap_lines(lines)))
+        return
+    content = {"reason": reason, "meaning": guidance.meaning, "cause": guidance.cause, "remedy": guidance.remedy}
+    output.print(content)
+
+
+def _resolve_key(source: SnapshotSource, cluster_state: ClusterState, kind: str, name: str) -> Key:
+    """Return the key of the named object; a bundle has no context, but often only one object of a name."""
+    if source.bundle_path is None or source.requested_namespace:
+        return (source.namespace, name)
+    found = [key for key in _known_keys(cluster_state, kind) if key[1] == name]
+    if len(found) > 1:
+        raise FailedError(
+            f"{kind} {name}: found in namespaces {', '.join(key[0] for key in found)}; select one with -n NAMESPACE"
+        )
+    return found[0] if found else (source.namespace, name)
+
+
+def _diagnose(cluster_state: ClusterState, kind: str, key: Key) -> ClaimDiagnosis | PodDiagnosis:
+    found = claims.explain(cluster_state, key) if kind == "claim" else pods.explain(cluster_state, key)
+    if found is None:
+        raise FailedError(
+            f"{kind} {'/'.join(key)}: not found{_suggest_namespace_or_name(_known_keys(cluster_state, kind), key)}"
+        )
+    return found
+
+
+def _known_keys(cluster_state: ClusterState, kind: str) -> Iterable[Key]:
+    return cluster_state.pods if kind == "pod" else (each.metadata.key for each in cluster_state.snapshot.claims)
+
+
+def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
+    """Return the namespaces that have this name, or similar names: most often the namespace is missing."""
+    known = list(keys)
+    others = sorted({key[0] for key in known if key[1] == wanted[1]})[:3]
+    if others:
+        return f"; found in namespace {' and '.join(others)}: use -n {others[0]}"
+    return did_you_mean(wanted[1], (key[1] for key in known if key[0] == wanted[0]))
+
+
+def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions) -> bool:
+    """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
+    found = [each for each in devices(cluster_state) if _is_selected(each, kind, name)]
+    if not found and (kind == "device" or name not in cluster_state.nodes):
+        return False
+    if output.format is not OutputFormat.TABLE:
+        output.print(_devices_data(cluster_state, kind, name, found))
+        return True
+    lines = [
+        _headline(cluster_state, kind, name, found),
+        *(_node_reservation_lines(cluster_state, name) if kind == "node" else ()),
+    ]
+    for each in found:
+        lines += [f"  device    {each.item}: {_device_usage_text(each)}"]
+    for key in dict.fromkeys(key for each in found for key in each.holders):
+        facts = claims.explain(cluster_state, key)
+        if facts is not None:
+            until = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
+            lines.append(f"  claim     {'/'.join(key)}: {describer.claim_state_text(facts)}{until}")
+            lines += describer.problem_lines(facts.problems, within="")
+    lines += describer.unknown_lines(cluster_state.snapshot)
+    click.echo("\n".join(wrap_lines(lines)))
+    return True
+
+
+def _is_selected(found: DeviceUsage, kind: str, name: str) -> bool:
+    """Report whether a device is on the node, or is named as DEVICE, POOL/DEVICE or DRIVER/POOL/DEVICE."""
+    item = found.item
+    if kind == "node":
+        return found.node == name
+    return name in {item.device, f"{item.pool}/{item.device}", str(item.whole)}
+
+
+def _headline(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> str:
+    if kind == "device":
+        return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
+    node = cluster_state.nodes.get(name)
+    if node is None:
+        return f"node {name}: not found, but ResourceSlices offer devices of it"
+    ready = "Ready" if node.ready else "NotReady"
+    cordoned = ", cordoned" if node.spec.unschedulable else ""
+    held = sum(1 for each in found if each.holders)
+    return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
+
+
+def _node_reservation_lines(cluster_state: ClusterState, name: str) -> Iterator[str]:
+    """Yield the resources that the node keeps from pods, and faults of its annotation."""
+    node_info = cluster_state.node_infos.get(name)
+    if node_info is None:
+        return
+    if node_info.reserved:
+        amounts = ", ".join(
+            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(node_info.reserved.items())
+        )
+        yield f"  keeps     {amounts} from pods (annotation {ANNOTATION_NODE_RESERVATION})"
+    if node_info.reservation_error:
+        yield f"  problem   {node_info.reservation_error}; correct it: kubectl edit node {name}"
+
+
+def _device_usage_text(found: DeviceUsage) -> str:
+    where = f" on node {found.node}" if found.node else ""
+    taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
+    gone = "" if found.offered else ", no longer offered by a driver"
+    if not found.holders:
+        held = "free" if found.known else "held by a claim that you cannot read"
+        return f"{held}{where}{taints}{gone}"
+    names = ", ".join("/".join(key) for key in found.holders)
+    return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
+
+
+def _node_reservation_data(cluster_state: ClusterState, kind: str, name: str) -> dict[str, Any]:
+    node_info = cluster_state.node_infos.get(name) if kind == "node" else None
+    if node_info is None:
+        return {}
+    return {
+        "kept": {r: format_amount(r, amount) for r, amount in sorted(node_info.reserved.items())},
+        "problem": node_info.reservation_error,
+    }
+
+
+def _devices_data(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for each in found for key in each.holders)
+    facts = (claims.explain(cluster_state, key) for key in keys)
+    return {
+        "kind": kind,
+        "name": name,
+        **_node_reservation_data(cluster_state, kind, name),
+        "devices": [{**msgspec.to_builtins(each), "name": str(each.item)} for each in found],
+        "claims": [describer.diagnosis_data(each, cluster_state.snapshot) for each in facts if each is not None],
+    }
