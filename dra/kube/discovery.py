@@ -89,14 +89,16 @@ class Discovery:
         known = await self._group(wanted.group, lambda found: wanted.resource in found.resources)
         return known.resources.get(wanted.resource)
 
-    async def resolve_kind(self, group: str, kind: str, *, subresource: str) -> Resource | None:
-        """Return a kind in its preferred version, None if the server does not serve the kind with the subresource.
+    async def resolve_kind(self, group: str, kind: str, *, subresource: str = "") -> Resource | None:
+        """Return a kind in its preferred version, None if the server does not serve it, with the subresource if given.
 
         Raises `ApiError`.
         """
         known = await self._group(group, lambda found: kind in found.by_kind)
         resource = known.by_kind.get(kind)
-        return resource if resource is not None and f"{resource.plural}/{subresource}" in known.subresources else None
+        if resource is None or (subresource and f"{resource.plural}/{subresource}" not in known.subresources):
+            return None
+        return resource
 
     async def expand_shortcut(self, wanted: GroupResource) -> GroupResource | None:
         """Return the group-resource for a name such as ``deploy`` or ``jobs.v1.batch``; raises `ApiError`.

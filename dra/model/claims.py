@@ -135,7 +135,7 @@ class ResourceClaim(Struct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner reference that is marked as the controller's, of which there is at most one; else None."""
-        return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
+        return self.metadata.controller
 
     @property
     def owning_pod(self) -> OwnerReference | None:

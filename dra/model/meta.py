@@ -51,6 +51,11 @@ class ObjectMeta(Struct, frozen=True):
         return (self.namespace, self.name)
 
     @property
+    def controller(self) -> OwnerReference | None:
+        """The owner reference that is marked as the controller's, of which there is at most one; else None."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+    @property
     def deleting(self) -> bool:
         """Whether deletion of the object was requested."""
         return self.deletion_timestamp is not None

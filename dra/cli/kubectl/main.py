@@ -45,6 +45,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "explain": (
         "kubectl dra explain claim train -n ml",
         "kubectl dra why pod/train-0 -n ml",
+        "kubectl dra explain job/train -n ml",
         "kubectl dra explain device gpu.example.com/node-1/gpu-0",
         "kubectl dra explain migration web-1-0a1b2c3d",
         "kubectl dra explain claim train -n ml -o jsonpath='{.next}'",

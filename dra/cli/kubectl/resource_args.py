@@ -57,6 +57,18 @@ def parse_resource_args(
     return found, name or None
 
 
+def parse_workload_args(words: str, name: str | None) -> tuple[str, str] | None:
+    """Return the words for a kind and the name, if the words denote none of `KIND_ALIASES`; else None.
+
+    The words are the user's, since only an API server knows all kinds: ``job train``, ``jobs.v1.batch/train``.
+    """
+    if name is None:
+        words, _, name = words.partition("/")
+    short = words.partition(".")[0].lower()
+    known = any(short in aliases for aliases in KIND_ALIASES.values())
+    return None if known or not words or not name else (words, name)
+
+
 class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
     """The type of a command's second argument, a name; shell completion offers the existing names."""
 

@@ -86,7 +86,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     if pod is None:
         return None
     consumer = cluster.claim_cache.consumer(pod.metadata.uid)
-    stage = consumer.stage if consumer is not None else stage_of(pod, started=_is_ready_to_start_containers(pod))
+    stage = consumer.stage if consumer is not None else stage_of(pod, started=is_ready_to_start_containers(pod))
     found_claims = [claims.explain(cluster, (key[0], name)) for name in model.claim_names(pod)]
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
@@ -131,7 +131,8 @@ def pod_problems(cluster: ClusterState, key: Key) -> Iterator[Problem]:
         yield from _own_problems(cluster, pod, consumer.stage, consumer)
 
 
-def _is_ready_to_start_containers(pod: SchedulerPod) -> bool:
+def is_ready_to_start_containers(pod: SchedulerPod) -> bool:
+    """Report whether the kubelet has prepared the devices for the pod's present sandbox."""
     condition = pod.condition(model.POD_READY_TO_START_CONTAINERS)
     return condition is not None and condition.status == "True"
 

@@ -58,6 +58,27 @@ class ReferencedWorkload(Struct, frozen=True):
         return WorkloadKey(GroupResource(resource=self.resource, group=self.group), self.namespace, self.name)
 
 
+class PodController(Struct, frozen=True):
+    """An object that controls pods, directly or through objects that it controls, as a Deployment its ReplicaSets."""
+
+    resource: str
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: Uid
+    controller: Uid = NO_UID
+    """The uid of the object's own controller; empty if it has none."""
+
+    finished: bool = False
+    suspended: bool = False
+
+    @property
+    def key(self) -> WorkloadKey:
+        """The key of the object in a claim cache."""
+        return WorkloadKey(GroupResource(resource=self.resource, group=self.group), self.namespace, self.name)
+
+
 class UnreadResource(Struct, frozen=True):
     """A resource that could not be read, so that the diagnosis says nothing about its objects."""
 
@@ -98,4 +119,7 @@ class Snapshot(Struct, frozen=True):
     """The Lease of the descheduler."""
 
     workloads: tuple[ReferencedWorkload, ...] = ()
+    controllers: tuple[PodController, ...] = ()
+    """The controllers of pods, if they were requested: of one namespace, or of all."""
+
     gaps: tuple[UnreadResource, ...] = ()

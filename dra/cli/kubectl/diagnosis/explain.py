@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from dra.cli.kubectl.print_flags import PrintOptions, print_options
-from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args, parse_workload_args
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
 
 EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migration", "reason")
@@ -19,13 +19,20 @@ EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migr
 def explain(*, kind: str, name: str | None, source: SnapshotSource, output: PrintOptions) -> None:
     """Explain why a claim, pod, node or device is held, by which rule, and what would release it.
 
-    Name the object as KIND NAME or KIND/NAME. The command changes nothing and works on any cluster, with or without the
-    dra-reserve controller. For a reason of an Event, a condition or a metric (reason WorkloadNotFound), it prints the
-    meaning without reading a cluster. Exit code: 0 no problem, 1 a problem was found and the output says what to do, 2
-    error.
+    Name the object as KIND NAME or KIND/NAME. A workload of any kind (job/train, deployments.apps/web) is explained by
+    its claims and the reasons of its pods, with equal reasons counted. The command changes nothing and works on any
+    cluster, with or without the dra-reserve controller. For a reason of an Event, a condition or a metric (reason
+    WorkloadNotFound), it prints the meaning without reading a cluster. Exit code: 0 no problem, 1 a problem was found
+    and the output says what to do, 2 error.
     """
+    workload = parse_workload_args(kind, name)
+    if workload is not None:
+        from dra.cli.kubectl.diagnosis.explanation import print_workload  # noqa: PLC0415 - help needs no engine
+
+        print_workload(source, *workload, output)
+        return
     kind, name = parse_resource_args(kind, name, among=EXPLAINED_KINDS)
     assert name  # noqa: S101 - for mypy: it was asked for
-    from dra.cli.kubectl.diagnosis.explanation import print_explanation  # noqa: PLC0415 - help needs no engine
+    from dra.cli.kubectl.diagnosis.explanation import print_explanation  # noqa: PLC0415 - as above
 
     print_explanation(source, kind, name, output)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -12,7 +12,9 @@ from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer, problem_texts
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
+from dra.cli.kubectl.resource_args import KIND_ALIASES
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.controller_reader import UnknownWorkloadError
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -20,8 +22,12 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
 from dra.engine.diagnosis.node_groups import format_amount
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import PodController, Snapshot
 from dra.model.meta import Key
+from dra.model.references import GroupResource, MalformedReferenceError
+
+WORKLOAD_SCOPE: Final = SnapshotScope.ALL | SnapshotScope.NAMESPACES
+"""What the explanation of a workload needs, besides the controllers of pods."""
 
 
 def print_explanation(source: SnapshotSource, kind: str, name: str, output: PrintOptions) -> None:
@@ -61,8 +67,41 @@ def print_explanation(source: SnapshotSource, kind: str, name: str, output: Prin
         raise SystemExit(1)
 
 
+def print_workload(source: SnapshotSource, words: str, name: str, output: PrintOptions) -> None:
+    """Print the explanation of a workload; `words` are the user's for its kind: ``job``, ``jobs.v1.batch``."""
+    from dra.cli.kubectl.diagnosis import workload_describer  # noqa: PLC0415 - only who asks for it waits for it
+    from dra.engine.diagnosis import workloads  # noqa: PLC0415 - as above
+
+    try:
+        snapshot, target = source.read_workload(WORKLOAD_SCOPE, _parse_workload_kind(words), name)
+    except UnknownWorkloadError as error:
+        known = (each for aliases in KIND_ALIASES.values() for each in aliases)
+        raise FailedError(f"{error}{did_you_mean(words.lower(), known)}") from error
+    facts = workloads.explain(ClusterState(snapshot), target)
+    if not facts.exists and not facts.claims:
+        raise FailedError(f"{words} {target.namespace}/{name}: not found{_suggest_workload(snapshot, target)}")
+    if output.format is OutputFormat.TABLE:
+        click.echo("\n".join(wrap_lines(workload_describer.describe_workload(facts, snapshot))))
+    else:
+        output.print(workload_describer.workload_data(facts, snapshot))
+    if any(each.problem.severity != "info" for each in facts.problems):
+        raise SystemExit(1)
+
+
+def _parse_workload_kind(words: str) -> GroupResource:
+    try:
+        return GroupResource.parse(words.lower())
+    except MalformedReferenceError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _suggest_workload(snapshot: Snapshot, target: PodController) -> str:
+    """Return a question with similar names: the names of such objects that have pods."""
+    return did_you_mean(target.name, (each.name for each in snapshot.controllers if each.key.kind == target.key.kind))
+
+
 def _print_reservation(source: SnapshotSource, name: str, output: PrintOptions) -> None:
-    from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - only who asks for it waits for it
+    from dra.cli.kubectl.reservations import reservation_describer  # noqa: PLC0415 - as above
 
     snapshot = source.read(SnapshotScope.RESERVATIONS | SnapshotScope.PODS | SnapshotScope.NODES)
     reservation_describer.print_reservation(snapshot, name, output, now=source.now(snapshot))

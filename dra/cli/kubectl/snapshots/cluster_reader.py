@@ -5,21 +5,25 @@ nothing is claimed that depends on them.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
-from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
+from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules, compile_workload_rules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, evaluate_lifecycle
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import (
     ControllerLease,
     ControllerPresence,
+    PodController,
     ReferencedWorkload,
     Snapshot,
     UnreadResource,
@@ -76,8 +80,10 @@ class SnapshotScope(Flag):
     PREEMPTION = auto()  # priority classes and disruption budgets
     MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
     NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
+    CONTROLLERS = auto()  # of pods
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
+    BUNDLED = EVERYTHING | CONTROLLERS
 
 
 class SnapshotReader:
@@ -134,6 +140,9 @@ class SnapshotReader:
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
         enabled = await self._read_namespaces() if SnapshotScope.NAMESPACES in scope else {}
         workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
+        controllers: list[PodController] = []
+        if SnapshotScope.CONTROLLERS in scope:
+            controllers = await self._read_controllers(pods, self._namespace if self._limited_to_namespace else None)
         return Snapshot(
             taken=rfc3339(wall),
             server=version,
@@ -153,8 +162,28 @@ class SnapshotReader:
             enabled_namespaces=enabled,
             descheduler=descheduler,
             workloads=tuple(workloads),
+            controllers=tuple(controllers),
             gaps=tuple(self._gaps),
         )
+
+    async def read_workload(
+        self, scope: SnapshotScope, wanted: GroupResource, key: Key
+    ) -> tuple[Snapshot, PodController]:
+        """Return a snapshot with the controllers of one namespace, and the workload, without a uid if it is missing.
+
+        Raises UnknownWorkloadError if the server does not serve the kind, and ApiError as `read` does.
+        """
+        reader = ControllerReader(self._client, self._discovery, namespace=key[0])
+        found = await reader.read_object(await reader.resolve(wanted), key[1])
+        snapshot = await self.read(scope & ~SnapshotScope.CONTROLLERS)
+        controllers = await self._read_controllers(snapshot.pods, key[0])
+        return msgspec.structs.replace(snapshot, controllers=tuple(controllers), gaps=tuple(self._gaps)), found
+
+    async def _read_controllers(self, pods: Iterable[SchedulerPod], namespace: str | None) -> list[PodController]:
+        reader = ControllerReader(self._client, self._discovery, namespace=namespace)
+        found = await reader.read_controllers(pods)
+        self._gaps += reader.gaps
+        return found
 
     async def _server_version(self) -> str:
         try:
@@ -306,7 +335,9 @@ class SnapshotReader:
                     for item in page.items:
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            lifecycle = WorkloadLifecycle() if rules is None else _evaluate(rules, item.content)
+                            lifecycle = (
+                                WorkloadLifecycle() if rules is None else evaluate_lifecycle(rules, item.content)
+                            )
                             found_workloads[item.metadata.key] = _referenced_workload(
                                 key,
                                 WorkloadPhase.FINISHED if lifecycle.finished else WorkloadPhase.PRESENT,
@@ -387,11 +418,3 @@ async def _kind_not_read() -> list[Any] | None:
 
 async def _unknown_lease() -> ControllerLease:
     return ControllerLease()
-
-
-def _evaluate(rules: WorkloadRules, content: Mapping[str, Any]) -> WorkloadLifecycle:
-    """Evaluate the rules of a kind; without a result, the workload has not finished, as in the controller."""
-    try:
-        return rules.evaluate(content)
-    except RuleError:
-        return WorkloadLifecycle()

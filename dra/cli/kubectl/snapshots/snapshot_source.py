@@ -21,7 +21,8 @@ from dra.kube.clock import SYSTEM
 
 if TYPE_CHECKING:
     from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
-    from dra.engine.diagnosis.snapshot import Snapshot
+    from dra.engine.diagnosis.snapshot import PodController, Snapshot
+    from dra.model.references import GroupResource
 
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace that kubectl uses when neither the user nor the context names one."""
@@ -77,6 +78,26 @@ class SnapshotSource:
         lease = (self.lease_namespace, LEASE_NAME)
         return run(
             self.cluster_flags, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope)
+        )
+
+    def read_workload(self, scope: SnapshotScope, wanted: GroupResource, name: str) -> tuple[Snapshot, PodController]:
+        """Return a snapshot and a workload of the selected namespace.
+
+        Raises UnknownWorkloadError if the kind, or in a bundle the object, is unknown, and FailedError as `read` does.
+        """
+        from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.controller_reader import find_controller  # noqa: PLC0415 - as above
+
+        key, lease = (self.namespace, name), (self.lease_namespace, LEASE_NAME)
+        if self.bundle_path is not None:
+            snapshot = self.read(scope)
+            return snapshot, find_controller(snapshot, wanted, name, namespace=self.requested_namespace)
+        return run(
+            self.cluster_flags,
+            lambda connection: SnapshotReader(connection, namespace=key[0], lease=lease).read_workload(
+                scope, wanted, key
+            ),
         )
 
 
@@ -151,7 +172,7 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
     from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
     from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
 
-    snapshot = source.read(SnapshotScope.EVERYTHING)
+    snapshot = source.read(SnapshotScope.BUNDLED)
     try:
         bundle_file.write_bundle(snapshot, Path(path))
     except OSError as error:

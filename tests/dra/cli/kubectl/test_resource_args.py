@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from dra.cli.kubectl.resource_args import parse_resource_args
+from dra.cli.kubectl.resource_args import parse_resource_args, parse_workload_args
 
 ALL = ("claim", "pod", "node", "device", "reservation", "migration", "reason")
 
@@ -43,3 +43,18 @@ def test_what_is_not_understood_says_what_would_be(words, among, said):
 
 def test_a_list_needs_no_name():
     assert parse_resource_args("devices", None, among=ALL, named=False) == ("device", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("job", "train"), ("job", "train")),
+        (("jobs.v1.batch/train", None), ("jobs.v1.batch", "train")),
+        (("claim", "train"), None),
+        (("pods/a", None), None),
+        (("train", None), None),
+    ],
+    ids=lambda each: " ".join(map(str, each or ("none",))),
+)
+def test_any_other_kind_is_a_workload(words, found):
+    assert parse_workload_args(*words) == found

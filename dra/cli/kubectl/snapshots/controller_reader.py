@@ -1,0 +1,186 @@
+"""Reads the controllers of pods, and their controllers: the pods of a Deployment are controlled by its ReplicaSets.
+
+Each level is one list of metadata for each kind, whatever the number of pods.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.diagnosis.snapshot import PodController, Snapshot, UnreadResource
+from dra.kube.client import Client, Selection
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.resources import InvalidNameError, Resource
+from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.references import GroupResource
+from dra.model.scheduling import SchedulerPod
+from dra.model.workload_reservations import NO_UID
+from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES, WORKLOAD_TYPES
+
+_UNKNOWN_LIFECYCLE: Final = WorkloadLifecycle()
+
+LEVELS_MAX: Final = 5
+"""Maximum number of controllers above each other: pods of a TrainJob have three."""
+
+
+class UnknownWorkloadError(Exception):
+    """The kind or the name of a workload is unknown; the text says which."""
+
+
+def evaluate_lifecycle(rules: WorkloadRules, content: Mapping[str, Any]) -> WorkloadLifecycle:
+    """Evaluate the rules of a kind; without a result, the workload has not finished, as in the controller."""
+    try:
+        return rules.evaluate(content)
+    except RuleError:
+        return _UNKNOWN_LIFECYCLE
+
+
+class ControllerReader:
+    """Reads controllers; what cannot be read is a gap."""
+
+    def __init__(self, client: Client, discovery: Discovery, *, namespace: str | None) -> None:
+        """Create a reader for one namespace, or for all."""
+        self._client = client
+        self._discovery = discovery
+        self._namespace = namespace
+        self.gaps: list[UnreadResource] = []
+
+    async def resolve(self, wanted: GroupResource) -> Resource:
+        """Return the kind for any name that kubectl accepts; raise UnknownWorkloadError for an unknown one."""
+        canonical = await self._discovery.expand_shortcut(wanted)
+        resource = None
+        # The same name in another group is another kind.
+        if canonical is not None and canonical.group in (wanted.group or canonical.group, wanted.unversioned.group):
+            resource = await self._discovery.resolve(canonical)
+        if resource is None:
+            raise UnknownWorkloadError(f"{wanted}: the server serves no namespaced kind of that name")
+        return resource
+
+    async def read_object(self, resource: Resource, name: str) -> PodController:
+        """Return one object, whether or not it controls pods; without a uid if it does not exist."""
+        rules = compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES).get(_group_resource(resource))
+        key = (self._namespace or "", name)
+        try:
+            if rules is None:
+                return _controller(resource, (await self._client.get(resource, key, PartialObjectMetadata)).metadata)
+            found = await self._client.get(resource, key, UnstructuredObject)
+        except NotFound:
+            return _controller(resource, ObjectMeta(namespace=key[0], name=name))
+        except InvalidNameError as error:
+            raise UnknownWorkloadError(str(error)) from error
+        return _controller(resource, found.metadata, evaluate_lifecycle(rules, found.content))
+
+    async def read_controllers(self, pods: Iterable[SchedulerPod]) -> list[PodController]:
+        """Return the controllers of pods, and their controllers."""
+        found: dict[Uid, PodController] = {}
+        seen: set[tuple[str, str]] = set()
+        owners = [pod.metadata.controller for pod in pods if self._namespace in {None, pod.metadata.namespace}]
+        for _ in range(LEVELS_MAX):
+            kinds = {_kind(each) for each in owners if each is not None} - seen
+            seen |= kinds
+            level = [each for kind in sorted(kinds) for each in await self._list_kind(*kind)]
+            owners = [metadata.controller for _, metadata in level]
+            found |= {metadata.uid: _controller(resource, metadata) for resource, metadata in level}
+        return [found[uid] for uid in sorted(_ancestors(pods, found))]
+
+    async def _list_kind(self, group: str, kind: str) -> list[tuple[Resource, ObjectMeta]]:
+        found: list[tuple[Resource, ObjectMeta]] = []
+        try:
+            resource = await self._discovery.resolve_kind(group, kind)
+            if resource is None or not resource.namespaced:  # static pods have a Node as controller
+                return []
+            pages = self._client.list_pages(
+                resource, PartialObjectMetadata, selection=Selection(namespace=self._namespace)
+            )
+            async for page in pages:
+                if page.first:
+                    found.clear()
+                found += [(resource, each.metadata) for each in page.items]
+        except ApiError as error:
+            self.gaps.append(UnreadResource(resource=f"{kind.lower()}s.{group}".rstrip("."), why=str(error)))
+        return found
+
+
+def _ancestors(pods: Iterable[SchedulerPod], found: Mapping[Uid, PodController]) -> set[Uid]:
+    """Return the uids of all controllers of the pods; other objects of the same kinds are left out."""
+    reached: set[Uid] = set()
+    for pod in pods:
+        owner = pod.metadata.controller
+        uid = owner.uid if owner is not None else NO_UID
+        while uid in found and uid not in reached:
+            reached.add(uid)
+            uid = found[uid].controller
+    return reached
+
+
+def _kind(owner: OwnerReference) -> tuple[str, str]:
+    return (owner.api_version.partition("/")[0] if "/" in owner.api_version else "", owner.kind)
+
+
+def find_controller(
+    snapshot: Snapshot, wanted: GroupResource, name: str, *, namespace: str | None = None
+) -> PodController:
+    """Return a workload of a snapshot, by any name of its kind; without a namespace, the only one of that name.
+
+    Raises UnknownWorkloadError if there is none, or if several namespaces have one.
+    """
+    known = [*snapshot.controllers]
+    kinds = {each.resource: each for each in WORKLOAD_TYPES}
+    known += [
+        PodController(
+            resource=each.resource,
+            group=each.group,
+            kind=kinds[each.key.kind].kind if each.key.kind in kinds else each.resource,
+            namespace=each.namespace,
+            name=each.name,
+            uid=each.uid,
+            finished=each.phase is WorkloadPhase.FINISHED,
+            suspended=each.suspended,
+        )
+        for each in snapshot.workloads
+    ]
+    found = [each for each in known if each.name == name and namespace in {None, each.namespace}]
+    found = sorted((each for each in found if _is_named(each, wanted)), key=_group_order)
+    namespaces = sorted({each.namespace for each in found})
+    if not found:
+        raise UnknownWorkloadError(f"{wanted} {name}: the bundle has no such workload")
+    if len(namespaces) > 1:
+        where = f"found in namespaces {', '.join(namespaces)}; select one with -n NAMESPACE"
+        raise UnknownWorkloadError(f"{wanted} {name}: {where}")
+    return found[0]
+
+
+def _is_named(found: PodController, wanted: GroupResource) -> bool:
+    """Report whether the words of a user denote the kind of an object."""
+    aliases = next((each.aliases for each in WORKLOAD_TYPES if each.resource == found.key.kind), ())
+    return wanted.resource.lower() in {found.resource, found.kind.lower(), *aliases} and found.group in (
+        wanted.group or found.group,
+        wanted.unversioned.group,
+    )
+
+
+def _group_order(found: PodController) -> tuple[bool, str]:
+    return (found.group not in {"", "apps", "batch"}, found.group)
+
+
+def _group_resource(resource: Resource) -> GroupResource:
+    return GroupResource(resource=resource.plural, group=resource.group)
+
+
+def _controller(
+    resource: Resource, metadata: ObjectMeta, lifecycle: WorkloadLifecycle = _UNKNOWN_LIFECYCLE
+) -> PodController:
+    owner = metadata.controller
+    return PodController(
+        resource=resource.plural,
+        group=resource.group,
+        kind=resource.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=owner.uid if owner is not None else NO_UID,
+        finished=lifecycle.finished,
+        suspended=lifecycle.suspended,
+    )
