@@ -53,11 +53,11 @@ def printed(found: Snapshot) -> list[Printed]:
     for claim in found.claims:
         facts = claims.explain(cluster, claim.metadata.key)
         assert facts is not None
-        answers += _in([*describer.describe_claim(facts, found)], asked=claim.metadata.namespace)
+        answers += _in([*describer.describe_claim(facts)], asked=claim.metadata.namespace)
     for key in cluster.pods:
         about = pods.explain(cluster, key)
         assert about is not None
-        answers += _in([*describer.describe_pod(about, found)], asked=key[0])
+        answers += _in([*describer.describe_pod(about)], asked=key[0])
     for problem in audit(cluster):
         text = auditing._format_problems((problem,), PrintOptions())
         _, _, todo = text.partition("\n\nTo do:\n")

@@ -349,7 +349,7 @@ def wait(
             SnapshotScope.ALL
         )
         facts = claims.explain(ClusterState(snapshot), key)
-        return [*describer.describe_claim(facts, snapshot)] if facts is not None else []
+        return [*describer.describe_claim(facts)] if facts is not None else []
 
     missed = run(cluster_flags, look)
     if missed is None:

@@ -28,6 +28,8 @@ class PrintOptions:
     format: OutputFormat = OutputFormat.TABLE
     template: str = ""
     headers: bool = True
+    verbose: bool = False
+    """Whether to print facts that are unknown and matter only to those who ask."""
 
     @property
     def is_structured(self) -> bool:
@@ -94,6 +96,10 @@ watch_option = click.option(
     "-w", "--watch", is_flag=True, help="After listing the objects, watch for changes until interrupted."
 )
 """``-w``; the command gets it as `watch`."""
+
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Also print what the command cannot know, and why.")
+"""``-v``; the command gets it as `verbose`."""
 
 
 def print_options(command: Command) -> Command:

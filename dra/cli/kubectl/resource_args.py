@@ -20,6 +20,7 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "reservation": ("reservation", "reservations", "rsv"),
     "migration": ("migration", "migrations", "podmigrationjob", "podmigrationjobs", "pmj"),
     "reason": ("reason", "reasons"),
+    "rule": ("rule", "rules"),
 }
 """Kind → the words that users type for it."""
 

@@ -21,7 +21,10 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 }
 """Path in the repository → function that returns the content."""
 
-TABLES: Final[Mapping[str, Callable[[str], str]]] = {"docs/how-to/kubectl-dra.md": problems.updated_page}
+TABLES: Final[Mapping[str, Callable[[str], str]]] = {
+    "KEP-notes.md": rules.updated_notes,
+    "docs/how-to/kubectl-dra.md": problems.updated_page,
+}
 """Path in the repository → function that returns the page with its generated table replaced."""
 
 

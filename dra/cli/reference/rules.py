@@ -1,10 +1,11 @@
-"""docs/explanation/rules.md: the rules as diagrams, drawn from the tables that the program uses."""
+"""The rules in diagrams (docs/explanation/rules.md) and words (KEP-notes.md), from the tables of the program."""
 
 import itertools
 from typing import Final
 
 from dra.cli.reference import markdown, svg_diagrams
 from dra.engine.claims.consumers import Stage
+from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.claims.rules import RULES
 from dra.engine.diagnosis.cluster_state import AllocationHold
 from dra.engine.reservations.phases import TERMINAL_PHASES, TRANSITIONS
@@ -22,7 +23,8 @@ def page() -> str:
     """Return docs/explanation/rules.md as Markdown."""
     return markdown.page(
         "Rules in pictures",
-        "[KEP-notes.md](../../KEP-notes.md#the-rules) states each rule in one sentence.\n",
+        "[KEP-notes.md](../../KEP-notes.md#the-rules) states each rule in one sentence, and so does\n"
+        "`kubectl dra explain rule NUMBER`.\n",
         "## How one claim is decided\n",
         "Every rule reads the claim with its pods and the desired state of the preceding rules. The controller\n"
         "compares the result with the current state and writes the difference. The order\n"
@@ -55,6 +57,21 @@ _HOLD_RULE_TEXTS: Final = {
     AllocationHold.TIME: "8: a scheduling cycle may still bind a pod; the hold expires",
     AllocationHold.NOTHING: "8: an empty list of an unused allocation: valid, and no rule deallocates the claim",
 }
+
+
+BEGIN: Final = "<!-- rules -->\n"
+END: Final = "<!-- /rules -->\n"
+
+
+def updated_notes(text: str) -> str:
+    """Return KEP-notes.md with its table of rules replaced."""
+    rows = "".join(
+        f"| {number} {found.name} | {found.sentence} | {found.modules} |\n"
+        for number, found in RULE_DESCRIPTIONS.items()
+    )
+    table = f"| rule | in one sentence | module of `dra/engine` |\n|---|---|---|\n{rows}"
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + table + END + rest.partition(END)[2]
 
 
 def draw_rule_chain() -> str:

@@ -78,7 +78,7 @@ ENTRY_TEXTS: Final = {
 }
 
 
-def describe_claim(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
+def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
     """Yield the description of a claim."""
     yield f"claim {_format_key(facts.key)}: {claim_state_text(facts)}"
     if facts.devices:
@@ -99,10 +99,9 @@ def describe_claim(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
     yield from problem_lines(facts.problems, within=facts.key[0])
     if not facts.allocated and facts.waiters:
         yield f"  next      kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
-    yield from unknown_lines(snapshot)
 
 
-def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
+def describe_pod(facts: PodDiagnosis) -> Iterator[str]:
     """Yield the description of a pod."""
     where = f" on node {facts.node}" if facts.node else ""
     yield f"pod {_format_key(facts.key)}: {facts.stage}{where}"
@@ -118,7 +117,6 @@ def describe_pod(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
         yield f"  nodes     {node_group_text(group, holders)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
     yield from printers.remedy_lines(problem_texts.advice_remedy(facts.advice))
-    yield from unknown_lines(snapshot)
 
 
 def claim_state_text(facts: ClaimDiagnosis) -> str:
@@ -170,13 +168,22 @@ def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None
     return found
 
 
-def unknown_lines(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what the snapshot does not show: unreadable resources, and history."""
-    for resource, count in Counter(gap.resource for gap in snapshot.gaps).items():
+def unknown_lines(snapshot: Snapshot, *, verbose: bool) -> Iterator[str]:
+    """Yield what the snapshot does not show: unreadable resources and, if verbose, history."""
+    yield from unread_lines(snapshot, verbose=verbose)
+    if verbose:
+        history = "past entries and deallocations: only a running controller knows"
+        yield f"  unknown   {history} ({controller_text(snapshot.leader)})"
+
+
+def unread_lines(snapshot: Snapshot, *, verbose: bool) -> Iterator[str]:
+    """Yield the unreadable resources, in one line or, if verbose, each with the reason."""
+    unread = Counter(gap.resource for gap in snapshot.gaps)
+    if unread and not verbose:
+        yield f"  unknown   not read: {list_names(unread)}; -v shows why"
+    for resource, count in unread.items() if verbose else ():
         why = next(gap.why for gap in snapshot.gaps if gap.resource == resource)
         yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
-    history = "past entries and deallocations: only a running controller knows"
-    yield f"  unknown   {history} ({controller_text(snapshot.leader)})"
 
 
 def controller_text(found: ControllerLease) -> str:

@@ -1,14 +1,15 @@
 """Declares ``kubectl dra explain`` and its alias ``why``; the work is in `explanation`, imported on use."""
 
+from dataclasses import replace
 from typing import Final
 
 import click
 
-from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.print_flags import PrintOptions, print_options, verbose_option
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args, parse_workload_args
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
 
-EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migration", "reason")
+EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migration", "reason", "rule")
 
 
 @click.command()
@@ -16,15 +17,17 @@ EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migr
 @click.argument("name", required=False, type=NameParam())
 @source_options
 @print_options
-def explain(*, kind: str, name: str | None, source: SnapshotSource, output: PrintOptions) -> None:
+@verbose_option
+def explain(*, kind: str, name: str | None, source: SnapshotSource, output: PrintOptions, verbose: bool) -> None:
     """Explain why a claim, pod, node or device is held, by which rule, and what would release it.
 
     Name the object as KIND NAME or KIND/NAME. A workload of any kind (job/train, deployments.apps/web) is explained by
     its claims and the reasons of its pods, with equal reasons counted. The command changes nothing and works on any
     cluster, with or without the dra-reserve controller. For a reason of an Event, a condition or a metric (reason
-    WorkloadNotFound), it prints the meaning without reading a cluster. Exit code: 0 no problem, 1 a problem was found
-    and the output says what to do, 2 error.
+    WorkloadNotFound), and for a rule (rule 7), it prints the meaning without reading a cluster. Exit code: 0 no
+    problem, 1 a problem was found and the output says what to do, 2 error.
     """
+    output = replace(output, verbose=verbose)
     workload = parse_workload_args(kind, name)
     if workload is not None:
         from dra.cli.kubectl.diagnosis.explanation import print_workload  # noqa: PLC0415 - help needs no engine

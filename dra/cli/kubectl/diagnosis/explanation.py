@@ -16,6 +16,7 @@ from dra.cli.kubectl.resource_args import KIND_ALIASES
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.controller_reader import UnknownWorkloadError
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -34,6 +35,9 @@ def print_explanation(source: SnapshotSource, kind: str, name: str, output: Prin
     """Print the explanation of one object; end with exit code 1 if it has a problem."""
     if kind == "reason":
         _print_reason(name, output)
+        return
+    if kind == "rule":
+        _print_rule(name, output)
         return
     if kind == "reservation":
         _print_reservation(source, name, output)
@@ -55,12 +59,9 @@ def print_explanation(source: SnapshotSource, kind: str, name: str, output: Prin
     moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
     more, content = [*more, *moves], {**content, **data}
     if output.format is OutputFormat.TABLE:
-        lines = (
-            describer.describe_claim(facts, snapshot)
-            if isinstance(facts, ClaimDiagnosis)
-            else describer.describe_pod(facts, snapshot)
-        )
-        click.echo("\n".join(wrap_lines([*lines, *more])))
+        lines = describer.describe_claim(facts) if isinstance(facts, ClaimDiagnosis) else describer.describe_pod(facts)
+        unknown = describer.unknown_lines(snapshot, verbose=output.verbose)
+        click.echo("\n".join(wrap_lines([*lines, *more, *unknown])))
     else:
         output.print({**describer.diagnosis_data(facts, snapshot), **content})
     if any(problem.severity != "info" for problem in facts.problems):
@@ -81,7 +82,8 @@ def print_workload(source: SnapshotSource, words: str, name: str, output: PrintO
     if not facts.exists and not facts.claims:
         raise FailedError(f"{words} {target.namespace}/{name}: not found{_suggest_workload(snapshot, target)}")
     if output.format is OutputFormat.TABLE:
-        click.echo("\n".join(wrap_lines(workload_describer.describe_workload(facts, snapshot))))
+        unknown = describer.unknown_lines(snapshot, verbose=output.verbose)
+        click.echo("\n".join(wrap_lines([*workload_describer.describe_workload(facts), *unknown])))
     else:
         output.print(workload_describer.workload_data(facts, snapshot))
     if any(each.problem.severity != "info" for each in facts.problems):
@@ -155,6 +157,26 @@ def _print_reason(name: str, output: PrintOptions) -> None:
     output.print(content)
 
 
+def _print_rule(words: str, output: PrintOptions) -> None:
+    """Print a rule by its number or name; raise FailedError for an unknown rule."""
+    rules = {str(number): number for number in RULE_DESCRIPTIONS}
+    rules |= {found.name.lower(): number for number, found in RULE_DESCRIPTIONS.items()}
+    number = rules.get(words.lower().lstrip("0"))
+    if number is None:
+        known = ", ".join(f"{each} {found.name}" for each, found in RULE_DESCRIPTIONS.items())
+        raise FailedError(f"rule {words}: not found; the rules are {known}")
+    found = RULE_DESCRIPTIONS[number]
+    modules = problem_texts.without_code_marks(found.modules)
+    if output.format is OutputFormat.TABLE:
+        lines = (
+            f"rule {number} {found.name}: {problem_texts.without_code_marks(found.sentence)}",
+            f"  code      {modules}",
+        )
+        click.echo("\n".join(wrap_lines(lines)))
+        return
+    output.print({"rule": number, "name": found.name, "text": found.sentence, "code": modules})
+
+
 def _resolve_key(source: SnapshotSource, cluster_state: ClusterState, kind: str, name: str) -> Key:
     """Return the key of the named object; a bundle has no context, but often only one object of a name."""
     if source.bundle_path is None or source.requested_namespace:
@@ -209,7 +231,7 @@ def print_devices(cluster_state: ClusterState, kind: str, name: str, output: Pri
             until = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
             lines.append(f"  claim     {'/'.join(key)}: {describer.claim_state_text(facts)}{until}")
             lines += describer.problem_lines(facts.problems, within="")
-    lines += describer.unknown_lines(cluster_state.snapshot)
+    lines += describer.unknown_lines(cluster_state.snapshot, verbose=output.verbose)
     click.echo("\n".join(wrap_lines(lines)))
     return True
 

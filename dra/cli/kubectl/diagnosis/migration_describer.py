@@ -44,7 +44,7 @@ def print_migration(snapshot: Snapshot, name: str, output: PrintOptions, *, now:
         explaining.problems([job], descheduler=snapshot.descheduler, pods=snapshot.pods, budgets=snapshot.budgets)
     )
     if output.format is OutputFormat.TABLE:
-        click.echo("\n".join(wrap_lines(_lines(snapshot, facts, problems, now=now))))
+        click.echo("\n".join(wrap_lines(_lines(snapshot, facts, problems, now=now, verbose=output.verbose))))
     else:
         output.print(migration_data(facts, problems))
     failed = facts.step is MigrationStep.ENDED and facts.phase != MigrationPhase.SUCCEEDED
@@ -53,14 +53,13 @@ def print_migration(snapshot: Snapshot, name: str, output: PrintOptions, *, now:
 
 
 def _lines(
-    snapshot: Snapshot, facts: MigrationDiagnosis, problems: tuple[Problem, ...], *, now: datetime
+    snapshot: Snapshot, facts: MigrationDiagnosis, problems: tuple[Problem, ...], *, now: datetime, verbose: bool
 ) -> Iterator[str]:
     yield from migration_texts.describe_migration(facts, now=now)
     yield from describer.problem_lines(problems, within=None)
     if not problems:
         yield from migration_texts.next_lines(facts)
-    for gap in snapshot.gaps:
-        yield f"  unknown   {gap.resource}: {gap.why}"
+    yield from describer.unread_lines(snapshot, verbose=verbose)
     yield f"  process   {descheduler_text(snapshot)}"
 
 

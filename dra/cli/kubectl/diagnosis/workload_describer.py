@@ -18,7 +18,7 @@ SHOWN_GROUPS_MAX: Final = 3
 """Maximum number of groups of alike pods whose nodes are shown; -o json has all."""
 
 
-def describe_workload(facts: WorkloadDiagnosis, snapshot: Snapshot) -> Iterator[str]:
+def describe_workload(facts: WorkloadDiagnosis) -> Iterator[str]:
     """Yield the description of a workload."""
     users = facts.users
     stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
@@ -40,7 +40,6 @@ def describe_workload(facts: WorkloadDiagnosis, snapshot: Snapshot) -> Iterator[
     advised = (problem_texts.advice_remedy(group.example.advice) for group in waiting)
     for remedy in dict.fromkeys(each for each in advised if each is not None):
         yield from printers.remedy_lines(remedy)
-    yield from describer.unknown_lines(snapshot)
 
 
 def workload_state_text(facts: WorkloadDiagnosis) -> str:

@@ -102,6 +102,23 @@ def test_a_reason_is_explained_without_a_cluster(run):
     assert json.loads(run("explain", "reason/WorkloadGone", "-o", "json").output)["reason"] == "WorkloadGone"
 
 
+@pytest.mark.parametrize("words", [("rule", "7"), ("rule/7",), ("rules", "release"), ("rule", "07")], ids=" ".join)
+def test_a_rule_is_explained_without_a_cluster(run, words):
+    shown = run("explain", *words)
+    assert (shown.exit_code, shown.output.partition(",")[0]) == (
+        0,
+        "rule 7 Release: The workload entry is removed when its owner removes it",
+    )
+    assert "  code      dra/engine/claims/workload_entry.py" in shown.output
+    assert json.loads(run("explain", *words, "-o", "json").output)["rule"] == 7
+
+
+def test_a_rule_that_does_not_exist_is_an_error_with_all_rules(run):
+    shown = run("explain", "rule", "15")
+    assert shown.exit_code == 2
+    assert "rule 15: not found; the rules are 1 List, 2 Enter, " in shown.stderr
+
+
 def test_a_reason_that_does_not_exist_is_an_error_with_those_that_are_like_it(run):
     shown = run("explain", "reason", "WorkloadGne")
     assert shown.exit_code == 2

@@ -15,7 +15,7 @@ def test_the_page_is_what_the_code_makes(path):
 
 def test_check_names_the_pages_that_have_drifted(tmp_path, capsys):
     for path in pages.TABLES:
-        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     assert main([], tmp_path) == 0
     assert main(["--check"], tmp_path) == 0
