@@ -56,9 +56,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra get claims -A",
         "kubectl dra get claims -n ml -l team=vision -w",
         "kubectl dra get devices --field-selector state=Free",
+        "kubectl dra get pods -n ml -o wide",
         "kubectl dra get reservations",
     ),
-    "tree": ("kubectl dra tree -n ml", "kubectl dra tree -A -l team=vision"),
+    "tree": ("kubectl dra tree -n ml", "kubectl dra tree -A -l team=vision", "kubectl dra tree nodes -o yaml"),
     "usage": (
         "kubectl dra usage --by workload",
         "kubectl dra usage --by node -o csv",
@@ -118,13 +119,16 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.diagnosis.audit:audit",
         "Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.",
     ),
-    "get": ("dra.cli.kubectl.diagnosis.get:get", "Display claims, devices or Reservations with their current users."),
+    "get": (
+        "dra.cli.kubectl.diagnosis.get:get",
+        "Display claims, devices, pods, nodes, Reservations or migrations, with who uses what.",
+    ),
     "tree": (
-        "dra.cli.kubectl.diagnosis.get:tree",
+        "dra.cli.kubectl.diagnosis.tree:tree",
         "Display workloads as a tree with their claims, devices and pods.",
     ),
     "usage": (
-        "dra.cli.kubectl.diagnosis.get:usage",
+        "dra.cli.kubectl.diagnosis.usage:usage",
         "Display how many devices are held and how many are in use.",
     ),
     "simulate": (
@@ -187,7 +191,7 @@ PROGRAM_NAME: Final = "kubectl dra"
 """Command as users type it, whatever the name of the file that kubectl runs."""
 
 WATCHABLE_COMMANDS: Final = (
-    "kubectl dra get claims, kubectl dra get devices, kubectl dra reservations and kubectl dra migrations"
+    "kubectl dra get claims (or another kind), kubectl dra reservations and kubectl dra migrations"
 )
 """Commands that accept ``-w``."""
 

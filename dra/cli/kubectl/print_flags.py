@@ -17,6 +17,9 @@ TEMPLATE_FORMATS: Final = {OutputFormat.JSONPATH, OutputFormat.COLUMNS}
 OBJECT_FORMATS: Final = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.YAML, OutputFormat.JSONPATH)
 """Formats of an answer about one object."""
 
+TREE_FORMATS: Final = (*OBJECT_FORMATS, OutputFormat.WIDE)
+"""Formats of a tree, which is no table."""
+
 LIST_FORMATS: Final = tuple(OutputFormat)
 """Formats of a list of objects."""
 
@@ -105,6 +108,11 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="Also print 
 def print_options(command: Command) -> Command:
     """Add ``-o`` and ``--no-headers`` with the formats of one object; the command gets `output`."""
     return _add_print_options(command, OBJECT_FORMATS)
+
+
+def tree_print_options(command: Command) -> Command:
+    """Add ``-o`` and ``--no-headers`` with the formats of a tree; the command gets `output`."""
+    return _add_print_options(command, TREE_FORMATS)
 
 
 def list_print_options(command: Command) -> Command:

@@ -157,6 +157,9 @@ class ResourceTable:
     header: tuple[str, ...]
     wide: tuple[str, ...] = ()
     rows: tuple[TableRow, ...]
+    totals: tuple[TableRow, ...] = ()
+    """Rows with sums, below all others; formats with one record for each object leave them out."""
+
     single: bool = False
     """Whether the user named one object: as data, the table is then that object and no list."""
 
@@ -172,6 +175,7 @@ def select_rows(table: ResourceTable, selectors: SelectorOptions) -> ResourceTab
             if contents and not any(field.exists_in(content) for content in contents):
                 raise FailedError(f"--field-selector: unknown field {field.path}; -o json shows all fields")
         rows = [each for each in rows if all(field.matches(each.content()) for field in selectors.fields)]
+        table = replace(table, totals=())  # sums of all, among which rows were selected
     if selectors.sort_by:
         from dra.cli.kubectl.template_printers import JsonPath, sort_key  # noqa: PLC0415 - only who asks for it waits for it
 
@@ -187,7 +191,10 @@ def print_table(table: ResourceTable, output: PrintOptions) -> None:
     rows = table.rows
     if output.is_structured:
         contents = [each.content() for each in rows]
-        output.print(contents[0] if table.single and len(contents) == 1 else {"kind": "List", "items": contents})
+        sums = {"totals": [each.content() for each in table.totals]} if table.totals else {}
+        output.print(
+            contents[0] if table.single and len(contents) == 1 else {"kind": "List", "items": contents, **sums}
+        )
     elif output.format is OutputFormat.CSV:
         click.echo(_csv(table, headers=output.headers), nl=False)
     elif text := format_resource_table(table, output):
@@ -211,8 +218,8 @@ def table_cells(table: ResourceTable, output: PrintOptions) -> tuple[tuple[str, 
         columns = CustomColumns.parse(output.template)
         return columns.header, [columns.row(each.content()) for each in table.rows]
     if output.format is OutputFormat.WIDE:
-        return (*table.header, *table.wide), [(*each.cells, *each.wide) for each in table.rows]
-    return table.header, [each.cells for each in table.rows]
+        return (*table.header, *table.wide), [(*each.cells, *each.wide) for each in (*table.rows, *table.totals)]
+    return table.header, [each.cells for each in (*table.rows, *table.totals)]
 
 
 def _csv(table: ResourceTable, *, headers: bool) -> str:

@@ -50,7 +50,19 @@ def migrations(
     PodMigrationJobs are cluster-scoped. FROM shows the node of the pod until the eviction, TO the node that holds its
     room, and STEP what the job does or waits for. See kubectl dra explain migration NAME for the next command.
     """
-    source = SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle)
+    print_migrations(
+        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
+        name,
+        selectors=selectors,
+        output=output,
+        watch=watch,
+    )
+
+
+def print_migrations(
+    source: SnapshotSource, name: str | None, *, selectors: SelectorOptions, output: PrintOptions, watch: bool
+) -> None:
+    """Print the list of migrations, or one migration."""
     to_table = partial(_build_table, name=name, selectors=selectors)
     if watch:
         from dra.cli.kubectl.snapshots import watch_printer  # noqa: PLC0415 - only who watches needs it
@@ -64,7 +76,7 @@ def migrations(
             missing=NOT_INSTALLED,
         )
         return
-    if bundle is not None and selectors.labels:
+    if source.bundle_path is not None and selectors.labels:
         raise click.UsageError("a bundle has no labels; select by name with --field-selector metadata.name=NAME")
     snapshot = read_migrations(source)
     if snapshot.migrations is None:
@@ -76,7 +88,7 @@ def migrations(
         print_to_stderr(resource_table.no_resources_message(None))
         return
     resource_table.print_table(table, output)
-    for gap in snapshot.gaps if bundle is None else ():
+    for gap in snapshot.gaps if source.bundle_path is None else ():
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if warning := idle_warning(snapshot):
         print_to_stderr(warning)

@@ -86,6 +86,10 @@ class SnapshotScope(Flag):
     BUNDLED = EVERYTHING | CONTROLLERS
 
 
+LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
+"""What lists of claims, devices, pods and nodes need."""
+
+
 class SnapshotReader:
     """Reads one snapshot of a cluster."""
 

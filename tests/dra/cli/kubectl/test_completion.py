@@ -20,7 +20,8 @@ def test_all_commands_are_offered():
     ("words", "offered"),
     [
         pytest.param(["ex"], ["explain"], id="a-command-begun"),
-        pytest.param(["get", ""], ["claims", "devices", "reservations"], id="kinds"),
+        pytest.param(["get", ""], ["claims", "devices", "pods", "nodes", "reservations", "migrations"], id="kinds"),
+        pytest.param(["tree", ""], ["workloads", "nodes", "reservations"], id="kinds-of-trees"),
         pytest.param(["usage", "--by", "n"], ["namespace", "node"], id="values-of-an-option"),
         pytest.param(["audit", "--fail"], ["--fail-on"], id="an-option"),
         pytest.param(["wait", "claim", "c", "--for", ""], ["released", "allocated"], id="states"),

@@ -100,7 +100,7 @@ def test_the_columns_of_usage_stand_below_their_headers(kubectl, by):
 
 def test_usage_as_data_has_numbers(kubectl):
     (row,) = json.loads(kubectl("usage", "--by", "workload", "-o", "json").stdout)["items"]
-    assert row == {"workload": "ml/jobs.batch/train", "held": 1, "used": 1, "pods": 1, "claims": 1}
+    assert row == {"workload": "ml/jobs.batch/train", "held": 1, "used": 1, "pods": 1, "claims": 1, "heldPercent": 17}
 
 
 @pytest.mark.parametrize("by", ["namespace", "class", "node"])

@@ -135,12 +135,15 @@ def test_usage_by_capacity_shows_shares_and_bound_cpus(tmp_path):
         share("a-cpus", "cpus", driver=CPU_DRIVER, cpuset="2-4", cpu="3"),
     ]
     done = told(tmp_path, "usage", "--by", "capacity", "-o", "wide", pod=half(), claims=claims)
-    assert [line.split() for line in done.stdout.splitlines()][:4] == [
-        ["DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "PODS", "CLAIMS", "CPUS"],
-        ["cpu.reserve.dra/n1/cpus", "n1", "dra.cpu/cpu", "3", "14", "0", "1", "2-4"],
-        ["gpu.reserve.dra/n1/gpu-0", "n1", "core", "50", "100", "0", "1", "<none>"],
-        ["gpu.reserve.dra/n1/gpu-0", "n1", "memory", "8Gi", "16Gi", "0", "1", "<none>"],
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[:4] == [
+        ["DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "PODS", "CLAIMS", "FREE", "USED%", "CPUS"],
+        ["cpu.reserve.dra/n1/cpus", "n1", "dra.cpu/cpu", "3", "14", "0", "1", "11", "21%", "2-4"],
+        ["gpu.reserve.dra/n1/gpu-0", "n1", "core", "50", "100", "0", "1", "50", "50%", "<none>"],
+        ["gpu.reserve.dra/n1/gpu-0", "n1", "memory", "8Gi", "16Gi", "0", "1", "8Gi", "50%", "<none>"],
     ]
+    totals = [line for line in lines if line[0] == "<total>"]
+    assert [line[1] for line in totals] == ["core", "dra.cpu/cpu", "memory"]
 
 
 def test_usage_by_capacity_is_of_the_whole_cluster(tmp_path):

@@ -279,7 +279,7 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
         pytest.param(["get", "claims"], 0, "jobs.batch/train", id="get-claims"),
         pytest.param(["get", "devices", "--no-headers"], 0, "gpu.example.com/n3/gpu-1", id="get-devices"),
         pytest.param(["tree"], 0, "ml: jobs.batch/train", id="tree"),
-        pytest.param(["usage", "--by", "node", "-o", "csv"], 0, "n1,2,1,1,1,1", id="usage-csv"),
+        pytest.param(["usage", "--by", "node", "-o", "csv"], 0, "n1,2,1,1,1,1,1,50%", id="usage-csv"),
         pytest.param(["usage", "--by", "class"], 0, "gpu.example.com", id="usage-by-class"),
         pytest.param(["migrations"], 0, "move       ml/a     n1       <none>   Running", id="migrations"),
         pytest.param(["explain", "migration", "move"], 0, "migration move: Running", id="explain-migration"),

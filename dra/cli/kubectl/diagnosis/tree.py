@@ -1,0 +1,196 @@
+"""Implements ``kubectl dra tree``: who has what, from workloads, nodes or Reservations down to devices and pods."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import click
+
+from dra.api.object_fields import ObjectReference
+from dra.api.reservations.model import MalformedReservationError, parse_reservation
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.diagnosis.get import diagnose_claims, refuse_label_selector_on_bundle, selected_namespace
+from dra.cli.kubectl.print_flags import PrintOptions, tree_print_options
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.resource_args import KindParam, parse_resource_args
+from dra.cli.kubectl.resource_table import SelectorOptions, label_selector_option, no_resources_message
+from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE, SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.engine.claims.view import EntryKind
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.model.meta import UnstructuredObject
+
+TREE_KINDS: Final = ("node", "reservation")
+WORKLOAD_WORDS: Final = ("workloads", "workload")
+
+NAMES_MAX: Final = 5
+"""Maximum number of names that a tree has below one object; -o wide and data have all that are known."""
+
+
+class TreeNode(NamedTuple):
+    """An object of a tree, as text and as data, with the objects below it."""
+
+    text: str
+    data: dict[str, Any]
+    children: Sequence["TreeNode"] = ()
+    below: str = ""
+    """Field of the data that has the objects below."""
+
+    more: int = 0
+    """The number of further objects below, which are not named."""
+
+    noun: str = ""
+    """Plural of the further objects."""
+
+    def content(self) -> dict[str, Any]:
+        """Return the object as data, with all objects below it."""
+        found = dict(self.data)
+        for child in self.children:
+            found.setdefault(child.below, []).append(child.content())
+        return found
+
+
+@click.command()
+@click.argument("kind", metavar="[KIND]", default="workloads", type=KindParam(("workloads", "nodes", "reservations")))
+@source_options
+@label_selector_option
+@tree_print_options
+def tree(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions) -> None:  # noqa: ANN401 - requirements
+    """Display workloads as a tree with their claims, devices and pods.
+
+    tree nodes begins with nodes and their devices, tree reservations with Reservations and the claims that they keep.
+    -o wide names more than five devices and pods for each claim.
+    """
+    if kind.lower() not in WORKLOAD_WORDS:
+        kind, _ = parse_resource_args(kind, None, among=TREE_KINDS, named=False)
+    selectors = SelectorOptions(labels=labels)
+    refuse_label_selector_on_bundle(source, selectors)
+    if selectors.labels and kind in TREE_KINDS:
+        raise click.UsageError(f"-l selects claims by label, and does not work with tree {kind}s")
+    scope = LIST_SCOPE | (SnapshotScope.RESERVATIONS if kind == "reservation" else SnapshotScope.CLAIMS_ONLY)
+    cluster_state = ClusterState(source.read(scope))
+    every = output.format is not OutputFormat.TABLE
+    if kind == "node":
+        found = [*_node_trees(cluster_state, every=every)]
+    elif kind == "reservation":
+        found = [*_reservation_trees(cluster_state, every=every)]
+    else:
+        found = [*_workload_trees(diagnose_claims(cluster_state, source, None, selectors), every=every)]
+    if output.is_structured:
+        output.print({"kind": "List", "items": [each.content() for each in found]})
+    elif not found:
+        print_to_stderr(no_resources_message(None if kind in TREE_KINDS else selected_namespace(source)))
+    else:
+        click.echo("\n".join(line for each in found for line in _tree_lines(each)))  # in one call: each call flushes
+
+
+def _tree_lines(found: TreeNode, *, first: str = "", rest: str = "") -> Iterator[str]:
+    """Yield the lines of a tree; `first` begins the line of the object, `rest` the lines below."""
+    yield first + found.text
+    more = [TreeNode(f"… {found.more:,} more {found.noun}", {})] if found.more > 0 else []
+    children = [*found.children, *more]
+    for number, child in enumerate(children, 1):
+        last = number == len(children)
+        yield from _tree_lines(child, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  "))
+
+
+def _workload_trees(found: Iterator[ClaimDiagnosis], *, every: bool) -> Iterator[TreeNode]:
+    owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
+    for facts in found:
+        owners[facts.key[0], facts.workload].append(facts)
+    for (namespace, workload), group in sorted(owners.items()):
+        yield TreeNode(
+            f"{namespace}: {workload or '(no workload)'}",
+            {"namespace": namespace, "workload": workload},
+            [_claim_tree(each, every=every) for each in group],
+        )
+
+
+def _claim_tree(facts: ClaimDiagnosis, *, every: bool, qualified: bool = False) -> TreeNode:
+    """Return a claim with its devices and pods."""
+    found_devices = [str(each) for each in facts.devices]
+    pods = [*facts.consumers, *facts.waiters]
+    users = facts.users.consuming + facts.users.waiting + facts.users.gated
+    shown_devices, shown_pods = (found_devices, pods) if every else (found_devices[:NAMES_MAX], pods[:NAMES_MAX])
+    children = [TreeNode(f"device {each}", {"name": each}, below="devices") for each in shown_devices]
+    if len(found_devices) > len(shown_devices):
+        children.append(TreeNode(f"… {len(found_devices) - len(shown_devices)} more devices", {}))
+    children += [TreeNode(f"pod {each}", {"name": each}, below="pods") for each in shown_pods]
+    name = "/".join(facts.key) if qualified else facts.key[1]
+    return TreeNode(
+        f"claim {name}: {describer.claim_state_text(facts)}",
+        {
+            "namespace": facts.key[0],
+            "name": facts.key[1],
+            "workload": facts.workload,
+            "state": describer.claim_state_text(facts),
+            "released": describer.release_condition(facts) if facts.holds else "",
+            "podCount": users,
+        },
+        children,
+        below="claims",
+        more=users - len(shown_pods),
+        noun="pods",
+    )
+
+
+def _node_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNode]:
+    by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
+    for each in devices(cluster_state):
+        by_node[each.node].append(each)
+    for name in sorted({*by_node, *cluster_state.nodes}):
+        held = [each for each in by_node[name] if each.holders]
+        node = cluster_state.nodes.get(name)
+        state = "" if node is None else "Ready" if node.ready else "NotReady"
+        text = f"node {name}: {state}, " if name else "any node: "
+        free = len(by_node[name]) - len(held)
+        yield TreeNode(
+            f"{text}{len(by_node[name])} devices, {len(held)} held",
+            {"name": name, "state": state, "devicesTotal": len(by_node[name]), "devicesFree": free},
+            [_device_tree(cluster_state, each, every=every) for each in held],
+        )
+
+
+def _device_tree(cluster_state: ClusterState, found: DeviceUsage, *, every: bool) -> TreeNode:
+    facts = [claims.explain(cluster_state, key) for key in dict.fromkeys(found.holders)]
+    children = [_claim_tree(each, every=every, qualified=True) for each in facts if each is not None]
+    without_devices = [each._replace(children=[c for c in each.children if c.below == "pods"]) for each in children]
+    return TreeNode(f"device {found.item}", {"name": str(found.item)}, without_devices, below="devices")
+
+
+def _reservation_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNode]:
+    kept: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
+    for claim in cluster_state.snapshot.claims:
+        if any(entry.is_reservation for entry in claim.entries):
+            facts = claims.explain(cluster_state, claim.metadata.key)
+            for held in facts.held if facts is not None else ():
+                if held.kind is EntryKind.RESERVATION and facts is not None:
+                    kept[held.reference.partition("/")[2]].append(facts)
+    for each in sorted(cluster_state.snapshot.reservations or (), key=_object_name):
+        name = each.metadata.name
+        try:
+            status = parse_reservation(each.content).status
+        except MalformedReservationError as error:
+            yield TreeNode(str(error), {"name": name, "error": str(error)})
+            continue
+        owners = [
+            TreeNode(f"pod {owner.namespace}/{owner.name}", _owner_data(owner), below="owners")
+            for owner in status.current_owners
+        ]
+        where = f" on node {status.node_name}" if status.node_name else ""
+        yield TreeNode(
+            f"reservation {name}: {status.phase.value}{where}",
+            {"name": name, "phase": status.phase.value, "node": status.node_name},
+            [*(_claim_tree(facts, every=every, qualified=True) for facts in kept[name]), *owners],
+        )
+
+
+def _owner_data(owner: ObjectReference) -> dict[str, Any]:
+    return {"namespace": owner.namespace, "name": owner.name}
+
+
+def _object_name(found: UnstructuredObject) -> str:
+    return found.metadata.name

@@ -1,0 +1,277 @@
+"""Implements ``kubectl dra usage``: how many devices are held, in use and free, in groups and in total."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from dra.api.koordinator.well_known import NUMA_CPU_CAPACITY
+from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.diagnosis.get import refuse_label_selector_on_bundle
+from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
+from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.resource_table import (
+    ResourceTable,
+    SelectorOptions,
+    TableRow,
+    no_resources_message,
+    selector_options,
+)
+from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.capacities import CapacityUsage, capacity_usage
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.messages.texts import singularize
+from dra.model import quantities
+from dra.model.meta import Key, Uid
+
+USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS", "HELD%")
+NODE_COLUMNS: Final = ("NODE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "FREE", "HELD%")
+CAPACITY_COLUMNS: Final = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "PODS", "CLAIMS", "FREE", "USED%")
+CAPACITY_WIDE_COLUMNS: Final = ("CPUS",)
+
+CLUSTER_WIDE_USAGES: Final = ("node", "capacity")
+"""Groups that belong to no namespace."""
+
+TOTAL: Final = "<total>"
+UNKNOWN: Final = "<unknown>"
+NONE: Final = "<none>"
+
+
+@click.command()
+@source_options
+@selector_options
+@click.option(
+    "--by",
+    type=click.Choice(["namespace", "workload", "node", "class", "capacity"]),
+    default="namespace",
+    show_default=True,
+    help="What to group the devices by.",
+)
+@list_print_options
+def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output: PrintOptions) -> None:
+    """Display how many devices are held and how many are in use.
+
+    HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
+    devices; HELD% is the part of all offered devices. A device that several claims share counts for each group of
+    claims, and once in the totals. By capacity, the command shows how much of each device that claims share is taken,
+    such as memory and core of a card or the CPUs of a node; -o wide adds the bound CPUs. The command includes all
+    namespaces unless -n selects one; totals are shown for the whole cluster only.
+    """
+    if selectors.labels and by in CLUSTER_WIDE_USAGES:
+        raise click.UsageError(f"-l does not work with --by {by}")
+    refuse_label_selector_on_bundle(source, selectors)
+    cluster_state = ClusterState(source.read(LIST_SCOPE))
+    namespace = None if source.all_namespaces else source.requested_namespace
+    if by == "capacity":
+        table = _capacity_table(cluster_state)
+    elif by == "node":
+        table = _node_table(cluster_state)
+    else:
+        table = _claim_table(cluster_state, by, namespace, selectors)
+    if not table.rows and output.format is OutputFormat.TABLE:
+        print_to_stderr(no_resources_message(namespace))
+        return
+    selected = resource_table.select_rows(table, selectors)
+    resource_table.print_table(selected, output)
+    if selected.totals and by not in CLUSTER_WIDE_USAGES and output.format in {OutputFormat.TABLE, OutputFormat.WIDE}:
+        print_to_stderr(_summary(_device_totals(devices(cluster_state))))
+
+
+def _summary(totals: "_DeviceTotals") -> str:
+    """Return what a list of claims' devices does not show: how many devices there are, and how many are free."""
+    free = (
+        "unknown how many are free, since not all claims could be read"
+        if totals.free is None
+        else f"{totals.free} free"
+    )
+    return singularize(f"{totals.offered} devices are offered: {totals.held} held, {free}")
+
+
+class _DeviceTotals(NamedTuple):
+    """The numbers of all devices of a cluster."""
+
+    offered: int
+    held: int
+    used: int
+    free: int | None
+    """None if not all claims could be read."""
+
+
+def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
+    every = [*found]
+    free = sum(not each.holders for each in every if each.offered)
+    return _DeviceTotals(
+        offered=sum(each.offered for each in every),
+        held=sum(bool(each.holders) for each in every),
+        used=sum(bool(each.consumers) for each in every),
+        free=free if all(each.known for each in every) else None,
+    )
+
+
+def _percent(part: int | Fraction, whole: int | Fraction) -> int | None:
+    return round(Fraction(100 * part, whole)) if whole else None
+
+
+def _plain(name: str) -> str:
+    """Return a name for data: brackets mark the row that is no group."""
+    return name.strip("<>") if name == TOTAL else name
+
+
+def _percent_text(percent: int | None) -> str:
+    return UNKNOWN if percent is None else f"{percent}%"
+
+
+def _node_table(cluster_state: ClusterState) -> ResourceTable:
+    by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
+    for each in devices(cluster_state):
+        by_node[each.node or "<any>"].append(each)
+    rows = tuple(_node_row(cluster_state, node, by_node[node]) for node in sorted(by_node))
+    every = [each for group in by_node.values() for each in group]
+    return ResourceTable(
+        header=NODE_COLUMNS, rows=rows, totals=(_node_row(cluster_state, TOTAL, every),) if every else ()
+    )
+
+
+def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) -> TableRow:
+    """Return the row of a node, or of all nodes."""
+    totals = _device_totals(found)
+    holders = {key for each in found for key in each.holders}
+    pods = {pod for key in holders for pod in _consuming_pods(cluster_state, key)}
+    percent = _percent(totals.held, len(found))
+    content = {
+        "node": _plain(name),
+        "devices": len(found),
+        "held": totals.held,
+        "used": totals.used,
+        "pods": len(pods),
+        "claims": len(holders),
+        "free": totals.free,
+        "heldPercent": percent,
+    }
+    free = UNKNOWN if totals.free is None else str(totals.free)
+    numbers = (len(found), totals.held, totals.used, len(pods), len(holders))
+    cells = (name, *map(str, numbers), free, _percent_text(percent))
+    return TableRow(name=name, cells=cells, content=lambda: content)
+
+
+def _claim_table(
+    cluster_state: ClusterState, by: str, namespace: str | None, selectors: SelectorOptions
+) -> ResourceTable:
+    """Return the devices of claims in groups, with the free devices and all devices below them."""
+    totals = _device_totals(devices(cluster_state))
+    selected = [
+        facts
+        for claim in cluster_state.snapshot.claims
+        if namespace in {None, claim.metadata.namespace}
+        and selectors.matches_labels(claim.metadata.labels)
+        and (facts := claims.explain(cluster_state, claim.metadata.key)) is not None
+        and facts.allocated
+    ]
+    groups: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
+    for facts in selected:
+        for name in _USAGE_KEYS[by](cluster_state, facts):
+            groups[name].append(facts)
+    rows = tuple(_group_row(cluster_state, by, name, groups[name], totals.offered) for name in sorted(groups))
+    footers: tuple[TableRow, ...] = ()
+    if rows and namespace is None and not selectors.labels:
+        pods = {pod for facts in selected for pod in _consuming_pods(cluster_state, facts.key)}
+        row = _usage_row(by, TOTAL, (totals.held, totals.used, len(pods), len(selected)), totals.offered)
+        content = {**row.content(), "devices": totals.offered, "free": totals.free}
+        footers = (replace(row, content=lambda: content),)
+    return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), rows=rows, totals=footers)
+
+
+def _group_row(cluster_state: ClusterState, by: str, name: str, group: list[ClaimDiagnosis], offered: int) -> TableRow:
+    held = sum(len(facts.devices) for facts in group)
+    used = sum(len(facts.devices) for facts in group if facts.users.consuming)
+    pods = {pod for facts in group for pod in _consuming_pods(cluster_state, facts.key)}
+    return _usage_row(by, name, (held, used, len(pods), len(group)), offered)
+
+
+def _usage_row(by: str, name: str, numbers: tuple[int, int, int, int], offered: int) -> TableRow:
+    """Return a row of HELD, USED, PODS and CLAIMS, with the part of all devices."""
+    held, used, pods, count = numbers
+    percent = _percent(held, offered)
+    content = {by: _plain(name), "held": held, "used": used, "pods": pods, "claims": count, "heldPercent": percent}
+    return TableRow(name=name, cells=(name, *map(str, numbers), _percent_text(percent)), content=lambda: content)
+
+
+def _capacity_table(cluster_state: ClusterState) -> ResourceTable:
+    """Return the capacities of shared devices, with the sums of each capacity."""
+    found = [*capacity_usage(cluster_state)]
+    return ResourceTable(
+        header=CAPACITY_COLUMNS,
+        wide=CAPACITY_WIDE_COLUMNS,
+        rows=tuple(_capacity_row(each) for each in found),
+        totals=tuple(_capacity_row(each, is_total=True) for each in _capacity_totals(found)),
+    )
+
+
+def _capacity_totals(found: Iterable[CapacityUsage]) -> Iterator[CapacityUsage]:
+    """Yield the sum of each capacity over all devices; pods and claims are left out, they may share devices.
+
+    The device of a NUMA node counts CPUs that the device of its node counts, too: only `NUMA_CPU_CAPACITY` is its own.
+    """
+    listed = tuple(found)
+    numa_nodes = {each.device for each in listed if each.capacity == NUMA_CPU_CAPACITY}
+    by_name: defaultdict[str, list[CapacityUsage]] = defaultdict(list)
+    for each in listed:
+        if each.capacity == NUMA_CPU_CAPACITY or each.device not in numa_nodes:
+            by_name[each.capacity].append(each)
+    for name, group in sorted(by_name.items()):
+        written = quantities.format_of(group[0].total)
+        used, total = (
+            quantities.canonical(sum((quantities.parse(each) for each in texts), Fraction(0)), written)
+            for texts in ([each.used for each in group], [each.total for each in group])
+        )
+        yield CapacityUsage(device=TOTAL, node="", capacity=name, used=used, total=total, pods=0, claims=0)
+
+
+def _capacity_row(found: CapacityUsage, *, is_total: bool = False) -> TableRow:
+    used, total = quantities.parse(found.used), quantities.parse(found.total)
+    free, percent = quantities.canonical(total - used, quantities.format_of(found.total)), _percent(used, total)
+    counts = ("", "") if is_total else (str(found.pods), str(found.claims))
+    node = found.node or ("" if is_total else "<any>")
+    cells = (found.device, node, found.capacity, found.used, found.total, *counts, free, _percent_text(percent))
+    content = partial(_capacity_data, found, free, percent)
+    return TableRow(
+        name=f"device/{found.device}",
+        cells=cells,
+        wide=("" if is_total else found.cpus or NONE,),
+        content=content,
+    )
+
+
+def _capacity_data(found: CapacityUsage, free: str, percent: int | None) -> dict[str, Any]:
+    return {**msgspec.to_builtins(found), "device": _plain(found.device), "free": free, "usedPercent": percent}
+
+
+def _consuming_pods(cluster_state: ClusterState, key: Key) -> set[Uid]:
+    """Return the pods that use a claim; a pod with several claims, or on shared devices, counts once in each row."""
+    view = cluster_state.view(key)
+    return {each.uid for each in (*view.starting, *view.started)} if view is not None else set()
+
+
+def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
+    claim = cluster_state.claim_cache.claim(facts.key)
+    requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
+    asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
+    return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
+
+
+_USAGE_KEYS: Final[Mapping[str, Callable[[ClusterState, ClaimDiagnosis], Iterable[str]]]] = {
+    "namespace": lambda _cluster, facts: (facts.key[0],),
+    "workload": lambda _cluster, facts: (
+        f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",
+    ),
+    "class": _device_classes,
+}

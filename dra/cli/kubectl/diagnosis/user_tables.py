@@ -1,0 +1,114 @@
+"""Tables of pods and of nodes for ``kubectl dra get``: which devices they have."""
+
+from collections import defaultdict
+from typing import Any, Final
+
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
+from dra.engine.claims.consumers import Consumer
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.node_groups import format_amount
+from dra.model import pods as model
+from dra.model.pods import claim_names
+from dra.model.scheduling import SchedulerPod
+
+POD_COLUMNS: Final = ("NAME", "STAGE", "CLAIMS", "DEVICES", "NODE")
+POD_WIDE_COLUMNS: Final = ("GATES", "MESSAGE")
+NODE_COLUMNS: Final = ("NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS")
+NODE_WIDE_COLUMNS: Final = ("TAINTS", "KEEPS")
+NONE: Final = "<none>"
+
+
+def pod_table(
+    cluster_state: ClusterState,
+    namespace: str | None,
+    name: str | None,
+    selectors: SelectorOptions,
+    *,
+    all_namespaces: bool,
+) -> ResourceTable:
+    """Return the table of pods that name claims, or wait behind a gate of dra-reserve."""
+    rows = []
+    for key, pod in sorted(cluster_state.pods.items()):
+        consumer = cluster_state.claim_cache.consumer(pod.metadata.uid)
+        selected = namespace in {None, key[0]} and name in {None, key[1]}
+        if consumer is not None and selected and selectors.matches_labels(pod.metadata.labels):
+            rows.append(_pod_row(cluster_state, pod, consumer, all_namespaces=all_namespaces))
+    header = ("NAMESPACE", *POD_COLUMNS) if all_namespaces else POD_COLUMNS
+    return ResourceTable(header=header, wide=POD_WIDE_COLUMNS, rows=tuple(rows), single=name is not None)
+
+
+def _pod_row(cluster_state: ClusterState, pod: SchedulerPod, consumer: Consumer, *, all_namespaces: bool) -> TableRow:
+    namespace, name = pod.metadata.key
+    names = [*claim_names(pod)]
+    held = [
+        f"{each.driver}/{each.pool}/{each.device}"
+        for claim in (cluster_state.claim_cache.claim((namespace, each)) for each in names)
+        if claim is not None and claim.status.allocation is not None
+        for each in claim.status.allocation.devices.results or ()
+    ]
+    condition = pod.condition(model.POD_SCHEDULED)
+    message = condition.message if condition is not None and condition.status == "False" else ""
+    stage = consumer.stage.name.capitalize()
+    cells = (name, stage, ",".join(names) or NONE, str(len(held)), pod.spec.node_name or NONE)
+    content: dict[str, Any] = {
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "uid": pod.metadata.uid},
+        "stage": stage,
+        "claims": names,
+        "devices": held,
+        "node": pod.spec.node_name,
+        "gates": list(pod.gates),
+        "message": message,
+    }
+    return TableRow(
+        name=f"pod/{name}",
+        cells=(namespace, *cells) if all_namespaces else cells,
+        wide=(",".join(pod.gates) or NONE, message or NONE),
+        content=lambda: content,
+    )
+
+
+def node_table(cluster_state: ClusterState, name: str | None, selectors: SelectorOptions) -> ResourceTable:
+    """Return the table of nodes, each with the devices that only the node can use."""
+    by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
+    for each in devices(cluster_state):
+        by_node[each.node].append(each)
+    rows = tuple(
+        _node_row(cluster_state, each, by_node[each])
+        for each, node in sorted(cluster_state.nodes.items())
+        if name in {None, each} and selectors.matches_labels(node.metadata.labels)
+    )
+    return ResourceTable(header=NODE_COLUMNS, wide=NODE_WIDE_COLUMNS, rows=rows, single=name is not None)
+
+
+def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) -> TableRow:
+    node = cluster_state.nodes[name]
+    state = ("Ready" if node.ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
+    held = sum(bool(each.holders) for each in found)
+    free: int | None = sum(each.offered and not each.holders for each in found)
+    if not all(each.known for each in found):
+        free = None
+    holders = sorted({"/".join(key) for each in found for key in each.holders})
+    kept = {
+        resource: format_amount(resource, amount)
+        for resource, amount in sorted(cluster_state.node_infos[name].reserved.items())
+    }
+    taints = [f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}" for each in node.spec.taints or ()]
+    content: dict[str, Any] = {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": node.metadata.uid},
+        "state": state,
+        "devices": len(found),
+        "held": held,
+        "free": free,
+        "claims": holders,
+        "taints": taints,
+        "keeps": kept,
+    }
+    return TableRow(
+        name=f"node/{name}",
+        cells=(name, state, str(len(found)), str(held), "<unknown>" if free is None else str(free), str(len(holders))),
+        wide=(",".join(taints) or NONE, ",".join(f"{resource}={amount}" for resource, amount in kept.items()) or NONE),
+        content=lambda: content,
+    )

@@ -1,0 +1,94 @@
+"""``kubectl dra usage``: groups, free devices and totals."""
+
+import json
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.cli.kubectl.snapshots.bundle_file import write_bundle
+from dra.engine.diagnosis.snapshot import UnreadResource
+from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, pod, snapshot
+from tests.dra.engine.diagnosis.test_workloads import RESERVED
+
+
+@pytest.fixture
+def usage(tmp_path):
+    """Run the command on a bundle: of six devices two are held, one is in use."""
+
+    def run(arguments="", *, gaps=(), **more):
+        found = snapshot(
+            claim("used", "n1/gpu-0", **RESERVED),
+            claim("held", "n2/gpu-0", namespace="other"),
+            pods=(pod("a", "used", on="n1", phase="Running", started=True),),
+            **more,
+        )
+        write_bundle(msgspec.structs.replace(found, gaps=gaps), tmp_path / "b.tgz")
+        done = CliRunner().invoke(main, ["usage", *arguments.split(), "--from", str(tmp_path / "b.tgz")])
+        assert done.exit_code == 0, done.output
+        return done.stdout if "json" in arguments or "csv" in arguments else done.output
+
+    return run
+
+
+def table(output):
+    return [line.split() for line in output.splitlines()]
+
+
+def test_groups_are_followed_by_the_totals_and_the_free_devices(usage):
+    assert table(usage("--by workload")) == [
+        ["WORKLOAD", "HELD", "USED", "PODS", "CLAIMS", "HELD%"],
+        ["ml/jobs.batch/train", "1", "1", "1", "1", "17%"],
+        ["other/<none>", "1", "0", "0", "1", "17%"],
+        ["<total>", "2", "1", "1", "2", "33%"],
+        ["6", "devices", "are", "offered:", "2", "held,", "4", "free"],
+    ]
+
+
+def test_nodes_have_free_devices_and_a_sum(usage):
+    assert table(usage("--by node"))[1:] == [
+        ["n1", "2", "1", "1", "1", "1", "1", "50%"],
+        ["n2", "2", "1", "0", "0", "1", "1", "50%"],
+        ["n3", "2", "0", "0", "0", "0", "2", "0%"],
+        ["<total>", "6", "2", "1", "1", "2", "4", "33%"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param("-n other", id="of-one-namespace"),
+        pytest.param("--field-selector used=0", id="of-selected-groups"),
+        pytest.param("-o csv", id="as-records"),
+    ],
+)
+def test_totals_are_of_all_devices_or_not_there(usage, arguments):
+    assert "<total>" not in usage(arguments)
+
+
+def test_as_data_totals_are_beside_the_items(usage):
+    content = json.loads(usage("-o json"))
+    assert [each["namespace"] for each in content["items"]] == ["ml", "other"]
+    assert content["totals"] == [
+        {
+            "namespace": "total",
+            "held": 2,
+            "used": 1,
+            "pods": 1,
+            "claims": 2,
+            "heldPercent": 33,
+            "devices": 6,
+            "free": 4,
+        },
+    ]
+
+
+def test_no_device_is_called_free_unless_all_claims_were_read(usage):
+    unread = (UnreadResource(resource="resourceclaims.resource.k8s.io of other namespaces", why="no right"),)
+    assert "unknown how many are free, since not all claims could be read" in usage(gaps=unread)
+    assert table(usage("--by node", gaps=unread))[1][-2] == "<unknown>"
+
+
+def test_of_no_device_nobody_knows_the_part(usage):
+    assert table(usage(slices=[offer("n9", devices=0)], nodes=[node("n1")]))[1][-1] == "<unknown>"

@@ -1,0 +1,67 @@
+"""``kubectl dra get pods`` and ``get nodes``: which devices they have."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.cli.kubectl.snapshots.bundle_file import write_bundle
+from tests.dra.engine.diagnosis.cluster_states import claim, node, pod, snapshot
+
+NODES = [
+    node("n1", taints=({"key": "gpu", "value": "yes", "effect": "NoSchedule"},)),
+    node("n2", ready=False, cordoned=True, keeps='{"resources": {"cpu": "2"}}'),
+]
+
+
+@pytest.fixture
+def get(tmp_path):
+    def run(arguments):
+        pods = (
+            pod("a", "c", on="n1", phase="Running", started=True),
+            pod("b", "d", schedulingGates=[{"name": "reserve.dra/claim"}]),
+            pod("unrelated"),
+        )
+        write_bundle(snapshot(claim("c", "n1/gpu-0"), claim("d"), pods=pods, nodes=NODES), tmp_path / "b.tgz")
+        return CliRunner().invoke(main, ["get", *arguments.split(), "--from", str(tmp_path / "b.tgz")])
+
+    return run
+
+
+def table(shown):
+    return [line.split() for line in shown.stdout.splitlines()]
+
+
+def test_pods_that_name_claims_with_their_stage_and_devices(get):
+    assert table(get("pods -o wide")) == [
+        ["NAME", "STAGE", "CLAIMS", "DEVICES", "NODE", "GATES", "MESSAGE"],
+        ["a", "Started", "c", "1", "n1", "<none>", "<none>"],
+        ["b", "Gated", "d", "0", "<none>", "reserve.dra/claim", "<none>"],
+    ]
+    assert table(get("po -A --no-headers"))[0][:2] == ["ml", "a"]
+
+
+def test_nodes_with_their_state_and_devices(get):
+    assert table(get("nodes -o wide")) == [
+        ["NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS", "TAINTS", "KEEPS"],
+        ["n1", "Ready", "2", "1", "1", "1", "gpu=yes:NoSchedule", "<none>"],
+        ["n2", "NotReady,Cordoned", "2", "0", "2", "0", "<none>", "cpu=2"],
+    ]
+
+
+def test_one_object_as_data(get):
+    assert json.loads(get("pod/a -o json").stdout)["devices"] == ["gpu.example.com/n1/gpu-0"]
+    assert json.loads(get("node n1 -o json").stdout)["claims"] == ["ml/c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param("pod/unrelated", "pod unrelated: not found. See: kubectl dra get pods -A", id="pod"),
+        pytest.param("node/n9", "node n9: not found. See: kubectl dra get nodes", id="node"),
+    ],
+)
+def test_what_is_not_found(get, arguments, said):
+    shown = get(arguments)
+    assert (shown.exit_code, said in shown.stderr) == (2, True)
